@@ -26,7 +26,7 @@ pub fn bytes(number: u64) -> String {
     if number < 1000 {
         return format!("{number} B");
     }
-    // From 999.5 on, we need the next unit, because three digits would round up to 1,000.
+    // From 999.5 on, we need the next unit because three digits would round up to 1,000.
     let mut size = number as f64 / 1000.0;
     let mut unit = 0;
     while size >= 999.5 {
@@ -116,10 +116,10 @@ impl Table {
                     CellStyle::Number => (padding.as_str(), ""),
                     CellStyle::Text | CellStyle::Faint => ("", padding.as_str()),
                 };
-                // Writing to a string can't fail.
+                // Writing to a string cannot fail.
                 let _ = write!(line, "{before}{shown}{after}  ");
             }
-            // No padding after the last cell, so that wide tables don't wrap.
+            // No padding after the last cell, so that wide tables do not wrap.
             text.push_str(line.trim_end());
             text.push('\n');
         }

@@ -7,7 +7,7 @@
 //! - [`output`]: results, errors and exit codes
 //! - [`format`] and [`progress`]: numbers and progress bars for people
 //!
-//! The programs in `bin/` only call this library. Neither knows anything about archive formats or protocols: that's up to the
+//! The programs in `bin/` only call this library. Neither knows anything about archive formats or protocols: that is up to the
 //! other crates.
 
 #![forbid(unsafe_code)]

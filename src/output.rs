@@ -7,18 +7,18 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-/// Exit codes. The numbers must never change, because scripts depend on them.
+/// Exit codes. The numbers must never change because scripts depend on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Success.
     Done = 0,
-    /// A failure that doesn't have a code of its own.
+    /// A failure that does not have a code of its own.
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
     /// The sources or the archive are missing or damaged.
     Input = 3,
-    /// The output can't be written, for example because the disk is full.
+    /// The output cannot be written, for example because the disk is full.
     Output = 4,
     /// There were warnings, and `--strict` makes them errors.
     Strict = 5,
@@ -55,7 +55,7 @@ impl Failure {
         Failure::new(Exit::Usage, message)
     }
 
-    /// Returns a failure for which there's no better exit code.
+    /// Returns a failure for which there is no better exit code.
     #[must_use]
     pub fn failed(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Failed, message)
@@ -67,7 +67,7 @@ impl Failure {
         Failure::new(Exit::Input, message)
     }
 
-    /// Returns a failure for output that can't be written.
+    /// Returns a failure for output that cannot be written.
     #[must_use]
     pub fn output(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Output, message)
@@ -125,7 +125,7 @@ pub fn report(result: Result<(), Failure>) -> ExitCode {
 /// Writes a result, or a part of it, to standard output.
 ///
 /// # Errors
-/// The pipe is closed, or the output can't be written.
+/// The pipe is closed, or the output cannot be written.
 pub fn print(text: impl Display) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     write!(output, "{text}").and_then(|()| output.flush()).map_err(|error| print_failure(&error))
@@ -161,7 +161,7 @@ fn print_failure(error: &io::Error) -> Failure {
     }
 }
 
-/// Writes a line to standard error. Errors are ignored, because there's nowhere else to report them.
+/// Writes a line to standard error. Errors are ignored because there is nowhere else to report them.
 ///
 /// We only call `write` once per line. Several processes may share standard error, and their lines must not be mixed up.
 pub fn note(text: impl Display) {
@@ -171,7 +171,7 @@ pub fn note(text: impl Display) {
 
 /// Escapes control characters, including line breaks.
 ///
-/// File names, for example, may contain escape sequences, which we don't want to send to the terminal.
+/// File names, for example, may contain escape sequences, which we do not want to send to the terminal.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());

@@ -1,7 +1,7 @@
 //! Build progress: a bar on terminals, plain lines elsewhere.
 //!
-//! If a build takes less than [`BAR_DELAY`], there's no bar. The bar is redrawn a few times per second at most, so it doesn't slow
-//! down the build.
+//! If a build takes less than [`BAR_DELAY`], there is no bar. The bar is redrawn a few times per second at most, so it does not
+//! slow down the build.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,7 @@ struct CurrentStage {
 }
 
 impl ProgressDisplay {
-    /// Doesn't show anything.
+    /// Does not show anything.
     #[must_use]
     pub fn hidden() -> ProgressDisplay {
         ProgressDisplay::new(Style::Hidden)

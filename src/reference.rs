@@ -40,7 +40,7 @@ fn completions(shell: Shell, program: &Command) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Returns a copy of a command without hidden flags, because some shells would offer them.
+/// Returns a copy of a command without hidden flags because some shells would offer them.
 fn without_hidden_flags(command: &Command) -> Command {
     let name = command.get_name().to_owned();
     let shown = command.get_arguments().filter(|argument| !argument.is_hide_set()).cloned();
@@ -105,7 +105,7 @@ fn page(command: Command) -> String {
 
 fn put_command(text: &mut String, command: &Command, level: usize) {
     let marks = "#".repeat(level);
-    // Here and below: writing to a string can't fail.
+    // Here and below: writing to a string cannot fail.
     let _ = writeln!(text, "{marks} `{}`\n\n{}\n", full_name(command), about(command));
 
     for (heading, arguments) in by_heading(command) {

@@ -31,7 +31,7 @@ pub fn text() -> String {
     components.map(|found| format!("{} {}\n", field(&found, "name"), field(&found, "version"))).collect()
 }
 
-/// Converts a package in the lock file to a component. Returns `None` for our own packages, which don't have a checksum.
+/// Converts a package in the lock file to a component. Returns `None` for our own packages, which do not have a checksum.
 fn component(package: &str) -> Option<Value> {
     let field = |name: &str| {
         let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));

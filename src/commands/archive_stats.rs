@@ -42,7 +42,7 @@ pub(super) struct ArchiveStats {
     pub(super) codings: Vec<CodingCount>,
     /// Bytes of padding. Large bodies are aligned to pages, so there may be padding in front of them.
     pub(super) padding_bytes: u64,
-    /// Bytes that the bodies of files would take if equal ones weren't shared.
+    /// Bytes that the bodies of files would take if equal ones were not shared.
     pub(super) unshared_bytes: u64,
     /// The largest bodies.
     pub(super) biggest: Vec<LargeBody>,
@@ -206,7 +206,7 @@ impl<'a> Counter<'a> {
             ScopeEntry::HeaderRule(_) => return Ok(()),
         };
 
-        // These bodies answer paths that aren't known here, so they add no paths.
+        // These bodies answer paths that are not known here, so they add no paths.
         let Record::Resource(resource) = record else { return Ok(()) };
         for representation in resource.representations() {
             let representation = representation?;

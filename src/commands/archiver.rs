@@ -89,7 +89,7 @@ fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Fai
     {
         let (word, folder) = (&options.sources, &options.archive);
 
-        // Maybe it isn't a path at all, but a command such as `serve`.
+        // Maybe it is not a path at all, but a command such as `serve`.
         if let Some(failure) = hints::command_of_another_program(Scope::Archiver, word, &[folder]) {
             return failure;
         }
@@ -99,7 +99,7 @@ fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Fai
     failure
 }
 
-/// Prints the diagnostics of a build that wrote no archive. They explain why it failed, so `--quiet` doesn't suppress them.
+/// Prints the diagnostics of a build that wrote no archive. They explain why it failed, so `--quiet` does not suppress them.
 fn print_unpublished(report: &Report, verbosity: OutputFlags) -> Result<(), Failure> {
     if verbosity.json {
         return output::print_json(report);

@@ -65,7 +65,7 @@ pub(in crate::commands) fn first_failure(error: &Error) -> Failure {
     Failure::input(format!("{errors} in the folder, so nothing is served"))
 }
 
-/// Returns a hint for source folders that can't be read.
+/// Returns a hint for source folders that cannot be read.
 fn folder_hint(error: &WalkError) -> Option<String> {
     match error {
         WalkError::NotAFolder { path } => hints::file_hint(path),
@@ -83,7 +83,7 @@ fn folder_hint(error: &WalkError) -> Option<String> {
     }
 }
 
-/// Returns a hint for archives that can't be written.
+/// Returns a hint for archives that cannot be written.
 fn hint(archive: &Path, source: &io::Error) -> Option<String> {
     let folder = archive.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let folder = folder.display();

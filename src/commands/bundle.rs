@@ -1,6 +1,6 @@
 //! `cannery bundle`: writes an executable that contains both the server and an archive.
 //!
-//! The program itself isn't modified. For the file layout, see `crates/archive/src/program.rs`. The output only depends on the
+//! The program itself is not modified. For the file layout, see `crates/archive/src/program.rs`. The output only depends on the
 //! bytes of the program and the archive, so it's reproducible.
 
 use std::fs::{self, File};
@@ -25,14 +25,14 @@ const EXECUTABLE: u32 = 0o111;
 /// Runs `cannery bundle`.
 ///
 /// # Errors
-/// The archive is damaged, the server isn't a program, or the executable can't be written.
+/// The archive is damaged, the server is not a program, or the executable cannot be written.
 pub fn run(flags: &Bundle) -> Result<(), Failure> {
     let (archive, program, output) = match (&flags.replace, &flags.output) {
         (Some(archive), _) => (archive, Program::open_bundle(&flags.file)?, &flags.file),
         (None, Some(output)) => (&flags.file, Program::open_server(flags.server.as_deref())?, output),
         (None, None) => return Err(Failure::usage("name the executable to write: `--output FILE`")),
     };
-    // Verify now, because otherwise a damaged archive wouldn't be noticed until the executable starts.
+    // Verify now because otherwise a damaged archive would not be noticed until the executable starts.
     let (archive, seen) = verify::whole(archive)?;
     program
         .write_with(&archive, output)
@@ -51,7 +51,7 @@ pub fn run(flags: &Bundle) -> Result<(), Failure> {
     ))
 }
 
-/// Adds a hint if the output isn't a file that we would replace.
+/// Adds a hint if the output is not a file that we would replace.
 fn replace_failure(failure: Failure, error: &cannery_archiver::Error) -> Failure {
     match error {
         cannery_archiver::Error::Usage { .. } => failure.hint("name the executable: `--output FILE`"),
@@ -78,7 +78,7 @@ impl Program {
             failure.hint(format!("`--server FILE` names {SERVER}, which is installed with this program"))
         })?;
 
-        // Users may have named `cannery` itself, which isn't the server.
+        // Users may have named `cannery` itself, which is not the server.
         let is_own = fs::metadata(own).is_ok_and(|own| {
             fs::metadata(&path).is_ok_and(|found| own.ino() == found.ino() && own.dev() == found.dev())
         });
@@ -96,7 +96,7 @@ impl Program {
     fn open_bundle(path: &Path) -> Result<Program, Failure> {
         let program = Program::open(path)?;
         let length = program.file.metadata().map(|found| found.len()).unwrap_or_default();
-        // Nothing after the program, so there's no archive.
+        // Nothing after the program, so there is no archive.
         if length <= program.bytes {
             return Err(Failure::input(format!("{} contains no archive to replace", path.display())).hint(
                 format!("`cannery bundle ARCHIVE -o {}` writes an executable with one", path.display()),

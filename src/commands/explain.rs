@@ -1,7 +1,7 @@
 //! `cannery explain`: prints how a server would respond to a request and why, without running a server.
 //!
 //! The request goes through the same code as in the server, so the response head is exactly what a client would get, except for
-//! fields that depend on server flags, which we don't know here. To name source files, we compare paths and contents; for rules,
+//! fields that depend on server flags, which we do not know here. To name source files, we compare paths and contents; for rules,
 //! the manifest has the lines. Never opens a socket.
 
 mod source_files;
@@ -25,13 +25,13 @@ use crate::flags::tools::Explain;
 use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
 
-/// The request's host if the command line doesn't have one.
+/// The request's host if the command line does not have one.
 const DEFAULT_HOST: &str = "localhost";
 
 /// Runs `cannery explain`.
 ///
 /// # Errors
-/// The file isn't an archive or is damaged, or the request can't be sent.
+/// The file is not an archive or is damaged, or the request cannot be sent.
 pub fn run(flags: &Explain) -> Result<(), Failure> {
     let request = request_text(flags)?;
     let site = Site::new(open::open(&flags.archive)?, VirtualHosts::Enabled);
@@ -79,7 +79,7 @@ impl Explanation {
     }
 }
 
-/// Returns a note about other HTTP versions. For URLs other than `https` it's empty, because HTTP/3 needs TLS.
+/// Returns a note about other HTTP versions. For URLs other than `https` it's empty because HTTP/3 needs TLS.
 fn protocols(url: &str) -> &'static str {
     if !url.starts_with("https://") {
         return "";
@@ -130,7 +130,7 @@ fn normal_host(host: &str) -> String {
     ascii_host(name).map_or_else(|| host.to_owned(), |name| name + port)
 }
 
-/// Splits a URL or path into host and target. Clients don't send fragments, so those are dropped.
+/// Splits a URL or path into host and target. Clients do not send fragments, so those are dropped.
 fn split_url(url: &str) -> (Option<&str>, &str) {
     let url = url.split('#').next().unwrap_or_default();
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -143,7 +143,7 @@ fn split_url(url: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Percent-encodes bytes that aren't allowed in a request line, just like browsers do with whatever is typed into the address bar.
+/// Percent-encodes bytes that are not allowed in a request line, just like browsers do with whatever is typed into the address bar.
 fn escape(typed: &str) -> String {
     let mut escaped = String::with_capacity(typed.len());
     for byte in typed.bytes() {
@@ -247,7 +247,7 @@ fn describe_reasons(
     Ok(lines)
 }
 
-/// Names the file, or the line of a rule file, that the response comes from. If the archive doesn't tell, only gives the reason.
+/// Names the file, or the line of a rule file, that the response comes from. If the archive does not tell, only gives the reason.
 fn describe_source(
     archive: &Archive,
     files: &SourceFiles,
@@ -434,7 +434,7 @@ fn outcome(files: &SourceFiles, record: &Record<'_>) -> String {
     }
 }
 
-/// Lists the stored codings, unless there's only one.
+/// Lists the stored codings, unless there is only one.
 fn describe_representations(
     archive: &Archive,
     host: Option<&[u8]>,
@@ -463,7 +463,7 @@ fn describe_representations(
 
 /// Describes the body. With `debug`, this includes its position in the archive.
 ///
-/// Returns `None` if there is no body, or if there's nothing to say about it without `debug`.
+/// Returns `None` if there is no body, or if there is nothing to say about it without `debug`.
 fn describe_body(
     files: &SourceFiles,
     answer: &Answer<'_>,

@@ -1,8 +1,8 @@
 //! `cannery extract`: restores the files in an archive to a directory, byte for byte.
 //!
-//! The whole archive is verified before we write the first file. Nothing is ever written outside the directory, no matter which names
-//! the archive has or which symbolic links are in the directory. Empty directories, excluded files, times and permissions aren't in an
-//! archive, so we can't restore those.
+//! The whole archive is verified before we write the first file. Nothing is ever written outside the directory, no matter which
+//! names the archive has or which symbolic links are in the directory. Empty directories, excluded files, times and permissions
+//! are not in an archive, so we cannot restore those.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -22,7 +22,7 @@ use crate::output::{self, Failure, Paint, one_line};
 /// Runs `cannery extract`.
 ///
 /// # Errors
-/// The file isn't an archive or is damaged, or a file can't be written.
+/// The file is not an archive or is damaged, or a file cannot be written.
 pub fn run(flags: &Extract) -> Result<(), Failure> {
     let archive = open::open(&flags.archive)?;
     archive
@@ -98,7 +98,7 @@ fn content(archive: &Archive, resource: &Resource<'_>, name: &[u8]) -> Result<Ve
     })
 }
 
-/// Why we can't restore an entry's file.
+/// Why we cannot restore an entry's file.
 enum ExtractError {
     Corrupt(Corrupt),
     Decode { name: String, coding: &'static str, error: DecodeError },
@@ -171,7 +171,7 @@ impl Target<'_> {
     }
 }
 
-/// Creates a directory. If it exists, makes sure that it isn't a symbolic link.
+/// Creates a directory. If it exists, makes sure that it is not a symbolic link.
 fn create_directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -182,7 +182,7 @@ fn create_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a new file. With `force`, we remove an existing file first, because we must not follow a symbolic link.
+/// Writes a new file. With `force`, we remove an existing file first because we must not follow a symbolic link.
 fn write_file(path: &Path, content: &[u8], force: bool) -> io::Result<()> {
     let create = || OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = match create() {

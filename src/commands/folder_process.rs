@@ -1,7 +1,7 @@
 //! The process that compiles the folder for `cannery-server --folder DIR`, and recompiles it after each change.
 //!
 //! It runs in a sandbox of its own, in which it can only read the folder and send archives to the server. The server, in turn,
-//! can't open the folder. No code in this process parses bytes from the network.
+//! cannot open the folder. No code in this process parses bytes from the network.
 
 mod keeper;
 mod keeper_socket;
@@ -52,10 +52,10 @@ const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
 /// Runs this process's part, until the server at the other end of standard input exits.
 ///
 /// # Errors
-/// The compiling process can't be started, can't enter the sandbox, or can't compile the folder for the first time.
+/// The compiling process cannot be started, cannot enter the sandbox, or cannot compile the folder for the first time.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     for signal in SIGNALS_OF_THE_SERVER {
-        // The handler just sets a flag that we never read. Registering can only fail for signals that don't exist.
+        // The handler just sets a flag that we never read. Registering can only fail for signals that do not exist.
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
     match follow.part {
@@ -76,7 +76,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
 
     let mut options = follow.options.clone();
     if options.threads == 0 {
-        // We need to find out now: inside the sandbox, the limit of a control group can't be read.
+        // We need to find out now: inside the sandbox, the limit of a control group cannot be read.
         let available = available_parallelism().map_or(1, NonZeroUsize::get);
         options.threads = available.min(threads_in_memory(memory_max));
     }
@@ -90,13 +90,13 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     });
     enter_sandbox(follow)?;
 
-    // Follow the folder before it's compiled, so that we don't miss changes made during the first build.
+    // Follow the folder before it's compiled, so that we do not miss changes made during the first build.
     let mut changes = FolderChanges::of(&options);
     let mut inspector = changes.inspector();
     let followed = changes.follow(Mode::Auto, move || inspector.inspect());
     followed.map_err(|error| Failure::failed(error.to_string()))?;
 
-    // Once the server is gone, there's nothing left to do, and no files to remove.
+    // Once the server is gone, there is nothing left to do, and no files to remove.
     let thread = |error| Failure::failed(format!("cannot start a thread: {error}"));
     let server = ReleaseSender::start(socket, || std::process::exit(Exit::Done as i32)).map_err(thread)?;
 
@@ -104,7 +104,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     if start == CompileStart::Again
         && let Ok(archive) = keeper.last_archive()
     {
-        // If the archive can't be read back, we just build from scratch.
+        // If the archive cannot be read back, we just build from scratch.
         let _ = compiler.resume(&archive);
     }
 
@@ -112,7 +112,8 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     let first = loop {
         match compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
             Ok(build) => break build,
-            // At startup, the operator should see an error. After a restart, the server still has an archive, so we can keep trying.
+            // At startup, the operator should see an error. After a restart, the server still has an archive, so we can keep
+            // trying.
             Err(error) if start == CompileStart::First => return Err(first_failure(&error)),
             Err(error) if error.is_unfinished() => {
                 sleep(UNFINISHED_INTERVAL);
@@ -246,7 +247,7 @@ fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
                 pending.push(entry.path());
-            // We follow a target only once, so links can't lead us in circles.
+            // We follow a target only once, so links cannot lead us in circles.
             } else if kind.is_symlink()
                 && let Ok(target) = fs::canonicalize(entry.path())
                 && !target.starts_with(inside)

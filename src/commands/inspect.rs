@@ -17,7 +17,7 @@ use crate::output::{self, Failure, Paint, one_line};
 /// Runs `cannery inspect`.
 ///
 /// # Errors
-/// The file isn't an archive or is damaged, or it doesn't have the path.
+/// The file is not an archive or is damaged, or it does not have the path.
 pub fn run(flags: &Inspect) -> Result<(), Failure> {
     let archive = open::open(&flags.archive)?;
     let corrupt = open::corrupt(&flags.archive);
@@ -223,7 +223,7 @@ pub(super) fn rewrite_target(rewrite: &Rewrite<'_>) -> String {
 
 /// Formats a pattern or template. Captures are shown as `{0}`, a splat as `{0…}`.
 pub(super) fn template(pieces: Pieces<'_>) -> String {
-    // If a piece can't be decoded, the text just ends there. `cannery verify` reports it.
+    // If a piece cannot be decoded, the text just ends there. `cannery verify` reports it.
     let pieces = pieces.map_while(Result::ok).map(|piece| match piece {
         Piece::Literal(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Piece::Capture(number) => format!("{{{number}}}"),

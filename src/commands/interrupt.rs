@@ -11,7 +11,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 /// Handles signals until it's dropped. After that, these signals no longer have any effect.
 pub(super) struct Interrupt {
-    /// `None` if we can't handle signals. In this case, they end the process without cleaning up.
+    /// `None` if we cannot handle signals. In this case, they end the process without cleaning up.
     handle: Option<Handle>,
 }
 
@@ -50,8 +50,8 @@ fn start(directory: Option<PathBuf>) -> Option<Handle> {
     Some(handle)
 }
 
-/// Returns the signals that were ignored when this process started, with one bit per signal (`SigIgn` in `proc(5)`). Without `/proc`,
-/// returns 0.
+/// Returns the signals that were ignored when this process started, with one bit per signal (`SigIgn` in `proc(5)`). Without
+/// `/proc`, returns 0.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -14,7 +14,7 @@ pub(super) fn open(path: &Path) -> Result<Archive, Failure> {
     Archive::open(path, Loading::Mapped).map_err(|error| failure(path, &error))
 }
 
-/// Explains why the archive at `path` can't be opened. If there's a remedy, adds a hint.
+/// Explains why the archive at `path` cannot be opened. If there is a remedy, adds a hint.
 pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
     if path.is_dir() {
@@ -28,7 +28,7 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
 
     match error {
         OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Maybe it isn't meant to be a file at all: users may have another server's command line in mind.
+            // Maybe it is not meant to be a file at all: users may have another server's command line in mind.
             if let Some(hint) = hints::address_hint(Scope::Server, path) {
                 return failure.hint(hint);
             }
@@ -46,7 +46,7 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
             })
         }
         OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::ProgramCut { .. } => damaged(failure),
-        // Either the message already says what to do, or there's nothing to do.
+        // Either the message already says what to do, or there is nothing to do.
         _ => failure,
     }
 }

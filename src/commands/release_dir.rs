@@ -18,13 +18,13 @@ use cannery_archiver::manifest::Manifest;
 /// Name of the symbolic link.
 pub(super) const CURRENT: &str = "current";
 
-/// File extension of archives. Files with this extension are listed even if they can't be opened.
+/// File extension of archives. Files with this extension are listed even if they cannot be opened.
 const SUFFIX: &str = "cdb";
 
 /// A directory of archives.
 pub(super) struct ReleaseDir {
     pub(super) path: PathBuf,
-    /// Newest first. Releases that can't be opened come last.
+    /// Newest first. Releases that cannot be opened come last.
     pub(super) releases: Vec<Release>,
     /// The release that `current` points to, unless it points to something else or nothing.
     pub(super) current: Option<OsString>,
@@ -36,7 +36,7 @@ pub(super) struct Release {
     pub(super) bytes: u64,
     /// File modification time in seconds since 1970.
     pub(super) written: Option<u64>,
-    /// Facts from the archive, or why it can't be opened.
+    /// Facts from the archive, or why it cannot be opened.
     pub(super) label: Result<Label, OpenError>,
 }
 
@@ -57,7 +57,8 @@ impl ReleaseDir {
         let mut releases = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            // Files being copied or built have hidden names. `current` should be a link, but even if it's a file, it isn't a release.
+            // Files being copied or built have hidden names. `current` should be a link, but even if it's a file, it is not a
+            // release.
             let name = entry.file_name();
             let is_release = !name.as_bytes().starts_with(b".") && name != CURRENT;
             if entry.file_type()?.is_file() && is_release {

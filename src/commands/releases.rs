@@ -23,7 +23,7 @@ const PREVIOUS: &str = "previous";
 /// Runs `cannery releases`.
 ///
 /// # Errors
-/// The directory can't be read, the release doesn't exist or is damaged, or the link can't be replaced.
+/// The directory cannot be read, the release does not exist or is damaged, or the link cannot be replaced.
 pub fn run(flags: &Releases) -> Result<(), Failure> {
     let mut directory = read_directory(flags)?;
     if let Some(wanted) = &flags.selected {
@@ -59,7 +59,7 @@ fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Fa
     let from = directory.release_path(current);
     let to = directory.release_path(name);
 
-    // If the current release is damaged, we don't know its paths. This shouldn't keep users from switching away from it.
+    // If the current release is damaged, we do not know its paths. This should not keep users from switching away from it.
     let Ok(before) = open::open(&from) else { return Ok(None) };
     let after = open::open(&to)?;
     let kept = paths(&after).map_err(open::corrupt(&to))?;
@@ -165,7 +165,7 @@ fn list(directory: &ReleaseDir, paint: Paint) -> String {
     if directory.releases.is_empty() {
         return format!("{} has no archives\n", directory.path.display());
     }
-    // Two tables, because the message about a damaged archive would widen the columns of all others.
+    // Two tables because the message about a damaged archive would widen the columns of all others.
     let mut sound = Table::default();
     let mut damaged = Table::default();
     for release in &directory.releases {

@@ -31,7 +31,7 @@ const PORTS_TRIED: u16 = 20;
 /// Runs the command.
 ///
 /// # Errors
-/// The first build failed, or the server couldn't start.
+/// The first build failed, or the server could not start.
 pub fn run(flags: &Serve) -> Result<(), Failure> {
     let mut config = flags.config(NamedArchive::new(None, flags.folder.clone()), flags.addresses()?);
     // Find free ports first. If there are none, we'd rather fail before a long build than after it.
@@ -43,7 +43,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
         Serve { .. } => Style::Text,
     });
 
-    // Follow the folder before it's compiled, so that we don't miss changes made during the first build.
+    // Follow the folder before it's compiled, so that we do not miss changes made during the first build.
     let mut options = flags.options();
     options.page_script = flags.reloads_browsers();
     let compiler = Compiler::new(options);
@@ -130,7 +130,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
 
 /// Returns the addresses to listen at. All of them are free right now.
 ///
-/// We need to check with a plain socket, because the server's own sockets use `SO_REUSEPORT`. This means that binding them would
+/// We need to check with a plain socket because the server's own sockets use `SO_REUSEPORT`. This means that binding them would
 /// succeed even if another server of this user listens at the address, and each server would get some of the connections.
 fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure> {
     if flags.has_named_port() {
@@ -153,7 +153,7 @@ fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure>
 
 /// Binds a TCP socket to this address. If this succeeds, the address is free.
 ///
-/// The socket doesn't listen. Otherwise, it would accept connections that the server never sees, and then reset them.
+/// The socket does not listen. Otherwise, it would accept connections that the server never sees, and then reset them.
 fn reserve(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     // Just like the server's sockets. Connections of an earlier server may still be in TIME-WAIT.

@@ -1,6 +1,6 @@
 //! `cannery-server`: starts a server, or a supervisor for several, and prints where it listens.
 //!
-//! The server itself is in its own crate. This program doesn't contain any archiver code either: with `--folder`, it runs
+//! The server itself is in its own crate. This program does not contain any archiver code either: with `--folder`, it runs
 //! `cannery-archiver`.
 
 mod compilers;
@@ -36,7 +36,7 @@ use crate::reference;
 /// Runs the program with these arguments. The first is the program's name.
 ///
 /// # Errors
-/// The command line is wrong, or the server couldn't start.
+/// The command line is wrong, or the server could not start.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let own = own_archive::find(|| started_program().ok());
     run_invocation(flags::server::parse(arguments, own)?)
@@ -45,7 +45,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
 /// Runs a parsed command line.
 ///
 /// # Errors
-/// The server couldn't start.
+/// The server could not start.
 pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
     match invocation {
         Invocation::Serve(options) => start(&options),
@@ -72,7 +72,7 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
 
     role.inherit(&mut config).map_err(|error| start_failure(&error))?;
 
-    // We check this only here, because the supervised processes have the same flags, and the admin process has no HTTP/3 sockets.
+    // We check this only here because the supervised processes have the same flags, and the admin process has no HTTP/3 sockets.
     if matches!(role, Role::Only | Role::Supervisor { .. })
         && config.served_http3().is_none()
         && let Some(flag) = options.http3_flag
@@ -88,8 +88,8 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
             serve(options, role, &config, compilers, unchecked)
         }
         Role::Supervisor { processes } => {
-            // Check the archive once for all processes. This must be done before they are started, because the supervisor shouldn't
-            // exit while starting them, and a successor shouldn't replace its predecessor in vain.
+            // Check the archive once for all processes. This must be done before they are started because the supervisor should not
+            // exit while starting them, and a successor should not replace its predecessor in vain.
             open_own_archive(options, true)?;
             supervise(options, &config, processes)
         }
@@ -127,7 +127,7 @@ fn serve(
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
 
     compilers.follow(&server)?;
-    // This thread must not start before the server, because it would be outside the sandbox.
+    // This thread must not start before the server because it would be outside the sandbox.
     unchecked.map(Unchecked::check_in_background).transpose()?;
 
     // With several processes, only the first one prints messages that would be the same for all.
@@ -206,7 +206,7 @@ fn print_setup(options: &ServerOptions, config: &Config, server: &RunningServer)
         warn(message);
     }
 
-    // In containers, the first process usually runs as root, so there's no point in advising against it.
+    // In containers, the first process usually runs as root, so there is no point in advising against it.
     if !options.quiet && std::process::id() != 1 {
         for message in sandbox.advice() {
             warn(message);
@@ -273,7 +273,7 @@ fn warn(message: &str) {
     note(format_args!("{} {}", Paint::for_errors().warning("warning:"), one_line(message)));
 }
 
-/// Writes a line to standard error, or drops it if there's no room within a second.
+/// Writes a line to standard error, or drops it if there is no room within a second.
 ///
 /// The calling thread starts the server, reloads archives or waits for signals. It must not block just because whatever reads our
 /// standard error is stuck, and neither must threads that wait for the lock.
@@ -285,7 +285,7 @@ fn note(text: impl Display) {
     }
 }
 
-/// Returns `true` if standard error can take a line now or within a second. If the kernel can't tell, we assume so.
+/// Returns `true` if standard error can take a line now or within a second. If the kernel cannot tell, we assume so.
 fn stderr_has_room() -> bool {
     let stderr = io::stderr();
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];

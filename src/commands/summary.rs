@@ -9,7 +9,7 @@ use crate::format::{Table, bytes, count, counted, percent, seconds};
 use crate::output::{Paint, one_line};
 use crate::progress;
 
-/// Shorter stages, in seconds, aren't listed.
+/// Shorter stages, in seconds, are not listed.
 const STAGE_SECONDS_MIN: f64 = 0.005;
 
 /// Number of digest digits to show.

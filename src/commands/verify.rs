@@ -24,7 +24,7 @@ struct VerifiedArchive {
 /// Runs `cannery verify`.
 ///
 /// # Errors
-/// The file is damaged or isn't an archive.
+/// The file is damaged or is not an archive.
 pub fn run(flags: &Verify) -> Result<(), Failure> {
     let started = Instant::now();
     let (archive, seen) = whole(&flags.archive)?;
@@ -58,7 +58,7 @@ pub(super) fn whole(path: &Path) -> Result<(Archive, VerifyReport), Failure> {
     Ok((archive, seen))
 }
 
-/// Explains why the archive at `path` isn't intact.
+/// Explains why the archive at `path` is not intact.
 pub(super) fn failure(path: &Path, error: &VerifyError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
     match error {

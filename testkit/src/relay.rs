@@ -63,7 +63,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// Fails if a socket can't be bound.
+    /// Fails if a socket cannot be bound.
     pub fn start(server: SocketAddr, impairments: Impairments) -> io::Result<Relay> {
         let downstream = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         downstream.set_read_timeout(Some(POLL_INTERVAL))?;
@@ -157,7 +157,7 @@ impl Shared {
     }
 
     fn send(&self, direction: Direction, datagram: &[u8]) {
-        // A datagram that can't be sent is lost.
+        // A datagram that cannot be sent is lost.
         let _ = match (direction, *lock(&self.client)) {
             (Direction::ToServer, _) => lock(&self.upstream).send_to(datagram, self.server),
             (Direction::ToClient, Some(client)) => self.downstream.send_to(datagram, client),

@@ -16,7 +16,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Returns the value of a field, or `None` if the response doesn't have it.
+    /// Returns the value of a field, or `None` if the response does not have it.
     ///
     /// # Panics
     ///

@@ -156,7 +156,7 @@ const BLANK_PIXELS: [u8; 31] = [
 ];
 
 /// Returns a tile of about `size` bytes with noise in the upper rows and one color in the lower rows.
-/// Noise doesn't compress, so its amount determines the size; the smallest result has 143 bytes.
+/// Noise does not compress, so its amount determines the size; the smallest result has 143 bytes.
 fn detailed_png(size: u64, first_colour: [u8; 3], noise: &mut Noise) -> Vec<u8> {
     // One bit a pixel leaves room for 8,448 bytes, four bits for 33,024.
     let (depth, colours, row) = if size < 8_000 { (1, 2, 33) } else { (4, 16, 129) };

@@ -1,4 +1,4 @@
-//! TLS client that accepts any certificate, because our test servers sign their own.
+//! TLS client that accepts any certificate because our test servers sign their own.
 //!
 //! It does verify that the server has the certificate's key, and it reports a connection that ends without `close_notify`
 //! as an error.
@@ -149,7 +149,7 @@ pub fn connect(stream: TcpStream, name: &str, config: Arc<ClientConfig>) -> io::
     Ok(tls)
 }
 
-/// Returns one provider for all clients, because making one takes longer than a handshake.
+/// Returns one provider for all clients because making one takes longer than a handshake.
 fn default_provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())))

@@ -1,6 +1,6 @@
 //! BLAKE3 digests of contents and archives, and entity tags derived from them.
 //!
-//! None of this happens on the request path, because entity tags are encoded when the archive is written.
+//! None of this happens on the request path because entity tags are encoded when the archive is written.
 
 use std::fmt;
 

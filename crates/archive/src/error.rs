@@ -1,6 +1,6 @@
 //! Errors from opening, writing and verifying archives.
 //!
-//! Errors contain the expected and the actual value, and the offset if it's known. They aren't formatted unless a person is
+//! Errors contain the expected and the actual value, and the offset if it's known. They are not formatted unless a person is
 //! going to read them.
 
 use std::io;
@@ -21,7 +21,7 @@ pub struct Corrupt {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The system can't open, map or read the file.
+    /// The system cannot open, map or read the file.
     #[error("cannot read the archive: {0}")]
     Io(#[from] io::Error),
     /// The path names a FIFO, a device or a socket.
@@ -47,7 +47,7 @@ pub enum OpenError {
         /// Length of the rest in bytes.
         got: u64,
     },
-    /// The first record isn't `cannery`. This is another kind of file, or another program's CDB.
+    /// The first record is not `cannery`. This is another kind of file, or another program's CDB.
     #[error("not an archive of Cannery: its first record is not `cannery`")]
     Foreign,
     /// The archive has a different format version.
@@ -61,7 +61,7 @@ pub enum OpenError {
         /// The version that the file states.
         got: u32,
     },
-    /// The file doesn't have the length that the archive records.
+    /// The file does not have the length that the archive records.
     #[error("the archive was truncated or extended: it has {got} bytes instead of {expected}")]
     Length {
         /// Length in bytes that the archive records.
@@ -78,7 +78,7 @@ pub enum OpenError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The system can't write the file, or can't read a body.
+    /// The system cannot write the file, or cannot read a body.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The archive would exceed 4 GiB, which is the limit of the 32-bit format.
@@ -86,7 +86,7 @@ pub enum WriteError {
     /// The writer is still usable: continue in the 64-bit format with [`crate::Writer::widen`].
     #[error("the archive would exceed 4 GiB, the limit of the 32-bit format: use `--format cdb64`")]
     Full,
-    /// More than `max` keys have adjacent hashes, so a lookup would give up before it finds some of them. This won't happen
+    /// More than `max` keys have adjacent hashes, so a lookup would give up before it finds some of them. This will not happen
     /// unless the names were chosen to collide.
     #[error(
         "more than {max} file names collide in a hash table, which happens only if they were chosen to collide: \
@@ -112,13 +112,13 @@ pub enum WriteError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// The system can't read the file.
+    /// The system cannot read the file.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A structure is corrupt.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// A body doesn't match the digest in its key.
+    /// A body does not match the digest in its key.
     #[error("corrupt archive: the body at byte {offset} does not match its digest {expected}")]
     Body {
         /// Position of the body in the file, in bytes.
@@ -126,7 +126,7 @@ pub enum VerifyError {
         /// The digest in the key.
         expected: crate::Digest,
     },
-    /// The file doesn't match the digest in its first record.
+    /// The file does not match the digest in its first record.
     #[error("corrupt archive: its digest is {got} instead of {expected}")]
     Digest {
         /// The digest that the archive records.

@@ -2,7 +2,7 @@
 //!
 //! There are 256 tables. The low byte of a key's hash selects a table, and the other bits select the slot where the lookup
 //! starts. From there we probe slot by slot (linear probing) until we find either the key or an empty slot. Half of the slots
-//! are empty, so it won't take long to find out that a key is missing. Lookups don't allocate.
+//! are empty, so it will not take long to find out that a key is missing. Lookups do not allocate.
 
 use crate::error::{Corrupt, WriteError};
 use crate::layout::entry::Entry;
@@ -11,8 +11,8 @@ use crate::layout::hash::Hash;
 
 /// Maximum number of slots that a lookup probes. The writer makes sure that no entry is further from its first slot.
 ///
-/// Without this bound, a lookup in a crafted file could end up reading all of it. Tables with up to 65,536 entries can't reach
-/// the bound, no matter how they hash. That's the average table size in an archive with 16 million records.
+/// Without this bound, a lookup in a crafted file could end up reading all of it. Tables with up to 65,536 entries cannot reach
+/// the bound, no matter how they hash. That is the average table size in an archive with 16 million records.
 const PROBES_MAX: u64 = 1 << 16;
 
 /// Finds the record with this hash and a key that `matches`.
@@ -67,12 +67,12 @@ fn find_in<'a>(
 
 /// Reads all tables, and returns their occupied slots sorted by position.
 ///
-/// Each of these slots is reachable by a lookup. So if there's a slot for each record, and no two records have the same key,
+/// Each of these slots is reachable by a lookup. So if there is a slot for each record, and no two records have the same key,
 /// we know that every lookup will succeed. This takes a single pass. Looking up each key instead could take quadratic time in
 /// a crafted file.
 ///
 /// # Errors
-/// Returns [`Corrupt`] if a slot can't be reached by a lookup of its hash.
+/// Returns [`Corrupt`] if a slot cannot be reached by a lookup of its hash.
 pub(crate) fn occupied_slots(file: &[u8], format: Format) -> Result<Vec<Slot>, Corrupt> {
     let mut occupied = Vec::new();
     for number in 0..TABLES as u64 {
@@ -142,7 +142,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Finds an empty slot. Every valid table has one, because half of its slots are empty.
+    /// Finds an empty slot. Every valid table has one because half of its slots are empty.
     fn first_empty(&self) -> Result<u64, Corrupt> {
         for at in 0..self.slots {
             if self.slot(at)?.position == 0 {
@@ -170,7 +170,7 @@ pub(crate) fn tables_bytes(format: Format, records: u64) -> u64 {
 /// Builds the 256 tables, passes each one to `write`, and returns the header. The first table starts at `position`.
 ///
 /// # Errors
-/// Returns [`WriteError::Crowded`] if some record couldn't be found by a lookup, and any error from `write`.
+/// Returns [`WriteError::Crowded`] if some record could not be found by a lookup, and any error from `write`.
 pub(crate) fn build(
     format: Format,
     mut slots: Vec<Slot>,

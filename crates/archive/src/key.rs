@@ -1,11 +1,11 @@
 //! Keys: the normal form of paths, no matter if they come from file names or from request targets.
 //!
-//! A key starts with `/`, has been percent-decoded once, and doesn't contain empty segments or dot segments (RFC 3986
+//! A key starts with `/`, has been percent-decoded once, and does not contain empty segments or dot segments (RFC 3986
 //! §5.2.4, §6.2.2). It ends with `/` if and only if the path does. All paths go through this module, so equivalent URLs will
 //! find the same record with every protocol.
 //!
 //! An encoded slash (`%2F`) is data, not a separator. In keys we represent it as the byte 0. This is unambiguous because file
-//! names can't contain NUL, and we refuse requests that do.
+//! names cannot contain NUL, and we refuse requests that do.
 
 use cannery_base::swar::{WORD_BYTES, first_eq_mask, first_lt_mask, repeat};
 
@@ -57,7 +57,7 @@ impl<'a> Key<'a> {
     /// The key for a site's root.
     pub const ROOT: Key<'static> = Key(b"/");
 
-    /// Returns the key for a request target that's already in normal form, without a query. Most targets are like this.
+    /// Returns the key for a request target that is already in normal form, without a query. Most targets are like this.
     ///
     /// If the result is `None`, try [`Key::from_target`].
     #[must_use]
@@ -102,7 +102,7 @@ impl<'a> Key<'a> {
 
     /// Joins parts of keys, for example a rule's captures.
     ///
-    /// The parts won't be decoded again, but empty segments and dot segments are resolved.
+    /// The parts will not be decoded again, but empty segments and dot segments are resolved.
     ///
     /// # Errors
     /// Returns [`PathError::TooLong`] if the result is too long.
@@ -153,7 +153,7 @@ impl<'a> Key<'a> {
 /// A piece of a percent-encoded path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlPiece<'a> {
-    /// Bytes that don't need escaping.
+    /// Bytes that do not need escaping.
     Plain(&'a [u8]),
     /// An escaped byte, for example `%20`.
     Escaped([u8; 3]),
@@ -207,8 +207,8 @@ fn is_plain(path: &[u8]) -> bool {
 
     let mut slash_before = 0;
     let mut rejected = 0;
-    // The last word overlaps the one before, so that we don't have to handle leftover bytes. There's no need to check the
-    // byte before its first byte, because previous words have covered this pair.
+    // The last word overlaps the one before, so that we do not have to handle leftover bytes. There is no need to check the
+    // byte before its first byte because previous words have covered this pair.
     for (number, word) in words.iter().chain([last]).enumerate() {
         let word = u64::from_le_bytes(*word);
         // Flags may be wrong above the first correct one, but only for a dot after a slash, which we reject anyway.

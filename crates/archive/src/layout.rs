@@ -1,6 +1,6 @@
 //! File layout, byte by byte. `FORMAT.md` specifies the same, and a test compares the two.
 //!
-//! Offsets don't appear anywhere outside this module. Each submodule encodes and decodes one structure.
+//! Offsets do not appear anywhere outside this module. Each submodule encodes and decodes one structure.
 
 // The container: its two widths, its hash, and records that consist of key and data.
 pub(crate) mod entry;
@@ -23,7 +23,7 @@ pub(crate) mod header_rule;
 pub(crate) mod rule_index;
 pub(crate) mod scope;
 
-/// Keys that aren't paths. There can't be a collision because paths start with `/`.
+/// Keys that are not paths. There cannot be a collision because paths start with `/`.
 pub mod name {
     /// Key of the first record, which contains the [`crate::Facts`].
     pub const FACTS: &[u8] = b"cannery";
@@ -39,7 +39,7 @@ pub mod name {
     /// First byte of a padding record's key. It's followed by an ordinal (u32, little-endian). Padding page-aligns the next body.
     pub const PADDING: u8 = b'P';
     /// First byte of a source record's key. It's followed by the file's path in the source directory. There are source records for
-    /// files that aren't served under their own name, for example `_redirects`.
+    /// files that are not served under their own name, for example `_redirects`.
     pub const SOURCE: u8 = b'S';
 }
 
@@ -58,7 +58,7 @@ pub enum RecordKind<'a> {
     PlainHead(u32),
     /// Padding before a large body, with its ordinal.
     Padding(u32),
-    /// A source file that isn't served under its own name, with its path in the source directory.
+    /// A source file that is not served under its own name, with its path in the source directory.
     Source(&'a [u8]),
     /// A path. This is the complete key, including the host if there is one.
     Path(&'a [u8]),
@@ -99,11 +99,11 @@ impl<'a> RecordKind<'a> {
     }
 }
 
-/// Splits the key of a path or scope into host and path. Keys on the default site don't have a host.
+/// Splits the key of a path or scope into host and path. Keys on the default site do not have a host.
 #[must_use]
 pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(rest) = key.strip_prefix(b"//") else { return (None, key) };
-    // Hosts can't be empty: `//` alone is the key of the default site's root scope.
+    // Hosts cannot be empty: `//` alone is the key of the default site's root scope.
     let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
     if end == 0 { (None, key) } else { (Some(&rest[..end]), &rest[end..]) }
 }

@@ -21,6 +21,6 @@ pub enum Writers {
     Absent,
     /// At least one process does.
     Present,
-    /// The system can't tell: the file belongs to another user, or its file system or the platform doesn't support leases.
+    /// The system cannot tell: the file belongs to another user, or its file system or the platform does not support leases.
     Unknown,
 }

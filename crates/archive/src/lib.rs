@@ -5,9 +5,9 @@
 //! [`Format`]) and the schema on top of it. Both are specified byte by byte in `FORMAT.md`. Data flows from [`Writer`] to a
 //! file, and from there to [`Archive`] and [`Record`].
 //!
-//! This crate doesn't know HTTP, compression or sockets.
+//! This crate does not know HTTP, compression or sockets.
 //!
-//! We only read about two hundred bytes to open an archive, and don't trust the rest. Instead, each number is checked
+//! We only read about two hundred bytes to open an archive, and do not trust the rest. Instead, each number is checked
 //! against the file when it's used. A corrupt archive should cause an error response, but never a panic.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.

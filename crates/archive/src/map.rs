@@ -30,7 +30,7 @@ pub enum Loading {
     Mapped,
     /// Maps the file, and waits until all of it is in the page cache.
     Preloaded,
-    /// Reads the file into private memory. Later changes to the file don't matter then.
+    /// Reads the file into private memory. Later changes to the file do not matter then.
     InMemory,
 }
 
@@ -58,8 +58,8 @@ enum Memory {
     Mapped(Mmap),
     /// Private pages. There may be unused ones after the bytes.
     ///
-    /// We can't use a `Vec` here. After a zero-copy send, the kernel may still be reading these pages when we free them. Pages
-    /// of an anonymous mapping won't be reused before the kernel is done with them, whereas the allocator could hand out the
+    /// We cannot use a `Vec` here. After a zero-copy send, the kernel may still be reading these pages when we free them. Pages
+    /// of an anonymous mapping will not be reused before the kernel is done with them, whereas the allocator could hand out the
     /// memory again at once.
     Copied { map: Mmap, length: usize },
     /// Bytes from the caller.
@@ -107,7 +107,7 @@ impl Bytes {
         Bytes { slice: NonNull::from(slice), memory }
     }
 
-    /// Returns `true` if the bytes can't change when a file does.
+    /// Returns `true` if the bytes cannot change when a file does.
     pub(crate) fn is_private(&self) -> bool {
         !matches!(self.memory, Memory::Mapped(_))
     }

@@ -1,6 +1,6 @@
 //! Archives in programs: one file with both a server and its site.
 //!
-//! Such a file consists of an ELF executable, zeros up to the next page, and the archive. We don't need a trailer. The ELF
+//! Such a file consists of an ELF executable, zeros up to the next page, and the archive. We do not need a trailer. The ELF
 //! headers say where the program ends, and the first record of the archive has its version, length and digest. So we waste
 //! less than a page, and can recognize a file that was cut anywhere after the program. A trailer would be the first thing
 //! to get lost.
@@ -17,7 +17,7 @@ use crate::layout::padding::PAGE_BYTES;
 /// Length of a 64-bit ELF header, in bytes. 32-bit headers are shorter.
 const HEADER_BYTES: usize = 64;
 
-/// `sh_type`, and its value for sections that don't occupy any bytes in the file.
+/// `sh_type`, and its value for sections that do not occupy any bytes in the file.
 const SECTION_TYPE: Range<usize> = 4..8;
 const NO_BITS: [u8; 4] = 8u32.to_le_bytes();
 
@@ -54,7 +54,7 @@ const ELF64: Layout = Layout {
     sections: Table { offset: 40, count: 60, entry_bytes: 64, part_offset: 24, part_bytes: 32 },
 };
 
-/// Returns the length of the program at the start of `file`, or `None` if there isn't one.
+/// Returns the length of the program at the start of `file`, or `None` if there is not one.
 ///
 /// We recognize ELF executables for little-endian machines. The file may be longer than the program if an archive follows,
 /// and shorter if it was cut.
@@ -128,7 +128,7 @@ fn read(file: &File, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> 
     match file.read_exact_at(&mut bytes, offset) {
         Ok(()) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        // Files can't have this offset.
+        // Files cannot have this offset.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
         Err(error) => Err(error),
     }

@@ -1,6 +1,6 @@
 //! Reads archives. Opening takes constant time, and finding a record takes two memory accesses.
 //!
-//! We don't trust any number in the file. Each is checked when it's used, and contradictions are reported as [`Corrupt`].
+//! We do not trust any number in the file. Each is checked when it's used, and contradictions are reported as [`Corrupt`].
 //! Bodies are never copied, and an open archive never allocates.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
@@ -37,32 +37,32 @@ impl Archive {
     /// The file may also be a program with an archive appended to it.
     ///
     /// # Errors
-    /// Returns [`OpenError`] if the file can't be read or isn't an archive of this version.
+    /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
     pub fn open(path: &Path, loading: Loading) -> Result<Archive, OpenError> {
         let (file, part) = open_file(path)?;
         Archive::load(&file, &part, loading)
     }
 
-    /// Opens the archive at `path` and takes a lease on the file, so that it can't be changed while it's mapped.
+    /// Opens the archive at `path` and takes a lease on the file, so that it cannot be changed while it's mapped.
     ///
-    /// There's no lease if the file is read into memory, or if the system refuses to give us one.
+    /// There is no lease if the file is read into memory, or if the system refuses to give us one.
     ///
     /// # Errors
     /// Same as [`Archive::open`].
     pub fn open_leased(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>), OpenError> {
         let (file, part) = open_file(path)?;
         let loading = loading.resolve(part.end - part.start);
-        // Take the lease first, so that the file can't change in between.
+        // Take the lease first, so that the file cannot change in between.
         let lease = if loading == Loading::InMemory { None } else { Lease::take(&file)? };
         Ok((Archive::load(&file, &part, loading)?, lease))
     }
 
-    /// Opens the archive in an open file. This is useful if the file doesn't have a name.
+    /// Opens the archive in an open file. This is useful if the file does not have a name.
     ///
     /// If the file is mapped, no process may change it. You may want to seal it (`F_SEAL_WRITE`).
     ///
     /// # Errors
-    /// Returns [`OpenError`] if the file can't be read or isn't an archive of this version.
+    /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
     pub fn from_file(file: &File, loading: Loading) -> Result<Archive, OpenError> {
         check_file(&file.metadata()?)?;
         Archive::load(file, &program::locate(file)?, loading)
@@ -75,7 +75,7 @@ impl Archive {
     /// Opens an archive from bytes in memory.
     ///
     /// # Errors
-    /// Returns [`OpenError`] if the bytes aren't an archive of this version.
+    /// Returns [`OpenError`] if the bytes are not an archive of this version.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Archive, OpenError> {
         check_length(bytes.len() as u64)?;
         Archive::from_loaded(Bytes::owned(bytes))
@@ -84,7 +84,7 @@ impl Archive {
     /// Opens an archive that is part of the program, without copying it.
     ///
     /// # Errors
-    /// Returns [`OpenError`] if the bytes aren't an archive of this version.
+    /// Returns [`OpenError`] if the bytes are not an archive of this version.
     pub fn from_static(bytes: &'static [u8]) -> Result<Archive, OpenError> {
         check_length(bytes.len() as u64)?;
         Archive::from_loaded(Bytes::from_static(bytes))
@@ -122,7 +122,7 @@ impl Archive {
     /// Call this when a [`Lease`] is being broken, before you drop it. Borrowed bytes stay valid.
     ///
     /// # Errors
-    /// Returns the system's error if there isn't enough memory for the copy. The archive remains usable, but still depends on the
+    /// Returns the system's error if there is not enough memory for the copy. The archive remains usable, but still depends on the
     /// file.
     pub fn detach(&self) -> std::io::Result<()> {
         self.bytes.detach()
@@ -157,7 +157,7 @@ impl Archive {
     // On the request path. Inlined so that the record stays in registers when the caller destructures it.
     #[inline(always)]
     pub fn path(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
-        // If it's longer than any path in the archive, we don't need to hash it.
+        // If it's longer than any path in the archive, we do not need to hash it.
         if key.bytes().len() > usize::from(self.facts.path_bytes_max) {
             return Ok(None);
         }
@@ -169,7 +169,7 @@ impl Archive {
 
     /// Finds the record for `key` with a `/` appended.
     ///
-    /// Returns `None` if `key` ends with `/` already, because two slashes would mean a scope.
+    /// Returns `None` if `key` ends with `/` already because two slashes would mean a scope.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
@@ -195,7 +195,7 @@ impl Archive {
 
     /// Returns the scopes that a path is in, from the root down. The number is how many bytes of the key the scope covers.
     ///
-    /// This takes one pass over the key. There's one lookup per directory, but not beyond the depth of the deepest scope.
+    /// This takes one pass over the key. There is one lookup per directory, but not beyond the depth of the deepest scope.
     pub fn scopes<'a>(&'a self, host: Option<&'a [u8]>, key: Key<'a>) -> Scopes<'a> {
         Scopes { archive: self, host, key, at: 0, hash: prefix_hash(host), depth: 0 }
     }
@@ -203,7 +203,7 @@ impl Archive {
     /// Reads the head at `position`, which comes from a representation.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if there isn't a head at `position`.
+    /// Returns [`Corrupt`] if there is not a head at `position`.
     // On the request path: see `Archive::path`.
     #[inline(always)]
     pub fn head(&self, position: u64) -> Result<Head<'_>, Corrupt> {
@@ -217,7 +217,7 @@ impl Archive {
     /// Returns the head at `position`, but without fields that `_headers` has added.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if there isn't a head at `position`.
+    /// Returns [`Corrupt`] if there is not a head at `position`.
     pub fn plain_head(&self, position: u64) -> Result<Head<'_>, Corrupt> {
         let corrupt = Corrupt { what: "a reference to a head", offset: position };
         let entry = Entry::at(self.bytes(), self.format, position)?;
@@ -241,7 +241,7 @@ impl Archive {
     /// Returns the bytes of a body, or of a part of it.
     ///
     /// # Errors
-    /// Returns [`Corrupt`] if the extent isn't inside the file.
+    /// Returns [`Corrupt`] if the extent is not inside the file.
     #[inline]
     pub fn body(&self, extent: Extent) -> Result<&[u8], Corrupt> {
         slice(self.bytes(), extent).ok_or(Corrupt { what: "a reference to a body", offset: extent.position })
@@ -249,7 +249,7 @@ impl Archive {
 
     /// Finds the body with this digest.
     ///
-    /// The bytes aren't checked against the digest. Don't use this on the request path, where the extent is known already.
+    /// The bytes are not checked against the digest. Do not use this on the request path, where the extent is known already.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
@@ -319,9 +319,9 @@ impl std::fmt::Debug for Archive {
     }
 }
 
-/// Opens a regular file that's long enough for an archive, and locates the archive in it.
+/// Opens a regular file that is long enough for an archive, and locates the archive in it.
 fn open_file(path: &Path) -> Result<(File, Range<u64>), OpenError> {
-    // If it's a FIFO, don't block until its other end is open. These flags don't matter for regular files.
+    // If it's a FIFO, do not block until its other end is open. These flags do not matter for regular files.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     check_file(&file.metadata()?)?;
     let part = program::locate(&file)?;
@@ -363,7 +363,7 @@ fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     })
 }
 
-/// Returns the hash of everything before the path in a stored key. That's `//` and the host in lower case, or nothing.
+/// Returns the hash of everything before the path in a stored key. That is `//` and the host in lower case, or nothing.
 #[inline]
 fn prefix_hash(host: Option<&[u8]>) -> Hash {
     host.map_or(Hash::EMPTY, |host| {

@@ -1,6 +1,6 @@
 //! Verifies a whole archive: digests, structures, references, and that each record can be found.
 //!
-//! We skip all this when we open an archive, because opening should take constant time.
+//! We skip all this when we open an archive because opening should take constant time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -47,7 +47,7 @@ impl Archive {
         let mut check = Check::new(self);
         for entry in self.entries() {
             let entry = entry?;
-            // Both are in file order. So the next slot either belongs to this record, or the record doesn't have one.
+            // Both are in file order. So the next slot either belongs to this record, or the record does not have one.
             check.slot(&entry, slots.next())?;
             check.record(&entry)?;
             progress(entry.end());

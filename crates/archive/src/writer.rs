@@ -1,9 +1,9 @@
 //! Streams an archive into a file: facts, bodies, heads and paths, then the hash tables, and finally the header.
 //!
-//! Output is deterministic. The same calls write the same bytes, and we never read the clock. The writer doesn't keep bodies
+//! Output is deterministic. The same calls write the same bytes, and we never read the clock. The writer does not keep bodies
 //! in memory, just sixteen bytes per record.
 //!
-//! The file isn't complete until [`Writer::finish`] returns. Callers should rename it to its final name after that.
+//! The file is not complete until [`Writer::finish`] returns. Callers should rename it to its final name after that.
 
 mod output;
 
@@ -27,7 +27,7 @@ use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key, plain
 use crate::reader::Archive;
 use crate::writer::output::{Chunk, Output};
 
-/// Fits into the L2 cache, because we hash the bytes and then write them.
+/// Fits into the L2 cache because we hash the bytes and then write them.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// A shorter run of copied bodies goes through the buffer. Copying it costs about as much as a system call.
@@ -45,9 +45,9 @@ pub struct Writer {
     output: Output,
     /// The archive that we copy bodies from.
     source: Option<Arc<Archive>>,
-    /// Consecutive records of `source` that we haven't passed to the output yet. They come after the buffer.
+    /// Consecutive records of `source` that we have not passed to the output yet. They come after the buffer.
     run: Range<u64>,
-    /// Bytes that we haven't passed to the output yet. Hashing is several times faster if there are many at a time.
+    /// Bytes that we have not passed to the output yet. Hashing is several times faster if there are many at a time.
     buffer: Vec<u8>,
     format: Format,
     /// Position of the next byte.
@@ -97,7 +97,7 @@ impl Writer {
     /// Starts an archive in `file`. It must be empty, and open for both reading and writing.
     ///
     /// # Errors
-    /// Returns [`WriteError::Io`] if the file can't be written.
+    /// Returns [`WriteError::Io`] if the file cannot be written.
     pub fn new(file: File, format: Format) -> Result<Writer, WriteError> {
         let facts = Facts {
             slash_redirects: true,
@@ -163,7 +163,7 @@ impl Writer {
     /// writing.
     ///
     /// # Errors
-    /// Returns [`WriteError::Io`] if one of the files can't be read or written. The writer is no longer usable then.
+    /// Returns [`WriteError::Io`] if one of the files cannot be read or written. The writer is no longer usable then.
     pub fn move_to(&mut self, file: File) -> Result<(), WriteError> {
         self.end_run()?;
         self.flush()?;
@@ -175,8 +175,8 @@ impl Writer {
     /// Must not be called twice with the same digest.
     ///
     /// # Errors
-    /// Returns [`WriteError::Full`] if the body doesn't fit the 32-bit format. In this case nothing was written. Returns
-    /// [`WriteError::Io`] if `content` is too short or the file can't be written.
+    /// Returns [`WriteError::Full`] if the body does not fit the 32-bit format. In this case nothing was written. Returns
+    /// [`WriteError::Io`] if `content` is too short or the file cannot be written.
     pub fn body(
         &mut self,
         digest: &Digest,
@@ -200,7 +200,7 @@ impl Writer {
     /// Same as [`Writer::body`].
     ///
     /// # Panics
-    /// If there is no source, or it doesn't have this body.
+    /// If there is no source, or it does not have this body.
     pub fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, WriteError> {
         let source = self.source.as_ref().expect("there is a source");
         assert!(source.body(extent).is_ok(), "the source has the body");
@@ -265,7 +265,7 @@ impl Writer {
     /// Writes a head. Must not be called twice for the same head.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if a part of the head is too long, there's no room, or the file can't be written.
+    /// Returns [`WriteError`] if a part of the head is too long, there is no room, or the file cannot be written.
     pub fn head(&mut self, head: &NewHead) -> Result<HeadId, WriteError> {
         let ordinal = u32::try_from(self.positions.heads.len()).map_err(|_| WriteError::Full)?;
         self.positions.heads.push(self.position);
@@ -277,7 +277,7 @@ impl Writer {
     /// `head`.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if there's no room or the file can't be written.
+    /// Returns [`WriteError`] if there is no room or the file cannot be written.
     pub fn plain_head(&mut self, head: HeadId, plain: HeadId) -> Result<(), WriteError> {
         let mut data = Vec::new();
         self.format.put(&mut data, self.positions.head(plain));
@@ -289,7 +289,7 @@ impl Writer {
     /// The host `*.example.com` matches all subdomains. Must not be called twice for the same host and key.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if a part of the record is too long, there's no room, or the file can't be written.
+    /// Returns [`WriteError`] if a part of the record is too long, there is no room, or the file cannot be written.
     pub fn path(
         &mut self,
         host: Option<&str>,
@@ -311,7 +311,7 @@ impl Writer {
     /// Must not be called twice for the same host and directory.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if a part of the scope is too long, there's no room, or the file can't be written.
+    /// Returns [`WriteError`] if a part of the scope is too long, there is no room, or the file cannot be written.
     pub fn scope(
         &mut self,
         host: Option<&str>,
@@ -334,10 +334,10 @@ impl Writer {
         self.record(&full_key(host, directory.bytes(), b"/"), &data)
     }
 
-    /// Writes a record for a source file that isn't served under its own name, for example `_redirects`.
+    /// Writes a record for a source file that is not served under its own name, for example `_redirects`.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if there's no room or the file can't be written.
+    /// Returns [`WriteError`] if there is no room or the file cannot be written.
     pub fn source(&mut self, path: &[u8], body: BodyId) -> Result<(), WriteError> {
         let mut data = Vec::new();
         let extent = self.positions.body(body);
@@ -349,17 +349,17 @@ impl Writer {
     /// Writes the manifest.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if there's no room or the file can't be written.
+    /// Returns [`WriteError`] if there is no room or the file cannot be written.
     pub fn manifest(&mut self, json: &[u8]) -> Result<(), WriteError> {
         self.record(name::MANIFEST, json)
     }
 
     /// Starts over in the 64-bit format, in `file`. It must be empty, and open for both reading and writing.
     ///
-    /// This is possible as long as only bodies were written, because other records contain positions.
+    /// This is possible as long as only bodies were written because other records contain positions.
     ///
     /// # Errors
-    /// Returns [`WriteError::Io`] if one of the files can't be read or written.
+    /// Returns [`WriteError::Io`] if one of the files cannot be read or written.
     pub fn widen(mut self, file: File) -> Result<Writer, WriteError> {
         debug_assert!(self.format == Format::Cdb && self.positions.heads.is_empty());
         let mut wide = Writer::new(file, Format::Cdb64)?;
@@ -382,12 +382,12 @@ impl Writer {
         Ok(wide)
     }
 
-    /// Checks that there's room for `records` more records with a total of `bytes` bytes, and for their hash table slots.
+    /// Checks that there is room for `records` more records with a total of `bytes` bytes, and for their hash table slots.
     ///
     /// Use this before you write the first record that contains a position. After that it's too late for [`Writer::widen`].
     ///
     /// # Errors
-    /// Returns [`WriteError::Full`] if they don't fit the 32-bit format. Nothing is written in either case.
+    /// Returns [`WriteError::Full`] if they do not fit the 32-bit format. Nothing is written in either case.
     pub fn require(&self, bytes: u64, records: u64) -> Result<(), WriteError> {
         let length = self.length_with(bytes, records);
         let fits = length.is_some_and(|length| length <= self.format.position_max());
@@ -395,7 +395,7 @@ impl Writer {
     }
 
     /// Returns how long the archive would be with `records` more records of `bytes` bytes in total, including the hash tables.
-    /// Returns `None` if the length doesn't fit 64 bits.
+    /// Returns `None` if the length does not fit 64 bits.
     #[must_use]
     pub fn length_with(&self, bytes: u64, records: u64) -> Option<u64> {
         let tables = index::tables_bytes(self.format, records.saturating_add(self.slots.len() as u64));
@@ -405,7 +405,7 @@ impl Writer {
     /// Writes the hash tables, the header and the facts. The returned file was flushed, but not synced.
     ///
     /// # Errors
-    /// Returns [`WriteError`] if there's no room, too many keys collide, or the file can't be written.
+    /// Returns [`WriteError`] if there is no room, too many keys collide, or the file cannot be written.
     pub fn finish(mut self) -> Result<(File, WriteReport), WriteError> {
         self.require(0, 0)?;
         let format = self.format;
@@ -450,7 +450,7 @@ impl Writer {
     /// Writes padding if the next body must be page-aligned. `length` is the body's length in bytes.
     ///
     /// # Errors
-    /// Returns [`WriteError::Full`] if there isn't room for both. Nothing is written in this case.
+    /// Returns [`WriteError::Full`] if there is not room for both. Nothing is written in this case.
     fn pad_before_body(&mut self, length: u64) -> Result<(), WriteError> {
         let Some(zeros) = zeros_before_body(self.format, self.position, length) else { return Ok(()) };
         let padding_bytes = padding::padding_bytes(self.format, zeros);

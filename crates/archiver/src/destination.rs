@@ -48,13 +48,13 @@ impl Destination {
         }
     }
 
-    /// Returns `true` if an archive of this length can't stay in memory.
+    /// Returns `true` if an archive of this length cannot stay in memory.
     pub(crate) fn needs_disk(&self, archive_bytes: u64) -> bool {
         matches!(self, Destination::Memory(space) if space.needs_disk(archive_bytes))
     }
 
-    /// Creates a file on disk for an archive that will probably be too large for memory. Its contents have `content_bytes` bytes. If
-    /// this fails, returns `None`: we'll try again once the archive really is too large.
+    /// Creates a file on disk for an archive that will probably be too large for memory. Its contents have `content_bytes` bytes.
+    /// If this fails, returns `None`: we'll try again once the archive really is too large.
     pub(crate) fn begin_on_disk(&mut self, content_bytes: u64) -> Option<File> {
         let Destination::Memory(space) = self else { return None };
         let file = space.create_on_disk(content_bytes).ok()?;
@@ -114,11 +114,12 @@ impl Destination {
             .map_err(|source| Error::ReadBack { path: self.path().to_owned(), source })
     }
 
-    /// Publishes `file`, the finished archive. If it has a path, it replaces the old archive there; otherwise, it's write-protected.
+    /// Publishes `file`, the finished archive. If it has a path, it replaces the old archive there; otherwise, it's
+    /// write-protected.
     pub(crate) fn publish(self, file: &File) -> Result<(), Error> {
         match self {
             Destination::Path(staging) => staging.publish(file),
-            // Without a name, there's nothing to protect.
+            // Without a name, there is nothing to protect.
             Destination::Disk(_) => Ok(()),
             Destination::Memory(_) => {
                 memory_file::protect(file).map_err(|error| Error::write(self.path())(error.into()))

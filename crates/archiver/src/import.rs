@@ -75,7 +75,7 @@ impl ImportReport {
 /// Converts the kawipiko archive at `input`. `output` is replaced as a whole or not at all.
 ///
 /// # Errors
-/// The input can't be read or is damaged, or the output can't be written.
+/// The input cannot be read or is damaged, or the output cannot be written.
 pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error> {
     let file = fs::read(input).map_err(Error::read(input.to_owned()))?;
     let paths = kawipiko::read(&file).map_err(|source| Error::Import { path: input.to_owned(), source })?;
@@ -86,7 +86,7 @@ pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error
     let mut store = Store::begin(destination, options.format, None, 0)?;
     let mut report = ImportReport::default();
 
-    // First store all bodies, because heads and paths refer to them.
+    // First store all bodies because heads and paths refer to them.
     let answers = answers(input, &paths, &mut store, &mut report)?;
     let path_bytes: u64 = answers.iter().map(|answer| answer.path.len() as u64 * 2 + 512).sum();
     store.require(path_bytes, answers.len() as u64)?;
@@ -207,7 +207,7 @@ fn answers<'a>(
     Ok(answers)
 }
 
-/// Splits a path into host, if any, and the rest, which starts with `/`. Returns `None` if the path can't be a key.
+/// Splits a path into host, if any, and the rest, which starts with `/`. Returns `None` if the path cannot be a key.
 fn split_host(path: &[u8]) -> Option<(Option<&str>, &[u8])> {
     let (host, path) = match path.strip_prefix(b"://") {
         Some(rest) => {
@@ -253,7 +253,8 @@ fn coding_of(found: &Path<'_>) -> Option<Coding> {
     Coding::ALL.into_iter().find(|coding| coding.name() == name.unwrap_or("identity"))
 }
 
-/// Checks that a body can be decoded. The format has no checksums, so clients would get damaged bytes. Shared bodies are checked once.
+/// Checks that a body can be decoded. The format has no checksums, so clients would get damaged bytes. Shared bodies are checked
+/// once.
 fn check_body(found: &Path<'_>, checked: &mut HashSet<(*const u8, Coding)>) -> Result<(), ReadError> {
     let Some(coding) = coding_of(found) else { return Ok(()) };
     if !checked.insert((found.body.as_ptr(), coding)) {
@@ -278,7 +279,7 @@ fn content(found: &Path<'_>, store: &mut Store, report: &mut ImportReport) -> Re
     let mut representation = Vec::new();
     let mut resource = Vec::new();
     let mut overrides = 0;
-    // If the only coding isn't identity, clients may reject it, so the response depends on `Accept-Encoding`.
+    // If the only coding is not identity, clients may reject it, so the response depends on `Accept-Encoding`.
     let is_negotiable = coding != Coding::Identity;
     let mut vary = vec![if is_negotiable { "Accept-Encoding" } else { "" }];
 
@@ -365,7 +366,7 @@ fn write(
                 let representations =
                     vec![NewRepresentation { coding: *coding, etag: *etag, body: *body, head }];
 
-                // Wildcards don't have a path of their own, so they become rules.
+                // Wildcards do not have a path of their own, so they become rules.
                 let origin = if *is_wildcard { Origin::Rule } else { *origin };
                 let record = NewRecord::Resource { status: *status, origin, modified: None, representations };
                 if *is_wildcard {

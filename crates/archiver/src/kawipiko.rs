@@ -1,6 +1,6 @@
 //! Reads archives made by kawipiko. They are 32-bit constant databases, where paths refer to heads and bodies.
 //!
-//! We trust no number in the file. There is no checksum, so we can't notice a changed byte inside a body. All other
+//! We trust no number in the file. There is no checksum, so we cannot notice a changed byte inside a body. All other
 //! inconsistencies are errors that give a position.
 
 mod tables;
@@ -17,7 +17,7 @@ const SCHEMA: &[u8] = b"kawipiko-2022a";
 const TABLES: usize = 256;
 const HEADER_BYTES: usize = TABLES * 8;
 
-/// Why we can't read a file: it's no kawipiko archive, or it's damaged.
+/// Why we cannot read a file: it's no kawipiko archive, or it's damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {

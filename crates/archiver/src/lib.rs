@@ -2,7 +2,7 @@
 //!
 //! [`compile`] builds once, into a file. A [`Compiler`] is meant for folders that are being edited: it builds again and
 //! again, into memory, or on disk if the archive is large. Both run the pipeline in `build` below, which has about a line
-//! for each step. This crate never prints, and the archive doesn't depend on threads, clocks or the order of directory
+//! for each step. This crate never prints, and the archive does not depend on threads, clocks or the order of directory
 //! entries.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
@@ -127,11 +127,11 @@ pub(crate) struct Built {
     file: File,
     report: Report,
     sources: Sources,
-    /// One entry per source file. Empty if the caches don't store any.
+    /// One entry per source file. Empty if the caches do not store any.
     known: Vec<(FileStamp, SourceFacts)>,
     /// The bodies in the archive, which the next build may copy.
     bodies: Bodies,
-    /// Number of compressed contents that were left to a later build, because this was a quick one.
+    /// Number of compressed contents that were left to a later build because this was a quick one.
     deferred: u64,
     /// Whether one of the folder's own pages answers `/`.
     has_start_page: bool,
@@ -174,7 +174,7 @@ pub(crate) fn build(
         return Err(Error::Sources { path: destination.path().to_owned(), report: Box::new(report) });
     }
 
-    // We ask before listings are added, because a generated listing isn't a start page that the folder could lose.
+    // We ask before listings are added because a generated listing is not a start page that the folder could lose.
     let has_start_page = routes.has_start_page();
 
     if options.include_folder_listing {
@@ -286,7 +286,7 @@ pub(crate) fn build(
         let links = Links::open(options, &sources, &routes, destination.open(&file)?);
         stopwatch.stage(Stage::Links, Some(links.file_count()));
         let mut found = links.check(progress)?;
-        // If a name has several pages, `left_out` has reported it already. Don't report each link to it again.
+        // If a name has several pages, `left_out` has reported it already. Do not report each link to it again.
         let known: HashSet<String> = report.files_with(left_out::PAGES_LEFT_OUT);
         found.retain(|diagnostic| diagnostic.code != "linked-left-out" || !known.contains(&diagnostic.file));
         report.diagnostics.append(&mut found);
@@ -300,7 +300,7 @@ pub(crate) fn build(
     if let Destination::Path(_) = destination {
         report.diagnostics.extend(replaced::note(options, &routes));
     }
-    // This warning is about the machine, not about the folder, so `--strict` doesn't turn it into an error.
+    // This warning is about the machine, not about the folder, so `--strict` does not turn it into an error.
     report.diagnostics.extend(destination.warning());
     destination.publish(&file)?;
     report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);

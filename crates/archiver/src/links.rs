@@ -2,7 +2,7 @@
 //!
 //! Links are joined to the URL of their file like in a browser, and looked up in the finished archive with the server's own
 //! [`Site`]. This means that rules, redirects, fallback pages and listings count just like for a client. For example, a link in
-//! `<a>` is a navigation, so a fallback page may answer it, but a link in `<script>` or `<img>` isn't. We ignore links to other
+//! `<a>` is a navigation, so a fallback page may answer it, but a link in `<script>` or `<img>` is not. We ignore links to other
 //! origins, and links that are created by scripts.
 //!
 //! Since this reads the text of each page anyway, it also finds policies in pages that would block the preview script.
@@ -49,7 +49,7 @@ const HELD_BYTES_MAX: u64 = 32 << 20;
 /// For wildcards, we look up this host in place of all hosts that the wildcard covers.
 const ANY_LABEL: &str = "any-host-below";
 
-/// Prefix of the server's own pages, which aren't in any archive.
+/// Prefix of the server's own pages, which are not in any archive.
 const SERVER_PAGES: &str = "/__/";
 
 /// A page or style sheet.
@@ -118,7 +118,7 @@ impl<'a> Links<'a> {
     /// Returns a warning for each broken link, or just a note with their number.
     ///
     /// # Errors
-    /// Returns an error if a source can't be read.
+    /// Returns an error if a source cannot be read.
     pub(crate) fn check(&self, progress: &dyn Progress) -> Result<Vec<Diagnostic>, Error> {
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
         let held_bytes = |file: &LinkingFile| self.sources.length(file.id);
@@ -274,8 +274,8 @@ impl<'a> Links<'a> {
         found
     }
 
-    /// Returns `true` if the archive is responsible for a URL: either it has the same host as the file, or the archive has something
-    /// for its host.
+    /// Returns `true` if the archive is responsible for a URL: either it has the same host as the file, or the archive has
+    /// something for its host.
     fn is_internal(&self, url: &Url, file: &Url) -> bool {
         let is_known = |host: &str| self.routes.sites_of_name(host).first().is_some_and(Option::is_some);
         url.host == file.host || url.host.as_deref().is_some_and(is_known)
@@ -315,7 +315,7 @@ impl<'a> Links<'a> {
 
             let answer = self.site.answer(&request, scratch);
             let Fields::Redirect(location) = answer.fields else {
-                // If an error page is requested by its own name, its status isn't a sign of a broken link.
+                // If an error page is requested by its own name, its status is not a sign of a broken link.
                 let is_file = matches!(answer.reason, Reason::Path(Origin::File | Origin::Alias));
                 let is_found = answer.status < 400 || is_file || at.path.starts_with(SERVER_PAGES);
                 return (!is_found).then_some(TargetError::Status(answer.status));
@@ -412,7 +412,7 @@ impl Lines<'_> {
             self.line = 1;
         }
         let feeds = self.text[self.offset..offset].iter().filter(|byte| **byte == b'\n').count();
-        // Beyond 2^32 lines, the line number in the warning will be too small. That's good enough.
+        // Beyond 2^32 lines, the line number in the warning will be too small. That is good enough.
         self.line = self.line.saturating_add(u32::try_from(feeds).unwrap_or(u32::MAX));
         self.offset = offset;
         self.line

@@ -38,7 +38,7 @@ pub(crate) type HostId = Option<u32>;
 pub(crate) struct Host {
     /// Name in lower case. `*.example.com` stands for all hosts below `example.com`.
     pub(crate) name: String,
-    /// Whether the host has a site of its own. If so, the default site isn't searched.
+    /// Whether the host has a site of its own. If so, the default site is not searched.
     pub(crate) has_site: bool,
 }
 
@@ -110,21 +110,21 @@ pub(crate) struct Routes {
     pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
     /// Scopes by folder key.
     pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
-    /// Number of rules with overlapping ends in their pattern. The server's index can't exclude these.
+    /// Number of rules with overlapping ends in their pattern. The server's index cannot exclude these.
     pub(crate) overlapping_rules: usize,
-    /// Generated texts by status, for rules with an error status whose page doesn't exist.
+    /// Generated texts by status, for rules with an error status whose page does not exist.
     pub(crate) status_texts: BTreeMap<u16, SourceId>,
     /// All rules, in order of precedence.
     pub(crate) rules: Vec<RedirectRule>,
     /// Origin of each effective rule, for the manifest.
     pub(crate) rule_lines: Vec<RuleLine>,
-    /// Sources that aren't served under their own names.
+    /// Sources that are not served under their own names.
     pub(crate) hidden: Vec<SourceId>,
-    /// Hidden sources that don't answer any path, sorted.
+    /// Hidden sources that do not answer any path, sorted.
     pub(crate) control: Vec<SourceId>,
     pub(crate) redirect_files: Vec<RuleFile>,
     pub(crate) header_files: Vec<RuleFile>,
-    /// Names without suffix of files that aren't pages, for example `/security` for `security.txt`. Rules take precedence.
+    /// Names without suffix of files that are not pages, for example `/security` for `security.txt`. Rules take precedence.
     pub(crate) weak_aliases: BTreeSet<(HostId, Box<[u8]>)>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
@@ -153,7 +153,7 @@ impl NumberedPages {
     }
 }
 
-/// A file that answers a path such as `/folder/` or `/page`, unless there's a file with exactly that name. If there are several,
+/// A file that answers a path such as `/folder/` or `/page`, unless there is a file with exactly that name. If there are several,
 /// the lowest rank wins.
 struct Alias {
     rank: usize,
@@ -416,8 +416,8 @@ impl Routes {
         std::iter::once(None).chain((0..).take(self.hosts.len()).map(Some))
     }
 
-    /// Returns the sites in which the server looks up this host's paths. These are the host itself, matching wildcards, and the default
-    /// site, in this order. The first host with a site of its own is always the last.
+    /// Returns the sites in which the server looks up this host's paths. These are the host itself, matching wildcards, and the
+    /// default site, in this order. The first host with a site of its own is always the last.
     pub(crate) fn sites_of(&self, host: HostId) -> Vec<HostId> {
         self.host_name(host).map_or_else(|| vec![None], |name| self.sites_of_name(name))
     }
@@ -451,7 +451,7 @@ impl Routes {
         let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         folders.map(|(slash, _)| &path[..=slash]).any(|folder| {
             let scope = self.scopes.get(&(host, folder.into()));
-            // The path has no suffix, so it doesn't matter if fallbacks are for pages or assets.
+            // The path has no suffix, so it does not matter if fallbacks are for pages or assets.
             scope.is_some_and(|scope| !scope.fallbacks.is_empty())
         })
     }
@@ -499,7 +499,8 @@ impl Routes {
         host.is_some_and(|host| self.hosts[host as usize].has_site)
     }
 
-    /// Returns the source that answers a percent-decoded path on a host. Returns `None` if there's no such path, or if it's redirected.
+    /// Returns the source that answers a percent-decoded path on a host. Returns `None` if there is no such path, or if it's
+    /// redirected.
     pub(crate) fn source_at(&self, host: HostId, path: &[u8]) -> Option<SourceId> {
         let mut buffer = KeyBuffer::new();
         let key = Key::from_parts([path.strip_prefix(b"/").unwrap_or(path)], &mut buffer).ok()?;
@@ -526,7 +527,7 @@ impl Routes {
     }
 }
 
-/// If another file with the same folder and suffix has a number as its name that isn't a status, returns its name.
+/// If another file with the same folder and suffix has a number as its name that is not a status, returns its name.
 fn numbered_sibling(sources: &Sources, id: SourceId) -> Option<String> {
     let path = sources.path(id);
     let folder = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];

@@ -3,7 +3,7 @@
 //! Times are in seconds since 1970-01-01 00:00:00 UTC, without leap seconds. We never read the clock. The obsolete date format that
 //! lacks the century needs the current time, so it's an argument.
 //!
-//! We parse and format dates ourselves because both happen on the request path. These functions don't allocate, and they interpret
+//! We parse and format dates ourselves because both happen on the request path. These functions do not allocate, and they interpret
 //! two-digit years like the RFC requires.
 
 /// Length of an IMF-fixdate in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -55,7 +55,7 @@ pub fn format_rfc3339(seconds: u64) -> [u8; 20] {
 ///
 /// If the year has two digits, it's at most 50 years after `now`, and otherwise as late as possible.
 ///
-/// Returns `None` if `value` doesn't have one of the three formats, if the day doesn't exist, or if it's before 1970.
+/// Returns `None` if `value` does not have one of the three formats, if the day does not exist, or if it's before 1970.
 #[must_use]
 pub fn parse_http_date(value: &[u8], now: u64) -> Option<u64> {
     let comma = value.iter().position(|byte| *byte == b',');
@@ -68,7 +68,7 @@ pub fn parse_http_date(value: &[u8], now: u64) -> Option<u64> {
 
 /// Parses `1994-11-06T08:49:37Z`, or `1994-11-06`, which means the start of this day (RFC 3339 §5.6, UTC only).
 ///
-/// Returns `None` for any other text, if the day doesn't exist, or if it's before 1970.
+/// Returns `None` for any other text, if the day does not exist, or if it's before 1970.
 #[must_use]
 pub fn parse_rfc3339(value: &[u8]) -> Option<u64> {
     let (date, time) = value.split_at_checked(10)?;
@@ -191,7 +191,7 @@ impl Date {
 
     /// Returns the time that is `second` seconds after midnight.
     ///
-    /// Returns `None` if the day doesn't exist or is before 1970.
+    /// Returns `None` if the day does not exist or is before 1970.
     fn seconds(self, second: u64) -> Option<u64> {
         let Date { year, month, day } = self;
         if year < 1970 || !(1..=31).contains(&day) {
@@ -206,7 +206,7 @@ impl Date {
         let days = era * DAYS_PER_ERA + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
         let days = days.checked_sub(EPOCH_DAYS)?;
 
-        // If the day doesn't exist, like February 30, it converts back to a different date.
+        // If the day does not exist, like February 30, it converts back to a different date.
         (Date::from_days(days) == self).then(|| days * SECONDS_PER_DAY + second)
     }
 }

@@ -40,7 +40,7 @@ pub const fn lt_mask(word: u64, bound: u8) -> u64 {
 
 /// Returns a mask whose lowest set bit is exact. It's zero if no byte equals `byte`.
 ///
-/// Above the first match, some bytes may be flagged by mistake, because the subtraction borrows from them. However, this is cheaper
+/// Above the first match, some bytes may be flagged by mistake because the subtraction borrows from them. However, this is cheaper
 /// than [`eq_mask`].
 #[must_use]
 #[inline]

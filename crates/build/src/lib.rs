@@ -9,7 +9,7 @@
 //! linker, which is faster; elsewhere, by the compiler.
 //!
 //! Cargo runs the build script again when files in the folder are added, modified or removed. Compressed contents are kept in
-//! `OUT_DIR`, so only changed files are compressed again. In debug builds we don't compress anything, so that building an archive
+//! `OUT_DIR`, so only changed files are compressed again. In debug builds we do not compress anything, so that building an archive
 //! only takes milliseconds.
 
 #![forbid(unsafe_code)]
@@ -44,23 +44,23 @@ pub struct Builder {
     is_included: bool,
 }
 
-/// Why an archive couldn't be built.
+/// Why an archive could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A variable that Cargo sets for build scripts is missing, so this isn't a build script.
+    /// A variable that Cargo sets for build scripts is missing, so this is not a build script.
     #[error("{variable} is not set: call cannery_build from a build script (build.rs)")]
     NoBuildScript {
         /// Name of the variable.
         variable: &'static str,
     },
-    /// The folder can't be compiled.
+    /// The folder cannot be compiled.
     #[error("{}", library::describe_error(source))]
     Compile {
         /// The reason.
         source: Error,
     },
-    /// The archive can't be read back.
+    /// The archive cannot be read back.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// Path of the archive.
@@ -68,7 +68,7 @@ pub enum BuildError {
         /// The reason.
         source: io::Error,
     },
-    /// A file can't be written to `OUT_DIR`.
+    /// A file cannot be written to `OUT_DIR`.
     #[error("cannot write {}: {source}", path.display())]
     Write {
         /// Path of the file.
@@ -81,7 +81,7 @@ pub enum BuildError {
 impl Builder {
     /// Marks files that never change under the same name. Clients may keep them for a year. `pattern` has gitignore syntax.
     ///
-    /// You don't need this if names contain a digest of the content, as with most bundlers: we recognize those.
+    /// You do not need this if names contain a digest of the content, as with most bundlers: we recognize those.
     #[must_use]
     pub fn immutable(mut self, pattern: &str) -> Builder {
         self.options.immutable.push(pattern.to_owned());
@@ -102,7 +102,7 @@ impl Builder {
         self
     }
 
-    /// Accepts sparse files even if their holes exceed 256 MiB in total. Archives don't have holes, so they take much more space.
+    /// Accepts sparse files even if their holes exceed 256 MiB in total. Archives do not have holes, so they take much more space.
     #[must_use]
     pub fn allow_sparse(mut self) -> Builder {
         self.options.allow_sparse = true;
@@ -125,20 +125,20 @@ impl Builder {
 
     /// Makes the compiler include the archive even if the linker could embed it. This takes more time and memory.
     ///
-    /// You need this for C libraries (`crate-type = ["staticlib"]`), because rustc doesn't put other libraries into them. If the archive
-    /// belongs to a dependency of the C library, then that dependency's build script has to call this.
+    /// You need this for C libraries (`crate-type = ["staticlib"]`) because rustc does not put other libraries into them. If the
+    /// archive belongs to a dependency of the C library, then that dependency's build script has to call this.
     #[must_use]
     pub fn included(mut self) -> Builder {
         self.is_included = true;
         self
     }
 
-    /// Compiles the folder to the file `name` in `OUT_DIR`, and makes Cargo run the build script again after changes. Warnings about the
-    /// folder become build warnings.
+    /// Compiles the folder to the file `name` in `OUT_DIR`, and makes Cargo run the build script again after changes. Warnings
+    /// about the folder become build warnings.
     ///
     /// # Panics
     ///
-    /// Panics with a message for the user if the archive can't be built. This is how build scripts fail. See also
+    /// Panics with a message for the user if the archive cannot be built. This is how build scripts fail. See also
     /// [`Builder::try_emit`].
     pub fn emit(self, name: &str) {
         if let Err(error) = self.try_emit(name) {
@@ -150,7 +150,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError`] if this isn't a build script, or if the folder can't be compiled.
+    /// Returns [`BuildError`] if this is not a build script, or if the folder cannot be compiled.
     pub fn try_emit(mut self, name: &str) -> Result<PathBuf, BuildError> {
         let output = PathBuf::from(variable("OUT_DIR")?);
         let package = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
@@ -159,7 +159,7 @@ impl Builder {
         self.options.sources = package.join(&self.options.sources);
         self.options.archive = output.join(name);
         self.options.compress_cache = Some(output.join("compressed"));
-        // A debug build should be ready fast, and a few more bytes over the loopback interface don't matter.
+        // A debug build should be ready fast, and a few more bytes over the loopback interface do not matter.
         if is_debug {
             self.options.encoders = BTreeSet::from([Encoder::Identity]);
         }
@@ -245,7 +245,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Removes files of an earlier build that linked the archive. This build's macro won't include them.
+    /// Removes files of an earlier build that linked the archive. This build's macro will not include them.
     fn remove(&self) {
         self.remove_last_library("");
         for part in PARTS {
@@ -267,7 +267,7 @@ impl Parts<'_> {
     }
 }
 
-/// Removes a file that isn't needed any more, if it exists.
+/// Removes a file that is not needed any more, if it exists.
 fn remove_unused(path: &Path) {
     // If this fails, we only waste some space.
     let _ = fs::remove_file(path);

@@ -1,6 +1,6 @@
 //! A site with actix-web: `cargo run -p cannery --example actix_web --features http -- site.cdb 127.0.0.1:8000`.
 //!
-//! There are two functions that convert requests and responses, because actix-web has its own types.
+//! There are two functions that convert requests and responses because actix-web has its own types.
 
 use std::convert::Infallible;
 use std::net::TcpListener;

@@ -43,9 +43,10 @@ thread_local! {
 impl Site {
     /// Answers any request.
     ///
-    /// This never fails. The answer is the same as from `cannery-server` with the same archive. For example, there's also an answer if
-    /// the site doesn't have the path or doesn't allow the method, if a condition or range isn't satisfied, or if `Host` is invalid or
-    /// repeated, which some HTTP libraries let through. The request body is ignored. `Date` is left to the server.
+    /// This never fails. The answer is the same as from `cannery-server` with the same archive. For example, there is also an
+    /// answer if the site does not have the path or does not allow the method, if a condition or range is not satisfied, or if
+    /// `Host` is invalid or repeated, which some HTTP libraries let through. The request body is ignored. `Date` is left to the
+    /// server.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -68,9 +69,9 @@ impl Site {
 
     /// Answers a request, or returns `None` if the site has nothing for this path, so that another handler can answer instead.
     ///
-    /// If the site has a page at this path, then methods other than `GET`, `HEAD` and `OPTIONS` are rejected (405); otherwise, they are
-    /// left to other handlers. Note that a fallback page, as used by single-page applications, answers every path below its folder. An
-    /// invalid or repeated `Host` is a bad request (400) at every path.
+    /// If the site has a page at this path, then methods other than `GET`, `HEAD` and `OPTIONS` are rejected (405); otherwise,
+    /// they are left to other handlers. Note that a fallback page, as used by single-page applications, answers every path below
+    /// its folder. An invalid or repeated `Host` is a bad request (400) at every path.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -203,14 +204,14 @@ impl Encoder {
 fn target<'a>(uri: &'a http::Uri, prefix: &str) -> &'a [u8] {
     let target = uri.path_and_query().map_or("", |target| target.as_str());
     match target.strip_prefix(prefix) {
-        // The mount's own path. We drop the query, but it wouldn't matter to methods that aren't redirected.
+        // The mount's own path. We drop the query, but it would not matter to methods that are not redirected.
         Some(rest) if !prefix.is_empty() && !rest.starts_with('/') => b"/",
         Some(rest) => rest.as_bytes(),
         None => target.as_bytes(),
     }
 }
 
-/// Returns the body of an answer. Ranges of the archive aren't copied, only the text between them is.
+/// Returns the body of an answer. Ranges of the archive are not copied, only the text between them is.
 fn body(release: &Release, answer: &Answer<'_>) -> Body {
     match &answer.body {
         AnswerBody::Empty => Body::empty(),

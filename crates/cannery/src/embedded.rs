@@ -16,11 +16,12 @@ pub struct EmbeddedSite {
 }
 
 impl EmbeddedSite {
-    /// Creates a site. `beginning` has the first bytes of the archive: the compiler can read these, but not data that is linked later.
+    /// Creates a site. `beginning` has the first bytes of the archive: the compiler can read these, but not data that is linked
+    /// later.
     ///
     /// # Panics
     ///
-    /// Panics if the bytes aren't an archive with the format version of this crate. In a constant or static, this is a compile
+    /// Panics if the bytes are not an archive with the format version of this crate. In a constant or static, this is a compile
     /// error.
     #[doc(hidden)]
     #[must_use]

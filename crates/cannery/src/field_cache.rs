@@ -1,6 +1,7 @@
 //! Header maps of recent responses.
 //!
-//! Nearly all responses have the same fields as an earlier one, and cloning a map takes a tenth of the time of parsing the head again.
+//! Nearly all responses have the same fields as an earlier one, and cloning a map takes a tenth of the time of parsing the head
+//! again.
 
 use cannery_archive::{Archive, Digest, ETag};
 use cannery_site::{Answer, Fields};
@@ -44,7 +45,7 @@ impl Key {
     fn index(&self) -> usize {
         let etag = self.etag.as_ref().and_then(|etag| etag.first_chunk());
         let etag = etag.map_or(0, |start| u64::from_le_bytes(*start));
-        // Fibonacci hashing. We take the upper half, because it depends on all bits.
+        // Fibonacci hashing. We take the upper half because it depends on all bits.
         let mixed = (etag ^ self.head as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize % MAPS
     }
@@ -69,7 +70,7 @@ impl FieldCache {
         }
 
         let fields = make();
-        // We can't keep `Location`, because it also depends on the path at which the site is mounted.
+        // We cannot keep `Location` because it also depends on the path at which the site is mounted.
         if !fields.contains_key(header::LOCATION) {
             *kept = Some((key, fields.clone()));
         }

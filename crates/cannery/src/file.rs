@@ -44,7 +44,7 @@ impl Site {
         let mut scratch = Scratch::default();
         let answer = release.answers.answer(&request, &mut scratch);
 
-        // Anything else, for example a redirect or an error page, isn't a file.
+        // Anything else, for example a redirect or an error page, is not a file.
         let (200, Fields::Canned { head, validators }, Body::Archive(extent)) =
             (answer.status, answer.fields, answer.body)
         else {

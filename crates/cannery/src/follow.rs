@@ -15,12 +15,12 @@ use crate::site::Site;
 
 /// Compiles the folder of an embedded site, and follows it for as long as the program runs.
 ///
-/// `source` is the text that `cannery-build` writes next to the archive. If the folder can't be compiled, prints a message to standard
-/// error and returns `None`, so that the embedded archive will be served instead.
+/// `source` is the text that `cannery-build` writes next to the archive. If the folder cannot be compiled, prints a message to
+/// standard error and returns `None`, so that the embedded archive will be served instead.
 pub(crate) fn follow(source: &str) -> Option<Site> {
     let folder = PathBuf::from(source.lines().next()?);
     let (sender, first) = channel::<Site>();
-    // The site doesn't exist until the first archive has been compiled, so the thread receives it through a channel.
+    // The site does not exist until the first archive has been compiled, so the thread receives it through a channel.
     let mut followed = None;
     let archive = follow_archives(source, move |archive| {
         let Some(site) = followed.get_or_insert_with(|| first.recv().ok()) else {
@@ -46,13 +46,13 @@ pub(crate) fn follow_archives(
 ) -> Option<File> {
     let options = options(source)?;
     let folder = options.sources.clone();
-    // Follow the folder before it's compiled, so that we don't miss changes made during the first build.
+    // Follow the folder before it's compiled, so that we do not miss changes made during the first build.
     let mut changes = FolderChanges::of(&options);
     let mut inspector = changes.inspector();
     report(&folder, changes.follow(Mode::Auto, move || inspector.inspect()))?;
 
     let compiler = Compiler::new(options);
-    // A quick build is enough: requests come from the same machine, so there's no point in compressing anything.
+    // A quick build is enough: requests come from the same machine, so there is no point in compressing anything.
     let first = compiler.build(Effort::Quick, &CancelFlag::default(), &());
     let first = report(&folder, first.map_err(|error| library::describe_error(&error)))?;
     let archive = report(&folder, first.archive.try_clone())?;
@@ -73,14 +73,14 @@ struct EmbeddingProgram<F> {
     on_change: F,
 }
 
-/// The program doesn't serve the site any more.
+/// The program does not serve the site any more.
 struct Stopped;
 
 impl<F: FnMut(File) -> ControlFlow<()>> BuildSink for EmbeddingProgram<F> {
     type Error = Stopped;
 
     fn publish(&mut self, archive: &File) -> Result<(), Stopped> {
-        // If we can't get another descriptor, keep serving the last version.
+        // If we cannot get another descriptor, keep serving the last version.
         let Some(archive) = report(&self.folder, archive.try_clone()) else { return Ok(()) };
         match (self.on_change)(archive) {
             ControlFlow::Continue(()) => Ok(()),
@@ -114,7 +114,7 @@ fn options(source: &str) -> Option<Options> {
     Some(options)
 }
 
-/// Prints errors to standard error. That's all we can do: a debug build should go on with what it has.
+/// Prints errors to standard error. That is all we can do: a debug build should go on with what it has.
 fn report<T, E: std::fmt::Display>(folder: &Path, result: Result<T, E>) -> Option<T> {
     result.inspect_err(|error| eprintln!("cannery: {}: {error}", folder.display())).ok()
 }

@@ -1,7 +1,7 @@
 //! `include_archive!`, which embeds an archive into the program.
 //!
 //! The macro contains this crate's only `unsafe` code: a reference to data that is added by the linker. It works even if the user's
-//! crate has `#![forbid(unsafe_code)]`, because rustc doesn't report `unsafe_code` in macros from other crates.
+//! crate has `#![forbid(unsafe_code)]` because rustc does not report `unsafe_code` in macros from other crates.
 
 /// Embeds an archive into the program, as an [`EmbeddedSite`](crate::EmbeddedSite).
 ///
@@ -21,14 +21,14 @@
 /// let app = axum::Router::new().fallback_service(SITE.service());
 /// ```
 ///
-/// On Linux (x86-64 and AArch64), the linker embeds the archive. This takes a fraction of the time and memory that the compiler would
-/// need for an included file. For C libraries (`staticlib`), you need to call `cannery_build::Builder::included`, which leaves it
-/// to the compiler there too.
+/// On Linux (x86-64 and AArch64), the linker embeds the archive. This takes a fraction of the time and memory that the compiler
+/// would need for an included file. For C libraries (`staticlib`), you need to call `cannery_build::Builder::included`, which
+/// leaves it to the compiler there too.
 ///
 /// With `include_archive!(path = "../site.cdb")`, the path is relative to the source file, just like with `include_bytes!`. This
 /// should only be used for archives of up to a few megabytes.
 ///
-/// If the archive has another format version, the program doesn't compile.
+/// If the archive has another format version, the program does not compile.
 #[macro_export]
 macro_rules! include_archive {
     (path = $path:literal) => {{
@@ -36,7 +36,7 @@ macro_rules! include_archive {
         $crate::EmbeddedSite::new(ARCHIVE, ARCHIVE, None)
     }};
     ($name:literal) => {{
-        // `cannery-build` has decided who embeds the archive, and has written the files for that. Miri doesn't have a linker.
+        // `cannery-build` has decided who embeds the archive, and has written the files for that. Miri does not have a linker.
         #[cfg(all(cannery_linked = $name, not(miri)))]
         let (beginning, archive) = {
             unsafe extern "C" {

@@ -33,7 +33,7 @@
 //! # Errors
 //!
 //! An archive is checked when it is opened. If it's another kind of file, has another format version or was truncated, then
-//! [`Site::open`] returns an error, and [`include_archive!`] fails to compile. After that, answering can't fail. If a part of the
+//! [`Site::open`] returns an error, and [`include_archive!`] fails to compile. After that, answering cannot fail. If a part of the
 //! archive turns out to be corrupt, requests for that part get a response with status 500.
 
 #![forbid(unsafe_code)]

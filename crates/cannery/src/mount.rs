@@ -13,14 +13,16 @@ use crate::site::Site;
 #[derive(Debug, Clone)]
 pub struct Mount {
     site: Site,
-    /// Either empty, or begins with a slash and doesn't end with one.
+    /// Either empty, or begins with a slash and does not end with one.
     prefix: Arc<str>,
 }
 
 impl Site {
-    /// Mounts the site at a path. For example, if it's mounted at `/docs`, the site's `/guide/` answers requests for `/docs/guide/`.
+    /// Mounts the site at a path. For example, if it's mounted at `/docs`, the site's `/guide/` answers requests for
+    /// `/docs/guide/`.
     ///
-    /// The site's redirects are adapted to the path, but links in its pages aren't: they should be relative or begin with the path.
+    /// The site's redirects are adapted to the path, but links in its pages are not: they should be relative or begin with the
+    /// path.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -47,7 +49,7 @@ impl Site {
 }
 
 impl Mount {
-    /// Answers any request. Paths outside the mount don't exist (404).
+    /// Answers any request. Paths outside the mount do not exist (404).
     #[must_use]
     pub fn respond<B>(&self, request: &http::Request<B>) -> Response<Body> {
         match self.place(request) {
@@ -71,7 +73,7 @@ impl Mount {
     fn place<B>(&self, request: &http::Request<B>) -> Place {
         let path = request.uri().path();
         match path.strip_prefix(&*self.prefix) {
-            // For other methods, we answer right here instead of redirecting, because clients would send them twice.
+            // For other methods, we answer right here instead of redirecting because clients would send them twice.
             Some("") if self.prefix.is_empty() || !is_retrieval(request.method()) => Place::Inside,
             Some("") => Place::Root,
             Some(rest) if rest.starts_with('/') => Place::Inside,

@@ -41,8 +41,8 @@ impl Site {
 impl Mount {
     /// Returns the mounted site as a tower or hyper service.
     ///
-    /// The service expects whole paths, so you should pass it to `route_service` or `fallback_service` of an axum router. Don't use
-    /// `nest_service`: it removes the prefix, and then the site's redirects would lead outside.
+    /// The service expects whole paths, so you should pass it to `route_service` or `fallback_service` of an axum router. Do not
+    /// use `nest_service`: it removes the prefix, and then the site's redirects would lead outside.
     #[must_use]
     pub fn service(&self) -> Service {
         Service { mount: self.clone() }

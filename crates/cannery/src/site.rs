@@ -44,12 +44,12 @@ impl AsRef<[u8]> for ArchiveBytes {
 impl Site {
     /// Opens the archive at `path`.
     ///
-    /// Small archives are read into memory. Larger ones are mapped, so they only use the system's page cache. You should never write to
-    /// an open archive: write a new file and rename it to the old name instead, like `cannery-archiver` does.
+    /// Small archives are read into memory. Larger ones are mapped, so they only use the system's page cache. You should never
+    /// write to an open archive: write a new file and rename it to the old name instead, like `cannery-archiver` does.
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if the file can't be read, or isn't an archive with the format version of this crate.
+    /// Returns [`OpenError`] if the file cannot be read, or is not an archive with the format version of this crate.
     pub fn open(path: impl AsRef<Path>) -> Result<Site, OpenError> {
         Archive::open(path.as_ref(), Loading::Automatic).map(Site::new)
     }
@@ -58,7 +58,7 @@ impl Site {
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if the bytes aren't an archive with the format version of this crate.
+    /// Returns [`OpenError`] if the bytes are not an archive with the format version of this crate.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Site, OpenError> {
         Archive::from_bytes(bytes).map(Site::new)
     }
@@ -67,7 +67,7 @@ impl Site {
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if the bytes aren't an archive with the format version of this crate.
+    /// Returns [`OpenError`] if the bytes are not an archive with the format version of this crate.
     pub fn from_static(bytes: &'static [u8]) -> Result<Site, OpenError> {
         let answers = Arc::new(Answers::new(Archive::from_static(bytes)?, VirtualHosts::Enabled));
         Ok(Site::of(Release { answers, bytes: Bytes::from_static(bytes) }))
@@ -90,8 +90,8 @@ impl Site {
 
     /// Replaces the archive with the one of `next`, for this site and all of its clones.
     ///
-    /// From now on, requests are answered from the new archive. Bodies that are being sent aren't affected: they keep the old archive
-    /// alive until they are dropped.
+    /// From now on, requests are answered from the new archive. Bodies that are being sent are not affected: they keep the old
+    /// archive alive until they are dropped.
     ///
     /// ```no_run
     /// # let site = cannery::Site::open("site.cdb")?;
@@ -107,7 +107,7 @@ impl Site {
 
     /// Compares every byte of the archive with its digest, and checks the structure of all records.
     ///
-    /// [`Site::open`] doesn't do this because it reads the whole archive, which takes about a second per gigabyte.
+    /// [`Site::open`] does not do this because it reads the whole archive, which takes about a second per gigabyte.
     ///
     /// # Errors
     ///

@@ -11,13 +11,13 @@ use std::str::FromStr;
 pub enum Address {
     /// An IP address and a port. If the port is 0, the kernel chooses a free one.
     Internet(SocketAddr),
-    /// A port on all IPv6 and IPv4 addresses, using a single socket. If the kernel doesn't have IPv6, it's just IPv4.
+    /// A port on all IPv6 and IPv4 addresses, using a single socket. If the kernel does not have IPv6, it's just IPv4.
     Every(u16),
     /// A local (Unix) socket with this path.
     Local(PathBuf),
 }
 
-/// The text isn't an address. The message lists the forms that are.
+/// The text is not an address. The message lists the forms that are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseAddressError;
 

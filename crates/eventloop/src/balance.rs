@@ -3,7 +3,7 @@
 //! The kernel distributes connections by a hash of their addresses. This is even if there are thousands of them, but uneven if
 //! there are few. Long-lived connections then stay wherever they were accepted. So an overloaded loop transfers connections to
 //! the least loaded loop. It does this right after it has accepted them, before reading. Established connections never move,
-//! and requests don't get more expensive.
+//! and requests do not get more expensive.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -49,7 +49,7 @@ pub struct Balancer {
 struct LoopLoad {
     /// Number of open connections.
     open: AtomicUsize,
-    /// Number of connections that were transferred to this loop, but that it hasn't received yet.
+    /// Number of connections that were transferred to this loop, but that it has not received yet.
     queued: AtomicUsize,
     sender: UnixDatagram,
     waker: Waker,
@@ -104,7 +104,7 @@ impl Balancer {
     /// This is important because a connection in our queue would be lost when this thread exits.
     pub(crate) fn leave(&self) {
         self.loops[self.own].open.store(LEFT, Ordering::Relaxed);
-        // This only fails if there isn't a socket to send to.
+        // This only fails if there is not a socket to send to.
         let _ = self.receiver.shutdown(Shutdown::Read);
     }
 
@@ -112,7 +112,7 @@ impl Balancer {
         self.loops[self.own].open.load(Ordering::Relaxed) == LEFT
     }
 
-    /// Transfers a connection and a tag to the least loaded loop. If this loop doesn't have notably more, returns it instead.
+    /// Transfers a connection and a tag to the least loaded loop. If this loop does not have notably more, returns it instead.
     pub(crate) fn transfer<S: AsFd>(&self, accepted: Accepted<S>, tag: u32) -> Option<Accepted<S>> {
         let Some(lighter) = self.lighter_loop() else { return Some(accepted) };
 
@@ -128,7 +128,7 @@ impl Balancer {
         None
     }
 
-    /// Returns the least loaded loop, or `None` if this one doesn't have notably more connections.
+    /// Returns the least loaded loop, or `None` if this one does not have notably more connections.
     fn lighter_loop(&self) -> Option<&LoopLoad> {
         let lightest = self.loops.iter().min_by_key(|load| load.total())?;
         let load = lightest.total();

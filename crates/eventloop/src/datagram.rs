@@ -1,6 +1,6 @@
 //! Datagrams: UDP sockets, batches of received datagrams, and trains to send.
 //!
-//! All peers share a socket. That's why received datagrams have addresses, and datagrams to send have a destination. The
+//! All peers share a socket. That is why received datagrams have addresses, and datagrams to send have a destination. The
 //! system can merge received datagrams from the same peer (GRO) and split trains of datagrams (GSO). This way, a call with sixty
 //! datagrams costs about as much as with one.
 
@@ -26,7 +26,7 @@ pub trait DatagramSocket {
     /// Receives datagrams into `batch`, replacing what was in there.
     ///
     /// # Errors
-    /// The system call fails, for example because the kernel is out of memory. Peers can't cause that.
+    /// The system call fails, for example because the kernel is out of memory. Peers cannot cause that.
     fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<Backlog>;
 
     /// Sends a train with as few calls as possible.
@@ -57,7 +57,7 @@ pub trait DatagramSocket {
         false
     }
 
-    /// Returns the error that made the socket stop using GSO, once. Some network devices and tunnels don't support it.
+    /// Returns the error that made the socket stop using GSO, once. Some network devices and tunnels do not support it.
     fn take_gso_error(&self) -> Option<io::Error> {
         None
     }
@@ -66,9 +66,9 @@ pub trait DatagramSocket {
 /// Whether there may be more datagrams to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backlog {
-    /// There aren't any. You'll get an event when one arrives.
+    /// There are not any. You'll get an event when one arrives.
     Empty,
-    /// There may be more, but you won't get an event for them. Receive again.
+    /// There may be more, but you will not get an event for them. Receive again.
     Possible,
 }
 
@@ -85,7 +85,7 @@ pub struct Train<'a> {
     pub ecn: Option<Ecn>,
     /// The concatenated contents.
     pub bytes: &'a [u8],
-    /// Size of a datagram. `None` if there's only one.
+    /// Size of a datagram. `None` if there is only one.
     pub segment_bytes: Option<usize>,
 }
 
@@ -110,17 +110,17 @@ pub enum SendOutcome {
     /// The system has accepted all datagrams.
     Sent,
     /// The send buffer is full. If you call [`EventLoop::await_room`](crate::EventLoop::await_room), you'll get an event when
-    /// there's room. Then send the rest of the train.
+    /// there is room. Then send the rest of the train.
     Blocked {
         /// How many bytes were sent. These are complete datagrams.
         sent_bytes: usize,
     },
     /// The system has refused some of the datagrams. Treat it as if the network had lost them. For example, they may exceed the
-    /// path MTU, there may be no route to the peer, or a firewall may forbid them. It doesn't help to try again.
+    /// path MTU, there may be no route to the peer, or a firewall may forbid them. It does not help to try again.
     Lost,
 }
 
-/// How many of several trains were sent. If it isn't all of them, the send buffer is full, as with [`SendOutcome::Blocked`].
+/// How many of several trains were sent. If it is not all of them, the send buffer is full, as with [`SendOutcome::Blocked`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Number of trains that were sent or lost.
@@ -144,7 +144,7 @@ impl Progress {
     }
 }
 
-/// ECN codepoints (RFC 3168 §5). If there's none, the transport isn't capable of ECN.
+/// ECN codepoints (RFC 3168 §5). If there is none, the transport is not capable of ECN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ecn {
     /// Capable of ECN: ECT(1).
@@ -168,7 +168,7 @@ impl Ecn {
     }
 }
 
-/// For event loops that don't support datagrams.
+/// For event loops that do not support datagrams.
 #[derive(Debug)]
 pub enum NoDatagrams {}
 

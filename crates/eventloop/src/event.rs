@@ -20,9 +20,9 @@ pub enum Event {
 pub struct Readiness {
     /// There are bytes to receive, or the end of the stream.
     pub readable: bool,
-    /// The peer won't send more. There may still be bytes to receive.
+    /// The peer will not send more. There may still be bytes to receive.
     pub read_closed: bool,
-    /// There's room to send.
+    /// There is room to send.
     pub writable: bool,
     /// The connection has failed. Neither direction works any more.
     pub failed: bool,

@@ -12,7 +12,7 @@ use crate::token::Token;
 /// An event loop. It waits, returns events one at a time, and accepts connections.
 ///
 /// Events are edge-triggered, which means that they report changes. So the handler of an event must go on until the socket
-/// doesn't have more to receive, or doesn't have room to send. Otherwise it won't get another event.
+/// does not have more to receive, or does not have room to send. Otherwise it will not get another event.
 pub trait EventLoop {
     /// A listening socket.
     type Listener;
@@ -24,7 +24,7 @@ pub trait EventLoop {
     /// Blocks until something happens, or until the timeout (if any).
     ///
     /// # Errors
-    /// The system call fails. If it's interrupted by a signal, that isn't an error.
+    /// The system call fails. If it's interrupted by a signal, that is not an error.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
     /// Returns the next event that the last wait has fetched.
@@ -61,8 +61,8 @@ pub trait EventLoop {
         let _ = connections;
     }
 
-    /// Transfers a connection that was just accepted to the least loaded loop. If this loop doesn't have notably more connections,
-    /// it returns the connection instead. The other loop will also get `tag`, which event loops don't interpret.
+    /// Transfers a connection that was just accepted to the least loaded loop. If this loop does not have notably more connections,
+    /// it returns the connection instead. The other loop will also get `tag`, which event loops do not interpret.
     fn transfer(&mut self, accepted: Accepted<Self::Socket>, tag: u32) -> Option<Accepted<Self::Socket>> {
         let _ = tag;
         Some(accepted)
@@ -74,7 +74,7 @@ pub trait EventLoop {
         None
     }
 
-    /// Leaves load balancing. This loop won't transfer connections any more, and will only receive those already queued.
+    /// Leaves load balancing. This loop will not transfer connections any more, and will only receive those already queued.
     fn stop_balancing(&mut self) {}
 
     /// Sets whether accepted connections need their peer's address, which is the default. Some loops need an extra system call
@@ -102,7 +102,7 @@ pub trait EventLoop {
     /// Requests an event for when the socket with this number has room to send. Callers need this after
     /// [`SendOutcome::Blocked`](crate::SendOutcome::Blocked).
     ///
-    /// We don't watch for room all the time, because the kernel would then report it after every send.
+    /// We do not watch for room all the time because the kernel would then report it after every send.
     ///
     /// # Errors
     /// The system call fails.

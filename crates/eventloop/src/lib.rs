@@ -1,6 +1,6 @@
 //! The event loop. It tells which sockets are ready, and provides the operations on them.
 //!
-//! Each loop belongs to one thread. This crate doesn't know HTTP, TLS or archives. The crates above use [`Token`]s and
+//! Each loop belongs to one thread. This crate does not know HTTP, TLS or archives. The crates above use [`Token`]s and
 //! [`Event`]s through the [`EventLoop`] trait. Its implementations should be indistinguishable:
 //!
 //! - on Linux, `Epoll` waits for readiness and `Uring` waits for completions;

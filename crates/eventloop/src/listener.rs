@@ -1,6 +1,6 @@
 //! Listening sockets. They are opened at startup, one per worker, or inherited from the parent process.
 //!
-//! We set socket options on listeners only. Connections inherit them, so there's no need to set them per connection.
+//! We set socket options on listeners only. Connections inherit them, so there is no need to set them per connection.
 
 use std::fs::{Permissions, set_permissions};
 use std::io;
@@ -20,8 +20,8 @@ use crate::socket::{Accepted, KernelSocket};
 const BACKLOG: i32 = 4096;
 
 /// How many bytes the kernel buffers for a connection, not counting those in flight (`TCP_NOTSENT_LOWAT`). By default it
-/// buffers megabytes on a fast network. Then a thousand peers that don't read could exhaust the machine's memory for sockets.
-/// This doesn't limit throughput, because bytes in flight don't count.
+/// buffers megabytes on a fast network. Then a thousand peers that do not read could exhaust the machine's memory for sockets.
+/// This does not limit throughput because bytes in flight do not count.
 const NOTSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// How long and how often we retry if an address is in use. When a process is killed, it takes the kernel a moment to close its
@@ -52,10 +52,10 @@ pub enum IpVersions {
 /// An address that we've reserved, so that the workers can listen on it.
 ///
 /// Each worker has a listener of its own, and they share the address (`SO_REUSEPORT`). Without a reservation, a second server
-/// on the same address wouldn't be noticed. It would just get half of the connections.
+/// on the same address would not be noticed. It would just get half of the connections.
 #[derive(Debug)]
 pub enum Claim {
-    /// A TCP address. The socket is bound, but it doesn't listen if workers have their own. So it won't get connections.
+    /// A TCP address. The socket is bound, but it does not listen if workers have their own. So it will not get connections.
     Internet {
         /// The socket that holds the reservation.
         socket: RawSocket,
@@ -79,7 +79,7 @@ impl Claim {
     /// Reserves `address`. A local socket is replaced if no process is listening on it.
     ///
     /// # Errors
-    /// Another process is listening on the address, or the address can't be used.
+    /// Another process is listening on the address, or the address cannot be used.
     pub fn new(address: &Address) -> io::Result<Claim> {
         Claim::with_options(address, ListenOptions::default())
     }
@@ -87,7 +87,7 @@ impl Claim {
     /// Reserves `address` for listeners with these options.
     ///
     /// # Errors
-    /// Another process is listening on the address, the address can't be used, or the system doesn't support an option.
+    /// Another process is listening on the address, the address cannot be used, or the system does not support an option.
     pub fn with_options(address: &Address, options: ListenOptions) -> io::Result<Claim> {
         retry_while_in_use(|| Claim::try_once(address, options))
     }
@@ -110,7 +110,7 @@ impl Claim {
                 let socket = RawSocket::new(Domain::UNIX, Type::STREAM, None)?;
                 socket.set_nonblocking(true)?;
                 socket.bind(&SockAddr::unix(path)?)?;
-                // Until the socket listens, clients can't connect anyway. So it doesn't matter what the permissions are before.
+                // Until the socket listens, clients cannot connect anyway. So it does not matter what the permissions are before.
                 let permitted = match options.mode {
                     Some(mode) => set_permissions(path, Permissions::from_mode(mode)),
                     None => Ok(()),
@@ -149,7 +149,7 @@ impl Claim {
     /// A system call fails.
     pub fn listen(&self) -> io::Result<Listener> {
         match self {
-            // These systems don't distribute connections among several sockets. Use one queue for all workers.
+            // These systems do not distribute connections among several sockets. Use one queue for all workers.
             Claim::Internet { socket, .. } if !syscalls::BALANCES_LISTENERS => {
                 socket.listen(BACKLOG)?;
                 Ok(Listener { socket: socket.try_clone()?, inherited: false })
@@ -165,10 +165,10 @@ impl Claim {
         }
     }
 
-    /// Gives up the address without removing a local socket's path, because another process will use it.
+    /// Gives up the address without removing a local socket's path because another process will use it.
     pub fn release(mut self) {
         if let Claim::Local { path, .. } = &mut self {
-            // Files can't have an empty name, so `drop` won't remove anything.
+            // Files cannot have an empty name, so `drop` will not remove anything.
             path.clear();
         }
     }
@@ -220,7 +220,7 @@ impl Listener {
     /// Takes over a listening socket that the parent process has left open for us. Must be called only once per descriptor.
     ///
     /// # Errors
-    /// The descriptor isn't open, or isn't a listening socket.
+    /// The descriptor is not open, or is not a listening socket.
     pub fn inherit(descriptor: i32) -> io::Result<Listener> {
         let socket = RawSocket::from(syscalls::inherit(descriptor)?);
         if !syscalls::is_listener(&socket)? {
@@ -237,10 +237,10 @@ impl Listener {
     }
 
     /// Delays connections until the peer has sent data. For listeners that we open ourselves, use
-    /// [`ListenOptions::defer_accept`]. Local sockets aren't affected.
+    /// [`ListenOptions::defer_accept`]. Local sockets are not affected.
     ///
     /// # Errors
-    /// The system doesn't support this.
+    /// The system does not support this.
     pub fn defer_accept(&self) -> io::Result<()> {
         if self.is_tcp()? { syscalls::defer_accept(&self.socket) } else { Ok(()) }
     }
@@ -280,15 +280,15 @@ impl Listener {
         self.inherited
     }
 
-    /// Makes the socket our own, because the parent process has given it up. From now on, [`close`](Self::close) really closes it.
+    /// Makes the socket our own because the parent process has given it up. From now on, [`close`](Self::close) really closes it.
     pub fn take_ownership(&mut self) {
         self.inherited = false;
     }
 
-    /// Returns a claim on the path of an inherited local socket. Returns `None` for TCP, where there's nothing to claim.
+    /// Returns a claim on the path of an inherited local socket. Returns `None` for TCP, where there is nothing to claim.
     ///
     /// # Errors
-    /// The process has run out of descriptors, or this kind of socket isn't supported.
+    /// The process has run out of descriptors, or this kind of socket is not supported.
     pub fn claim(&self) -> io::Result<Option<Claim>> {
         match self.address()? {
             Address::Internet(_) | Address::Every(_) => Ok(None),
@@ -303,10 +303,10 @@ impl Listener {
     }
 
     /// Stops listening in every thread and process that has this socket open. If the socket is inherited, only closes our
-    /// descriptor. The parent process is going to pass it to a successor, and clients shouldn't be refused in between.
+    /// descriptor. The parent process is going to pass it to a successor, and clients should not be refused in between.
     pub fn close(self) {
         if !self.inherited {
-            // This only fails if the socket isn't listening any more.
+            // This only fails if the socket is not listening any more.
             let _ = self.socket.shutdown(Shutdown::Read);
         }
     }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use crate::platform::syscalls;
 
 /// Creates a pair of connected local sockets that preserve message boundaries. On Linux, neither end can send to any other
-/// socket, because the kernel ignores addresses.
+/// socket because the kernel ignores addresses.
 ///
 /// # Errors
 /// The process has run out of descriptors.
@@ -18,12 +18,12 @@ pub fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
 /// Takes over a descriptor that the parent process has left open for us. Must be called only once per descriptor.
 ///
 /// # Errors
-/// The descriptor isn't open.
+/// The descriptor is not open.
 pub fn inherit_descriptor(descriptor: i32) -> io::Result<OwnedFd> {
     syscalls::inherit(descriptor)
 }
 
-/// Returns the allocator's free memory to the system. If there's a lot, this can take milliseconds.
+/// Returns the allocator's free memory to the system. If there is a lot, this can take milliseconds.
 pub fn release_free_memory() {
     syscalls::release_free_memory();
 }
@@ -31,14 +31,14 @@ pub fn release_free_memory() {
 /// Gives the calling thread its own descriptor table. It'll contain the three standard descriptors and `kept`.
 ///
 /// As long as threads share a table, each call on a socket has to update a reference count, which takes two atomic operations.
-/// If only one thread uses the table, this isn't necessary. We block signals in this thread, because signal handlers write to
+/// If only one thread uses the table, this is not necessary. We block signals in this thread because signal handlers write to
 /// descriptors that are in the shared table.
 ///
-/// Call this before the thread opens anything, and only if it doesn't own any other descriptors. Descriptors that were open
-/// before will stay open for other threads. Other threads shouldn't close any of `kept` later, because they'd stay open here.
+/// Call this before the thread opens anything, and only if it does not own any other descriptors. Descriptors that were open
+/// before will stay open for other threads. Other threads should not close any of `kept` later because they'd stay open here.
 ///
 /// # Errors
-/// The system doesn't support such tables.
+/// The system does not support such tables.
 pub fn unshare_descriptor_table<'a>(kept: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<()> {
     syscalls::unshare_descriptor_table()?;
     let mut kept: Vec<i32> = kept.map(|descriptor| descriptor.as_raw_fd()).collect();

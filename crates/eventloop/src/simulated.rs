@@ -3,7 +3,7 @@
 //! A [`Network`] simulates both the kernel and all peers. Bytes arrive in pieces of any size, sends are short, connections may fail
 //! at any time, and events may be late and out of order. Datagrams are lost, reordered and modified. Time only advances if nothing
 //! else can happen. However, the kernel's guarantees still hold. Bytes stay in order, and if a call would block, there'll be an
-//! event later. The simulation doesn't make any system calls.
+//! event later. The simulation does not make any system calls.
 
 mod datagram_socket;
 mod datagrams;

@@ -10,34 +10,34 @@ use crate::platform::{SplicePipe, syscalls};
 
 /// A connected, non-blocking socket. Dropping it closes the connection.
 pub trait Socket {
-    /// Receives up to `buffer.len()` bytes. The buffer must not be empty. If the result is shorter, there's nothing more to receive
-    /// right now.
+    /// Receives up to `buffer.len()` bytes. The buffer must not be empty. If the result is shorter, there is nothing more to
+    /// receive right now.
     ///
     /// # Errors
     /// The connection has failed.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Received>;
 
-    /// Returns the size of data that the loop has received for this connection, but the connection hasn't read yet, in bytes.
+    /// Returns the size of data that the loop has received for this connection, but the connection has not read yet, in bytes.
     fn kept_bytes(&self) -> usize {
         0
     }
 
-    /// Sends as many of `bytes` as there's room for. Returns the number of bytes sent.
+    /// Sends as many of `bytes` as there is room for. Returns the number of bytes sent.
     ///
     /// # Errors
     /// The connection has failed.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Sends as much of the concatenated `runs` as there's room for. Returns the number of bytes sent.
+    /// Sends as much of the concatenated `runs` as there is room for. Returns the number of bytes sent.
     ///
     /// # Errors
     /// The connection has failed.
     fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends as much of `runs` followed by `body` as there's room for, without copying `body` if possible. Returns the total number
-    /// of bytes sent.
+    /// Sends as much of `runs` followed by `body` as there is room for, without copying `body` if possible. Returns the total
+    /// number of bytes sent.
     ///
-    /// Note that the kernel may read the pages of `body` long after this call, even when they aren't mapped any more. This is why
+    /// Note that the kernel may read the pages of `body` long after this call, even when they are not mapped any more. This is why
     /// these bytes must never change, and why they must be unmapped all at once. `runs` may change right after the call.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ pub trait Socket {
     /// The connection has failed.
     fn shutdown_write(&self) -> io::Result<()>;
 
-    /// Returns the number of bytes that were sent, but that the peer hasn't acknowledged. If the send buffer is large, this is the
+    /// Returns the number of bytes that were sent, but that the peer has not acknowledged. If the send buffer is large, this is the
     /// only way to tell a slow peer from one that has stopped reading.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ pub trait Socket {
 pub enum Received {
     /// Number of bytes received, at least one.
     Bytes(usize),
-    /// There's nothing to receive yet.
+    /// There is nothing to receive yet.
     WouldBlock,
     /// The peer has closed the sending direction.
     Closed,
@@ -89,7 +89,7 @@ pub enum Received {
 pub struct Accepted<S> {
     /// The connection.
     pub socket: S,
-    /// The peer's address. `None` for local sockets, or if addresses aren't needed.
+    /// The peer's address. `None` for local sockets, or if addresses are not needed.
     pub peer: Option<SocketAddr>,
 }
 

@@ -1,7 +1,7 @@
 //! Tokens: a connection's slot and its generation, packed into 64 bits.
 //!
 //! When a connection is closed, its slot will be reused. There may still be events for the old connection, which we must not
-//! attribute to the new one. That's why they have different generations.
+//! attribute to the new one. That is why they have different generations.
 
 /// Identifies the connection that an event is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! Knows which file systems don't report changes made by other machines.
+//! Knows which file systems do not report changes made by other machines.
 
 use std::path::Path;
 
-/// If we can't rely on events for this path, returns the name of its file system.
+/// If we cannot rely on events for this path, returns the name of its file system.
 #[cfg(target_os = "linux")]
 pub(crate) fn without_events(path: &Path) -> Option<&'static str> {
     // The type of `f_type` depends on the architecture.
@@ -11,13 +11,13 @@ pub(crate) fn without_events(path: &Path) -> Option<&'static str> {
     name_without_events(magic)
 }
 
-/// Returns `None`, because other systems return an error if we try to watch a network file system.
+/// Returns `None` because other systems return an error if we try to watch a network file system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn without_events(_path: &Path) -> Option<&'static str> {
     None
 }
 
-/// If we can't rely on events for the file system with this magic number (`statfs(2)`), returns its name.
+/// If we cannot rely on events for the file system with this magic number (`statfs(2)`), returns its name.
 #[cfg(target_os = "linux")]
 fn name_without_events(magic: u64) -> Option<&'static str> {
     const FILE_SYSTEMS: [(u64, &str); 8] = [

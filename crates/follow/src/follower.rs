@@ -12,7 +12,7 @@ use crate::polling::{Finding, Poller};
 use crate::tree::{self, Filter, Identity};
 use crate::watches::{Limit, Signal, WatchError, Watches};
 
-/// A change is reported once there hasn't been another one for this long, because programs tend to write several files at a time.
+/// A change is reported once there has not been another one for this long because programs tend to write several files at a time.
 const QUIET: Duration = Duration::from_millis(10);
 
 /// A change is reported after this time at the latest, even if there are more and more of them.
@@ -34,7 +34,7 @@ pub struct Settings {
 /// How to find changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Use events, but poll if they can't be relied upon.
+    /// Use events, but poll if they cannot be relied upon.
     Auto,
     /// Poll at this interval. If it's `None`, poll as often as possible without using more than 2 % of a processor.
     Polling(Option<Duration>),
@@ -43,7 +43,7 @@ pub enum Mode {
 /// A report to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// From now on, every change will be reported. Earlier changes won't.
+    /// From now on, every change will be reported. Earlier changes will not.
     Started,
     /// Files may have changed.
     Changed,
@@ -61,18 +61,18 @@ pub enum Event {
 pub enum PollingReason {
     /// The settings ask for it.
     Requested,
-    /// The folder, or a part of it, is in this file system, which doesn't tell us about changes made by other machines.
+    /// The folder, or a part of it, is in this file system, which does not tell us about changes made by other machines.
     FileSystem(&'static str),
     /// We have reached a system limit.
     Limit(Limit),
-    /// The system can't watch the folder.
+    /// The system cannot watch the folder.
     Unavailable(String),
 }
 
-/// Why a folder can't be followed.
+/// Why a folder cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The path can't be made absolute.
+    /// The path cannot be made absolute.
     #[error("cannot resolve {}: {source}", path.display())]
     Path {
         /// The path.
@@ -80,7 +80,7 @@ pub enum StartError {
         /// The system's error.
         source: io::Error,
     },
-    /// The thread can't be started.
+    /// The thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
 }
@@ -104,8 +104,8 @@ impl From<Signal> for Message {
 }
 
 impl Follower {
-    /// Starts following a folder. Returns right away: it may take a while to watch many directories, and callers can read them in the
-    /// meantime. `on_event` is called on another thread, first with [`Event::Started`] once the folder is being watched.
+    /// Starts following a folder. Returns right away: it may take a while to watch many directories, and callers can read them in
+    /// the meantime. `on_event` is called on another thread, first with [`Event::Started`] once the folder is being watched.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -174,7 +174,7 @@ enum Change {
 }
 
 impl Worker {
-    /// Tries to watch the folder. If that isn't possible, starts polling.
+    /// Tries to watch the folder. If that is not possible, starts polling.
     fn open(&mut self, mode: Mode, sender: &Sender<Message>) -> Source {
         if let Mode::Polling(interval) = mode {
             return Source::Poller(self.start_polling(interval, PollingReason::Requested));
@@ -280,7 +280,7 @@ impl Worker {
     ) -> Result<Option<Change>, End> {
         match messages.recv_timeout(timeout) {
             Ok(Message::Signal(Signal::Failed(error))) => Err(End::Failed(error)),
-            // We don't know which events were lost, so check all directories.
+            // We do not know which events were lost, so check all directories.
             Ok(Message::Signal(Signal::Lost)) => Ok(Some(Change::Directories)),
             Ok(Message::Signal(Signal::Changed(path))) => {
                 let concerns = watches.concerns(&self.root, &self.filter, &path);

@@ -1,4 +1,4 @@
-//! Scans a folder on request, for callers that can't wait for a report.
+//! Scans a folder on request, for callers that cannot wait for a report.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ impl Inspector {
         self.poller.files()
     }
 
-    /// Returns the state of the files at the last scan. If the scan has found anything that this doesn't cover, returns `None`.
+    /// Returns the state of the files at the last scan. If the scan has found anything that this does not cover, returns `None`.
     #[must_use]
     pub fn state(&self) -> Option<FilesState> {
         self.poller.state()

@@ -1,10 +1,10 @@
-//! Follows a folder, and reports when files have changed. We use system events, and poll where they can't be relied upon.
+//! Follows a folder, and reports when files have changed. We use system events, and poll where they cannot be relied upon.
 //!
-//! Reports don't tell which files have changed, because editors, file systems and event queues disagree about that. Callers should
+//! Reports do not tell which files have changed because editors, file systems and event queues disagree about that. Callers should
 //! compare the files themselves. Changes that happen at about the same time are reported together. The folder may vanish and come
 //! back, and its path may lead through symlinks that change.
 //!
-//! The crate doesn't depend on sites, archives or HTTP.
+//! The crate does not depend on sites, archives or HTTP.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 

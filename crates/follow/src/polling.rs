@@ -170,8 +170,8 @@ impl Poller {
         self.files
     }
 
-    /// Returns the state of all files. If the last scan has found other directories, or a file that could change without new metadata,
-    /// then the state alone isn't meaningful, so this returns `None`.
+    /// Returns the state of all files. If the last scan has found other directories, or a file that could change without new
+    /// metadata, then the state alone is not meaningful, so this returns `None`.
     pub(crate) fn state(&self) -> Option<FilesState> {
         self.is_about_files.then_some(self.state)
     }
@@ -181,7 +181,8 @@ impl Poller {
         self.interval.unwrap_or_else(|| INTERVAL_MIN.max(self.took * INTERVAL_PER_SCAN))
     }
 
-    /// Scans the folder and compares it with the last scan. If a file could have changed without new metadata, it counts as changed.
+    /// Scans the folder and compares it with the last scan. If a file could have changed without new metadata, it counts as
+    /// changed.
     pub(crate) fn scan(&mut self, root: &Path, filter: &Filter) -> Finding {
         self.scan_at(SystemTime::now(), root, filter)
     }

@@ -1,6 +1,6 @@
 //! Walks a folder to find its directories and their identities, and the metadata of its files.
 //!
-//! We follow symlinks, but read each directory only once, so cycles aren't a problem. Errors are ignored: if a file can't be read
+//! We follow symlinks, but read each directory only once, so cycles are not a problem. Errors are ignored: if a file cannot be read
 //! now, it may be readable in the next walk.
 
 use std::collections::HashSet;
@@ -25,14 +25,14 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Follows names for which `names` returns `true`, including symlinks. The arguments are a path relative to the folder, and `true`
-    /// for directories.
+    /// Follows names for which `names` returns `true`, including symlinks. The arguments are a path relative to the folder, and
+    /// `true` for directories.
     pub fn new(names: impl Fn(&Path, bool) -> bool + Send + Sync + 'static) -> Filter {
         Filter { names: Arc::new(names), links: Arc::new(|_, _| true) }
     }
 
-    /// Restricts symlinks to directories: only follows those for which `links` returns `true`. The arguments are the symlink's path and
-    /// the directory's metadata.
+    /// Restricts symlinks to directories: only follows those for which `links` returns `true`. The arguments are the symlink's
+    /// path and the directory's metadata.
     #[must_use]
     pub fn with_links(self, links: impl Fn(&Path, &Metadata) -> bool + Send + Sync + 'static) -> Filter {
         Filter { links: Arc::new(links), ..self }
@@ -96,7 +96,8 @@ impl Walk<'_> {
 
     /// Visits everything on up to `threads` threads. Each of them has its own state. Returns all states.
     ///
-    /// Directories of the same depth are read in parallel. Even so, timing doesn't affect the path by which a directory is visited.
+    /// Directories of the same depth are read in parallel. Even so, timing does not affect the path by which a directory is
+    /// visited.
     pub(crate) fn run_in_parallel<S: Send>(
         &self,
         threads: usize,

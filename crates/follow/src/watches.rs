@@ -1,6 +1,6 @@
 //! Watches of the operating system: inotify on Linux, FSEvents on macOS, kqueue on the BSDs.
 //!
-//! We watch directories rather than files, because editors replace files. On some systems, a single watch covers a whole tree.
+//! We watch directories rather than files because editors replace files. On some systems, a single watch covers a whole tree.
 //! On all others, each directory needs a watch. When a directory is created, we can only add its watch after the event, and files
 //! may have been created in it before that. This means that callers need to scan the folder again after an event.
 
@@ -30,7 +30,7 @@ pub(crate) enum Signal {
     Name(PathBuf),
     /// Events were lost.
     Lost,
-    /// Some directories can't be watched.
+    /// Some directories cannot be watched.
     Failed(WatchError),
 }
 
@@ -52,13 +52,13 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Why directories can't be watched.
+/// Why directories cannot be watched.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum WatchError {
     /// We have reached a system limit.
     #[error("the limit of {0} is reached")]
     Limit(Limit),
-    /// The folder, or a part of it, is in this file system, which doesn't tell us about changes made by other machines.
+    /// The folder, or a part of it, is in this file system, which does not tell us about changes made by other machines.
     #[error("{0} reports no changes by other machines")]
     FileSystem(&'static str),
     #[error("{0}")]
@@ -69,7 +69,7 @@ impl From<notify::Error> for WatchError {
     fn from(error: notify::Error) -> WatchError {
         match error.kind {
             ErrorKind::MaxFilesWatch => WatchError::Limit(Limit::Watches),
-            // `inotify_init(2)` fails with `EMFILE` or `ENFILE`. Watching a directory doesn't open any file.
+            // `inotify_init(2)` fails with `EMFILE` or `ENFILE`. Watching a directory does not open any file.
             ErrorKind::Io(source) if is_out_of_files(&source) => WatchError::Limit(Limit::Instances),
             kind => WatchError::Other(notify::Error::new(kind).to_string()),
         }
@@ -209,7 +209,7 @@ impl Watches {
             }
         }
 
-        // These may have been replaced, so watch them again. This is harmless if they haven't.
+        // These may have been replaced, so watch them again. This is harmless if they have not.
         for path in outside.keys() {
             if !self.directories.contains_key(path) {
                 self.watch(path)?;
@@ -265,7 +265,7 @@ fn is_out_of_files(error: &io::Error) -> bool {
 
 /// Returns everything that decides which directory the folder's path leads to: directories, and the names in them.
 fn names_in_path(root: &Path) -> NamesByDirectory {
-    /// The system doesn't resolve longer chains of symlinks either.
+    /// The system does not resolve longer chains of symlinks either.
     const LINKS_MAX: usize = 40;
 
     let mut names = NamesByDirectory::new();

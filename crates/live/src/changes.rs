@@ -11,13 +11,13 @@ use cannery_follow::{Event, Filter, Finding, Follower, Inspector, Mode, Settings
 use crate::message::Message;
 use crate::updater::{BuildSink, Compression, Updater};
 
-/// Changes of a folder. This should be created before the first build, so that we don't miss changes made during that build.
+/// Changes of a folder. This should be created before the first build, so that we do not miss changes made during that build.
 pub struct FolderChanges {
     root: PathBuf,
     filter: Filter,
     sender: Sender<Message>,
     messages: Receiver<Message>,
-    /// `None` if the folder isn't followed.
+    /// `None` if the folder is not followed.
     follower: Option<Follower>,
     /// Dropped once the first build is served.
     before_first: Option<Sender<()>>,
@@ -25,7 +25,7 @@ pub struct FolderChanges {
 
 impl FolderChanges {
     /// Prepares for following the folder in `options`. Names that builds always leave out are ignored, and so are links that builds
-    /// don't follow.
+    /// do not follow.
     #[must_use]
     pub fn of(options: &Options) -> FolderChanges {
         let names = Arc::new(FollowedNames::of(options));
@@ -61,7 +61,7 @@ impl FolderChanges {
     /// earlier state, so that we learn about changes made in between.
     ///
     /// # Errors
-    /// The folder can't be read, or a thread can't be started.
+    /// The folder cannot be read, or a thread cannot be started.
     pub fn follow(
         &mut self,
         mode: Mode,

@@ -22,9 +22,9 @@ pub enum Message {
 #[derive(Debug, Clone, Copy)]
 pub struct ScanResult {
     /// Builds that start after this time include everything that was saved before the scan's request. This is usually the start of
-    /// the scan. However, if only the last scan has found a change, it's the end of that scan (`changed_before`): a build that started
-    /// earlier may have read a file before the change.
+    /// the scan. However, if only the last scan has found a change, it's the end of that scan (`changed_before`): a build that
+    /// started earlier may have read a file before the change.
     pub since: Instant,
-    /// State of the files, unless the scan has found anything that this can't express.
+    /// State of the files, unless the scan has found anything that this cannot express.
     pub state: Option<FilesState>,
 }

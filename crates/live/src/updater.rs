@@ -1,6 +1,6 @@
 //! Recompiles the folder after each change and publishes the result.
 //!
-//! Each change is followed by a quick build, which doesn't compress anything new. Once the folder has been quiet for a moment, a
+//! Each change is followed by a quick build, which does not compress anything new. Once the folder has been quiet for a moment, a
 //! low-priority thread makes a full build in the background. If the folder changes before that is done, the full build is
 //! canceled and rescheduled, but only until its deadline. Otherwise, a folder that changes all the time would never be
 //! compressed.
@@ -37,7 +37,7 @@ const COMPRESS_DELAY: Duration = Duration::from_millis(500);
 const COMPRESS_DELAY_MAX: Duration = Duration::from_secs(10);
 
 /// How long to hold back a build that looks like one step of saving a file. Editors and build tools may move the old version
-/// away, write the new one, and then remove the old one. We don't want to reload browsers after each of these steps.
+/// away, write the new one, and then remove the old one. We do not want to reload browsers after each of these steps.
 const SAVE_MAX: Duration = Duration::from_millis(300);
 
 /// If more files change at a time, it's not just a single save.
@@ -90,13 +90,13 @@ pub enum FolderEvent<'a> {
     },
     /// A build failed, so the last one is still being served.
     Failed(&'a Error),
-    /// The compressing thread can't be started. Until the next change, new contents are served uncompressed.
+    /// The compressing thread cannot be started. Until the next change, new contents are served uncompressed.
     CompressionNotStarted(&'a io::Error),
     /// From now on, we have to poll the folder.
     Polling {
         /// Time between two scans.
         interval: Duration,
-        /// Why we can't rely on events.
+        /// Why we cannot rely on events.
         reason: &'a PollingReason,
     },
 }
@@ -128,7 +128,7 @@ pub struct Updater<S> {
     background: Option<BackgroundBuild>,
     /// A build to make even if no change is reported.
     retry: Option<Retry>,
-    /// When we began to hold back changes, because they may be steps of saving a file.
+    /// When we began to hold back changes because they may be steps of saving a file.
     saving_since: Option<Instant>,
     /// Digest of the last build that was reported as compressed.
     complete_digest: Option<String>,
@@ -146,7 +146,7 @@ enum FolderState {
     Fails,
 }
 
-/// A background build that hasn't started yet.
+/// A background build that has not started yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PlannedBuild {
     at: Instant,
@@ -167,7 +167,7 @@ enum BackgroundState {
     Current,
     /// A quick build has started since. The next background build will reuse what this one compresses.
     Superseded,
-    /// A quick build has started since, and this one's deadline hadn't passed yet.
+    /// A quick build has started since, and this one's deadline had not passed yet.
     Canceled,
 }
 
@@ -268,7 +268,7 @@ impl<S: BuildSink> Updater<S> {
                 self.sink.handle(FolderEvent::Polling { interval, reason: &reason })?;
             }
             Ok(Message::Compressed(result, took)) => self.on_compressed(result, took)?,
-            // A page in a browser is waiting. If it has given up meanwhile, then there's no receiver.
+            // A page in a browser is waiting. If it has given up meanwhile, then there is no receiver.
             Ok(Message::Build(done, found)) => {
                 self.update_to(&found)?;
                 let _ = done.send(());
@@ -323,7 +323,7 @@ impl<S: BuildSink> Updater<S> {
                 if error.is_transient() {
                     self.retry_later();
                 } else {
-                    // This won't go away by itself, so wait for the next change.
+                    // This will not go away by itself, so wait for the next change.
                     self.retry = None;
                     self.folder = FolderState::Fails;
                 }
@@ -352,7 +352,7 @@ impl<S: BuildSink> Updater<S> {
             return Ok(());
         }
         let before = self.current.files.clone();
-        // The user has asked for a page and expects the new one, so don't hold anything back.
+        // The user has asked for a page and expects the new one, so do not hold anything back.
         self.update(found.since, Steps::Served)?;
 
         let is_same = self.current.files.changes_since(&before).is_empty();
@@ -372,7 +372,7 @@ impl<S: BuildSink> Updater<S> {
         self.last_build.is_some_and(|began| began > time)
     }
 
-    /// Marks the running background build as outdated. If its deadline hasn't passed, also cancels it.
+    /// Marks the running background build as outdated. If its deadline has not passed, also cancels it.
     fn supersede_background(&mut self) {
         let Some(background) = &mut self.background else { return };
         if background.plan.deadline <= Instant::now() {
@@ -437,7 +437,7 @@ impl<S: BuildSink> Updater<S> {
                 Ok(())
             }
             Err(error) => {
-                // This won't go away by itself, so wait for the next change.
+                // This will not go away by itself, so wait for the next change.
                 self.retry = None;
                 self.sink.handle(FolderEvent::Failed(&error))
             }
@@ -488,7 +488,7 @@ impl<S: BuildSink> Updater<S> {
             return false;
         }
 
-        // Real removals look just the same, so we can't hold them back forever.
+        // Real removals look just the same, so we cannot hold them back forever.
         let end = *self.saving_since.get_or_insert_with(Instant::now) + SAVE_MAX;
         if end <= Instant::now() {
             self.saving_since = None;

@@ -88,7 +88,7 @@ impl Shared {
 }
 
 impl State {
-    /// Returns `true` if writing doesn't make sense any more.
+    /// Returns `true` if writing does not make sense any more.
     fn is_over(&self) -> bool {
         self.is_reader_dropped || self.is_stopped
     }
@@ -117,11 +117,11 @@ impl BodyWriter {
         BodyStopper { shared: Arc::clone(&self.shared) }
     }
 
-    /// Writes as many bytes as there's room for right now. Returns the number of bytes written.
+    /// Writes as many bytes as there is room for right now. Returns the number of bytes written.
     ///
     /// # Errors
     /// [`io::ErrorKind::BrokenPipe`] if the client has cancelled the request. [`io::ErrorKind::TimedOut`] if the server has ended
-    /// the body, because it has occupied a thread for a long time while others were waiting for one.
+    /// the body because it has occupied a thread for a long time while others were waiting for one.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
         if state.is_stopped {

@@ -7,7 +7,7 @@ use crate::percent::Decoded;
 
 /// The captured parts of a path.
 ///
-/// We only look for them on request. So a match doesn't need to allocate, and there's no limit on how many captures a pattern
+/// We only look for them on request. So a match does not need to allocate, and there is no limit on how many captures a pattern
 /// may have.
 #[derive(Debug, Clone, Copy)]
 pub struct Captures<'r, 'p> {
@@ -21,12 +21,12 @@ impl<'r, 'p> Captures<'r, 'p> {
         Captures { pattern, path }
     }
 
-    /// Returns a capture, percent-decoded. If it isn't UTF-8, invalid bytes are replaced by U+FFFD.
+    /// Returns a capture, percent-decoded. If it is not UTF-8, invalid bytes are replaced by U+FFFD.
     ///
-    /// Returns `None` if the pattern doesn't have this capture. This doesn't depend on the request.
+    /// Returns `None` if the pattern does not have this capture. This does not depend on the request.
     ///
-    /// Note that the text can contain anything that can be percent-encoded, for example `/`, NUL or `..` between slashes. Don't use
-    /// it as a file path.
+    /// Note that the text can contain anything that can be percent-encoded, for example `/`, NUL or `..` between slashes. Do not
+    /// use it as a file path.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Cow<'p, str>> {
         self.raw(name).map(decode)
@@ -34,7 +34,7 @@ impl<'r, 'p> Captures<'r, 'p> {
 
     /// Returns a capture the way it is in the request, percent-encoded.
     ///
-    /// Returns `None` if the pattern doesn't have this capture.
+    /// Returns `None` if the pattern does not have this capture.
     #[must_use]
     pub fn raw(&self, name: &str) -> Option<&'p [u8]> {
         self.raw_iter().find_map(|(capture, bytes)| (capture == name).then_some(bytes))
@@ -48,7 +48,7 @@ impl<'r, 'p> Captures<'r, 'p> {
     fn raw_iter(&self) -> impl Iterator<Item = (&'r str, &'p [u8])> + use<'r, 'p> {
         let mut rest = self.path;
         self.pattern.segments.iter().filter_map(move |segment| {
-            // We know that the pattern matches, so there's a `/` for each segment.
+            // We know that the pattern matches, so there is a `/` for each segment.
             let tail = rest.get(1..).unwrap_or_default();
             let bytes = match segment {
                 Segment::Rest(_) => tail.len(),

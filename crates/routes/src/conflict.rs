@@ -20,7 +20,7 @@ pub struct Conflict {
 enum Cause {
     /// Both match the same requests.
     Same,
-    /// Each of them matches paths that the other one doesn't.
+    /// Each of them matches paths that the other one does not.
     Paths,
     /// The new pattern matches fewer methods but more paths.
     NewHasFewerMethods,
@@ -28,7 +28,7 @@ enum Cause {
     OldHasFewerMethods,
 }
 
-/// Whether each of two patterns matches something that the other one doesn't.
+/// Whether each of two patterns matches something that the other one does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Excess {
     left: bool,
@@ -49,7 +49,7 @@ impl Excess {
 impl Conflict {
     /// Returns the conflict between two patterns, if any.
     pub(crate) fn between(new: &Pattern, old: &Pattern) -> Option<Conflict> {
-        // A pattern with a host takes precedence over one without. And two hosts can't have a request in common.
+        // A pattern with a host takes precedence over one without. And two hosts cannot have a request in common.
         if new.host != old.host {
             return None;
         }
@@ -108,7 +108,7 @@ impl fmt::Display for Conflict {
 
 impl std::error::Error for Conflict {}
 
-/// Compares methods. Returns `None` if there's no method that matches both.
+/// Compares methods. Returns `None` if there is no method that matches both.
 fn method_excess(left: Option<&str>, right: Option<&str>) -> Option<Excess> {
     match (left, right) {
         _ if left == right => Some(Excess::NEITHER),
@@ -118,7 +118,7 @@ fn method_excess(left: Option<&str>, right: Option<&str>) -> Option<Excess> {
     }
 }
 
-/// Compares paths. Returns `None` if there's no path that matches both.
+/// Compares paths. Returns `None` if there is no path that matches both.
 fn path_excess(left: &[Segment], right: &[Segment]) -> Option<Excess> {
     let mut total = Excess::NEITHER;
     for (left_segment, right_segment) in left.iter().zip(right) {

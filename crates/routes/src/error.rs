@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a handler doesn't have a response.
+/// Why a handler does not have a response.
 ///
 /// With `?`, any error from the standard library or other crates becomes such an error with status 500. Its text is only for the
-/// operator. Clients get a text that doesn't mention the cause.
+/// operator. Clients get a text that does not mention the cause.
 pub struct HandlerError {
     status: u16,
     message: Cow<'static, str>,
@@ -34,7 +34,7 @@ impl HandlerError {
         self.status
     }
 
-    /// Returns the message for the client. It's empty if the client shouldn't learn more than the status.
+    /// Returns the message for the client. It's empty if the client should not learn more than the status.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -129,7 +129,7 @@ impl Routes {
         self.router.find(method, host, path)
     }
 
-    /// Finds the route for a request and runs its handler. If there's no route, returns a 404.
+    /// Finds the route for a request and runs its handler. If there is no route, returns a 404.
     pub fn answer(&self, parts: Parts<'_>) -> HandlerResponse {
         match self.find(parts.method, parts.host, parts.path) {
             Lookup::Found(found) => self.run(&found, parts),
@@ -142,7 +142,7 @@ impl Routes {
     /// Runs the handler of a route that was found before.
     pub fn run(&self, found: &Match<'_, '_, Route>, parts: Parts<'_>) -> HandlerResponse {
         let request = Request::new(parts, Some(found.captures));
-        // If the handler panics, it can't leave any data of ours in an inconsistent state.
+        // If the handler panics, it cannot leave any data of ours in an inconsistent state.
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let response = self.call(&request, &found.value.handler, &self.middleware)?;
             response.check()?;
@@ -154,7 +154,7 @@ impl Routes {
         }
     }
 
-    /// Returns a response for an error that didn't come from a handler, for example a 413. Middleware isn't run either.
+    /// Returns a response for an error that did not come from a handler, for example a 413. Middleware is not run either.
     pub fn refuse(&self, parts: Parts<'_>, error: &HandlerError) -> Response {
         let captures = match self.find(parts.method, parts.host, parts.path) {
             Lookup::Found(found) => Some(found.captures),
@@ -194,7 +194,7 @@ impl Routes {
     }
 }
 
-/// Returns the response for an error if there's no error handler.
+/// Returns the response for an error if there is no error handler.
 fn default_response(error: &HandlerError) -> Response {
     // The program has chosen this status, so it may be any number.
     let status = if (400..=599).contains(&error.status()) { error.status() } else { 500 };

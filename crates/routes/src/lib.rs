@@ -22,8 +22,8 @@
 //!
 //! A pattern is `[METHOD ][HOST]/[PATH]`.
 //!
-//! - **Method.** If there isn't one, the pattern matches all methods. `GET` also matches `HEAD`.
-//! - **Host.** If there isn't one, the pattern matches all hosts. Hosts are case-insensitive, and can't have a port.
+//! - **Method.** If there is not one, the pattern matches all methods. `GET` also matches `HEAD`.
+//! - **Host.** If there is not one, the pattern matches all hosts. Hosts are case-insensitive, and cannot have a port.
 //! - **Path.** It consists of segments, each preceded by `/`:
 //!   - Text matches a segment if both are the same after percent-decoding. For example, `/caf%C3%A9` and `/café` are the same
 //!     pattern. `%2F` is part of a segment, and not a separator.
@@ -35,7 +35,7 @@
 //! # Precedence
 //!
 //! If several patterns match a request, the most specific one takes precedence. A pattern is more specific than another if the
-//! other one matches all of its requests too. It doesn't matter in which order you add patterns. If a pattern has a host, it
+//! other one matches all of its requests too. It does not matter in which order you add patterns. If a pattern has a host, it
 //! takes precedence over all patterns without a host.
 //!
 //! Two patterns conflict if some request matches both, but neither is more specific. In this case [`Router::add`] returns an
@@ -44,9 +44,9 @@
 //!
 //! # Paths without a route
 //!
-//! Some paths never match. They have an empty segment before the end, a segment that decodes to `.` or `..`, or a `%` that isn't
+//! Some paths never match. They have an empty segment before the end, a segment that decodes to `.` or `..`, or a `%` that is not
 //! followed by two hexadecimal digits. Go would redirect to a clean path instead, and callers may do this too. In contrast to Go,
-//! a router doesn't redirect `/posts` to `/posts/` either.
+//! a router does not redirect `/posts` to `/posts/` either.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

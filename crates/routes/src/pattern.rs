@@ -1,4 +1,4 @@
-//! Patterns: their syntax, and helpful errors for text that isn't a pattern.
+//! Patterns: their syntax, and helpful errors for text that is not a pattern.
 
 use std::net::Ipv6Addr;
 
@@ -16,7 +16,7 @@ pub(crate) struct Pattern {
     pub(crate) method: Option<Box<str>>,
     /// The host in lower case. `None` means all hosts.
     pub(crate) host: Option<Box<str>>,
-    /// There's at least one segment. Only the last one can be [`Segment::Slash`] or [`Segment::Rest`].
+    /// There is at least one segment. Only the last one can be [`Segment::Slash`] or [`Segment::Rest`].
     pub(crate) segments: Vec<Segment>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Segment {
     Capture(Box<str>),
     /// The end of the path. So the path has to end with `/`.
     Slash,
-    /// Anything. Captured if there's a name.
+    /// Anything. Captured if there is a name.
     Rest(Option<Box<str>>),
 }
 
@@ -44,7 +44,7 @@ impl Segment {
     }
 }
 
-/// Why a text isn't a pattern.
+/// Why a text is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("route `{pattern}`, column {column}: {problem}")]
 pub struct SyntaxError {
@@ -78,7 +78,7 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn pattern(&self) -> Result<Pattern, Flaw> {
         let text = self.text;
-        // If there's white space, it comes after the method.
+        // If there is white space, it comes after the method.
         let (method, host_start) = match text.find([' ', '\t']) {
             Some(end) => {
                 let rest = text[end..].trim_start_matches([' ', '\t']);

@@ -44,18 +44,18 @@ fn escaped_byte(encoded: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
-/// Returns the offset of the first `%` that isn't followed by two hexadecimal digits.
+/// Returns the offset of the first `%` that is not followed by two hexadecimal digits.
 pub(crate) fn invalid_escape(encoded: &[u8]) -> Option<usize> {
     (0..encoded.len()).find(|&at| encoded[at] == b'%' && escaped_byte(&encoded[at..]).is_none())
 }
 
-/// Appends bytes to a path. Those that aren't allowed in segments are percent-encoded (RFC 3986 §3.3).
+/// Appends bytes to a path. Those that are not allowed in segments are percent-encoded (RFC 3986 §3.3).
 pub(crate) fn encode_segment(bytes: &[u8], path: &mut String) {
     for &byte in bytes {
         if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
             path.push(char::from(byte));
         } else {
-            // Writing to a string can't fail.
+            // Writing to a string cannot fail.
             let _ = write!(path, "%{byte:02X}");
         }
     }

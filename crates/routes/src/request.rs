@@ -62,7 +62,7 @@ impl<'a> Request<'a> {
         text(self.parts.path)
     }
 
-    /// Returns what a wildcard in the pattern has captured, decoded. If the pattern doesn't have this wildcard, it's empty.
+    /// Returns what a wildcard in the pattern has captured, decoded. If the pattern does not have this wildcard, it's empty.
     ///
     /// ```
     /// # use cannery_routes::{Request, Response};
@@ -82,7 +82,7 @@ impl<'a> Request<'a> {
         Query::new(self.parts.query.unwrap_or_default())
     }
 
-    /// Returns the first value of a header field. The name is case-insensitive. Values that aren't UTF-8 are skipped. To get them,
+    /// Returns the first value of a header field. The name is case-insensitive. Values that are not UTF-8 are skipped. To get them,
     /// use [`Request::headers`].
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&'a str> {
@@ -108,7 +108,7 @@ impl<'a> Request<'a> {
             .find_map(|(key, value)| (key == name).then(|| value.trim_matches('"')))
     }
 
-    /// Returns the content. It's always empty for GET and HEAD, where content doesn't have a meaning (RFC 9110 §9.3.1).
+    /// Returns the content. It's always empty for GET and HEAD, where content does not have a meaning (RFC 9110 §9.3.1).
     #[must_use]
     pub fn content(&self) -> &'a [u8] {
         self.parts.content
@@ -117,7 +117,7 @@ impl<'a> Request<'a> {
     /// Returns the content as text.
     ///
     /// # Errors
-    /// Returns an error with status 400 if the content isn't UTF-8.
+    /// Returns an error with status 400 if the content is not UTF-8.
     pub fn text(&self) -> Result<&'a str, HandlerError> {
         std::str::from_utf8(self.parts.content)
             .map_err(|error| HandlerError::new(400, format!("The content is not UTF-8: {error}.")))
@@ -126,7 +126,7 @@ impl<'a> Request<'a> {
     /// Parses the content as JSON.
     ///
     /// # Errors
-    /// Returns an error with status 400 if the content isn't JSON, or isn't of this type. The message has the line and column.
+    /// Returns an error with status 400 if the content is not JSON, or is not of this type. The message has the line and column.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         serde_json::from_slice(self.parts.content).map_err(|error| {
             HandlerError::new(400, format!("The content is not the expected JSON: {error}."))
@@ -159,7 +159,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Converts text whose grammar the server has checked. Only paths may contain non-ASCII bytes. If they aren't UTF-8, we return an
+/// Converts text whose grammar the server has checked. Only paths may contain non-ASCII bytes. If they are not UTF-8, we return an
 /// empty string.
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()

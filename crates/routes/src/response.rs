@@ -30,9 +30,9 @@ pub struct Response {
 pub enum Body {
     /// A complete body.
     Bytes(Cow<'static, [u8]>),
-    /// A body that is written while we're sending it.
+    /// A body that is written while we are sending it.
     Stream(BodyReader),
-    /// A body that this function will write while we're sending it. It runs on a thread from the pool.
+    /// A body that this function will write while we are sending it. It runs on a thread from the pool.
     Producer(Producer),
 }
 
@@ -73,7 +73,7 @@ impl Response {
     /// Creates a 200 with a value as JSON.
     ///
     /// # Errors
-    /// JSON can't represent the value. For example, it's a map whose keys aren't strings.
+    /// JSON cannot represent the value. For example, it's a map whose keys are not strings.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response, HandlerError> {
         let mut bytes = Vec::with_capacity(JSON_BYTES);
         serde_json::to_writer(&mut bytes, value)?;
@@ -86,7 +86,7 @@ impl Response {
         Response::new(status).with_header("Location", location)
     }
 
-    /// Creates a 200 with a body that is written by `produce` while we're sending it. The function runs on a thread from the pool,
+    /// Creates a 200 with a body that is written by `produce` while we are sending it. The function runs on a thread from the pool,
     /// and may take as long as it needs. If it fails, the client can tell that the response is incomplete.
     ///
     /// ```
@@ -133,7 +133,7 @@ impl Response {
         Response { status, ..self }
     }
 
-    /// Adds a header field. If RFC 9110 §5 doesn't allow this name or value, or if only the server may set this field (for example
+    /// Adds a header field. If RFC 9110 §5 does not allow this name or value, or if only the server may set this field (for example
     /// `Content-Length`), the response becomes a 500, and the server reports why.
     #[must_use]
     pub fn with_header(
@@ -168,7 +168,7 @@ impl Response {
     /// Checks the status code and the fields.
     ///
     /// # Errors
-    /// One of them isn't allowed.
+    /// One of them is not allowed.
     // Only for the server.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), HandlerError> {
@@ -196,7 +196,7 @@ impl Response {
 /// Enough memory for the JSON of most responses, in bytes.
 const JSON_BYTES: usize = 512;
 
-/// These fields depend on the connection, so handlers can't set them.
+/// These fields depend on the connection, so handlers cannot set them.
 const SERVER_FIELDS: [&str; 7] =
     ["Connection", "Content-Length", "Date", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"];
 

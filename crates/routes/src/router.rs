@@ -48,11 +48,11 @@ struct Node {
 #[derive(Debug, Default)]
 struct Leaf(Vec<(Option<Box<str>>, usize)>);
 
-/// Why a pattern can't be added to a router.
+/// Why a pattern cannot be added to a router.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// The text isn't a valid pattern.
+    /// The text is not a valid pattern.
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
     /// It conflicts with another pattern.
@@ -68,7 +68,7 @@ pub enum Lookup<'r, 'p, T> {
     Found(Match<'r, 'p, T>),
     /// There are patterns for this path, but not for this method.
     OtherMethods(Methods<'r>),
-    /// There's no pattern for this path.
+    /// There is no pattern for this path.
     Missing,
 }
 
@@ -101,7 +101,7 @@ impl<T> Router<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`RouteError`] if the pattern can't be parsed or conflicts with a pattern that was added before. The router stays
+    /// Returns [`RouteError`] if the pattern cannot be parsed or conflicts with a pattern that was added before. The router stays
     /// unchanged then.
     pub fn add(&mut self, pattern: &str, value: T) -> Result<(), RouteError> {
         let pattern = Pattern::parse(pattern)?;
@@ -123,7 +123,7 @@ impl<T> Router<T> {
     /// Finds the most specific pattern for a request.
     ///
     /// `host` is the value of `Host` or the authority of the target. If it has a port, the port is ignored. `path` is
-    /// percent-encoded and doesn't include the query. Unless the result is [`Lookup::OtherMethods`], this doesn't allocate.
+    /// percent-encoded and does not include the query. Unless the result is [`Lookup::OtherMethods`], this does not allocate.
     pub fn find<'r, 'p>(&'r self, method: &[u8], host: Option<&[u8]>, path: &'p [u8]) -> Lookup<'r, 'p, T> {
         let mut is_known = false;
         let found = self.trees(host).find_map(|tree| {
@@ -133,7 +133,7 @@ impl<T> Router<T> {
             })
         });
 
-        // If a request doesn't match, this usually turns out at its first segment. So checking the whole path comes last.
+        // If a request does not match, this usually turns out at its first segment. So checking the whole path comes last.
         if !(found.is_some() || is_known) || !is_clean(path) {
             return Lookup::Missing;
         }
@@ -240,7 +240,7 @@ impl Node {
 }
 
 impl Leaf {
-    /// Returns the route for a method. If there isn't one, it may be the route for `GET` (if the method is `HEAD`), or else the
+    /// Returns the route for a method. If there is not one, it may be the route for `GET` (if the method is `HEAD`), or else the
     /// route for all methods.
     fn route(&self, method: &[u8]) -> Option<usize> {
         let find = |wanted: Option<&[u8]>| {
@@ -270,7 +270,7 @@ impl fmt::Display for Methods<'_> {
     }
 }
 
-/// Returns the node for a key in a sorted list. Adds it if it isn't there.
+/// Returns the node for a key in a sorted list. Adds it if it is not there.
 fn child<'n, K>(nodes: &'n mut Vec<(Box<K>, Node)>, key: &K) -> &'n mut Node
 where
     K: Ord + ?Sized,
@@ -295,7 +295,7 @@ fn host_name(authority: &[u8]) -> Option<&[u8]> {
     Some(host.strip_suffix(b".").unwrap_or(host))
 }
 
-/// Returns `true` if a path doesn't have empty segments before its end, dot segments or invalid escapes.
+/// Returns `true` if a path does not have empty segments before its end, dot segments or invalid escapes.
 fn is_clean(path: &[u8]) -> bool {
     let Some(path) = path.strip_prefix(b"/") else { return false };
     let mut segments = path.split(|byte| *byte == b'/').peekable();

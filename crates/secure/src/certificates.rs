@@ -1,6 +1,6 @@
 //! Certificate chains and their keys. Loads and checks them, and selects one that suits the client.
 //!
-//! A set of certificates is immutable, and can only be replaced as a whole. Its debug output doesn't contain
+//! A set of certificates is immutable, and can only be replaced as a whole. Its debug output does not contain
 //! any keys.
 
 use std::cmp::Ordering;
@@ -33,7 +33,7 @@ pub struct Source {
     pub staple: Option<PathBuf>,
 }
 
-/// All certificates of a server. The first one is the default, which is used if a client doesn't send a known
+/// All certificates of a server. The first one is the default, which is used if a client does not send a known
 /// server name.
 pub struct Certificates {
     /// Never empty once loaded.
@@ -61,18 +61,18 @@ struct Stapled {
 pub struct Summary {
     /// File that contains the chain.
     pub path: PathBuf,
-    /// First DNS name. Empty if there isn't one.
+    /// First DNS name. Empty if there is not one.
     pub name: String,
     /// Expiry as Unix time in seconds.
     pub not_after: i64,
 }
 
 impl Certificates {
-    /// Reads and checks all `sources`. If a certificate isn't valid at `now`, it's still loaded, with a
+    /// Reads and checks all `sources`. If a certificate is not valid at `now`, it's still loaded, with a
     /// warning.
     ///
     /// # Errors
-    /// Returns an error if there aren't any sources, or if a file can't be used.
+    /// Returns an error if there are not any sources, or if a file cannot be used.
     pub fn load(sources: &[Source], now: SystemTime) -> Result<Self, Error> {
         if sources.is_empty() {
             return Err(Error::NoSource);
@@ -126,7 +126,7 @@ impl Certificates {
         self.all.iter().map(summary).collect()
     }
 
-    /// Returns any defects that don't prevent a certificate from being used.
+    /// Returns any defects that do not prevent a certificate from being used.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -179,7 +179,7 @@ impl Certificates {
         Ok(())
     }
 
-    /// Reads the OCSP response for a certificate. If clients couldn't use it, adds a warning and returns
+    /// Reads the OCSP response for a certificate. If clients could not use it, adds a warning and returns
     /// `None`.
     fn load_staple(
         &mut self,
@@ -226,7 +226,7 @@ impl Certificates {
     /// Checks that these certificates may replace `old`.
     ///
     /// # Errors
-    /// Returns an error if a certificate isn't valid now, but the old one in the same file is.
+    /// Returns an error if a certificate is not valid now, but the old one in the same file is.
     pub(crate) fn check_replaces(&self, old: &Self, now: SystemTime) -> Result<(), Error> {
         let now = unix_seconds(now);
         let is_regression = |new: &Certificate| {
@@ -243,7 +243,7 @@ impl Certificates {
     /// Selects a certificate for a client. `now` is the Unix time in seconds.
     ///
     /// Among the certificates for the server name, we select the first that the client can verify. We prefer
-    /// keys that sign faster than RSA. If the client can't verify any of them, it gets the first. The handshake
+    /// keys that sign faster than RSA. If the client cannot verify any of them, it gets the first. The handshake
     /// then fails for that reason, rather than for lack of a certificate.
     pub(crate) fn select(&self, hello: &ClientHello<'_>, now: i64) -> Option<Arc<CertifiedKey>> {
         let positions = hello.server_name().map_or(&[][..], |name| self.names.find(name));
@@ -261,7 +261,7 @@ impl Certificates {
 }
 
 impl Certificate {
-    /// Returns the first DNS name, or an empty string if there isn't one.
+    /// Returns the first DNS name, or an empty string if there is not one.
     fn first_name(&self) -> String {
         let first = self.certified.end_entity_cert().ok().and_then(|der| EndEntityCert::try_from(der).ok());
         first.and_then(|parsed| parsed.valid_dns_names().next().map(str::to_owned)).unwrap_or_default()

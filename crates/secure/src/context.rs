@@ -24,12 +24,12 @@ use crate::{Certificates, Error, Failure, Protocol, Session, Summary, Version, W
 pub struct Settings {
     /// Certificates and keys of the server.
     pub certificates: Certificates,
-    /// Seed of the ticket keys. Processes with the same seed can resume each other's sessions. If there isn't
-    /// any seed, sessions aren't resumed.
+    /// Seed of the ticket keys. Processes with the same seed can resume each other's sessions. If there is not
+    /// any seed, sessions are not resumed.
     pub seed: Option<Seed>,
     /// Enabled versions.
     pub versions: Vec<Version>,
-    /// Protocols to be offered by ALPN, in order of preference. If a client doesn't use ALPN, callers should
+    /// Protocols to be offered by ALPN, in order of preference. If a client does not use ALPN, callers should
     /// assume HTTP/1.1.
     pub protocols: Vec<Protocol>,
     /// Current time, for ticket keys and OCSP responses.
@@ -151,10 +151,10 @@ impl Context {
     }
 
     /// Replaces the certificates for all future handshakes. Established sessions and handshakes in progress
-    /// aren't affected.
+    /// are not affected.
     ///
     /// # Errors
-    /// Returns an error if a new certificate isn't valid at `now`, but the one that it replaces (from the same
+    /// Returns an error if a new certificate is not valid at `now`, but the one that it replaces (from the same
     /// file) is.
     pub fn replace_certificates(&self, certificates: Certificates, now: SystemTime) -> Result<(), Error> {
         certificates.check_replaces(&self.resolver.certificates(), now)?;
@@ -192,7 +192,7 @@ fn server_config(
         .with_protocol_versions(versions)
         .map_err(|error| Error::Setup(error.to_string()))?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
-    // A session cache would need a lock, and memory for each session. Tickets don't.
+    // A session cache would need a lock, and memory for each session. Tickets do not.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     // One ticket is enough for all connections of a client, so another one would only add bytes.
     config.send_tls13_tickets = usize::from(tickets.is_some());

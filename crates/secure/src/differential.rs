@@ -150,7 +150,7 @@ impl Model {
             12 if self.version == Version::Tls13 && self.can_client_send() => {
                 self.pair.client.refresh_traffic_keys().unwrap();
                 self.key_updates += 1;
-                // Data in between, because consecutive updates are limited.
+                // Data in between because consecutive updates are limited.
                 self.send_from_client(1);
             }
             13 if self.version == Version::Tls13 => {

@@ -1,16 +1,16 @@
 //! Errors in certificates, keys or settings. They are reported to the operator.
 //!
-//! Errors don't contain any byte of a key, nor any line of a file that may contain one.
+//! Errors do not contain any byte of a key, nor any line of a file that may contain one.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why certificates couldn't be loaded or a context couldn't be created. Each error names the file and tells
+/// Why certificates could not be loaded or a context could not be created. Each error names the file and tells
 /// how to fix it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file can't be read.
+    /// The file cannot be read.
     #[error("{}: {cause}; the server's user must be able to read it", path.display())]
     Unreadable {
         /// The file.
@@ -35,21 +35,21 @@ pub enum Error {
         limit: u64,
     },
 
-    /// A PEM section can't be decoded.
+    /// A PEM section cannot be decoded.
     #[error("{}: is damaged: a section has no END line, or is not base64; copy the file again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
     },
 
-    /// The file doesn't have a CERTIFICATE section.
+    /// The file does not have a CERTIFICATE section.
     #[error("{}: holds no certificate; a line `-----BEGIN CERTIFICATE-----` is expected (PEM)", path.display())]
     NoCertificate {
         /// The file.
         path: PathBuf,
     },
 
-    /// The first certificate can't be parsed.
+    /// The first certificate cannot be parsed.
     #[error("{}: the first certificate cannot be read ({why}); have it issued again", path.display())]
     BadCertificate {
         /// The file.
@@ -58,14 +58,14 @@ pub enum Error {
         why: String,
     },
 
-    /// The file doesn't have a PRIVATE KEY section.
+    /// The file does not have a PRIVATE KEY section.
     #[error("{}: holds no private key; give the file that does, or one file with chain and key", path.display())]
     NoKey {
         /// The file.
         path: PathBuf,
     },
 
-    /// The key is encrypted with a password, and a server doesn't have a terminal where you could enter it.
+    /// The key is encrypted with a password, and a server does not have a terminal where you could enter it.
     #[error("{}: the private key is encrypted; remove the password: openssl pkey -in FILE -out FILE", path.display())]
     EncryptedKey {
         /// The file.
@@ -81,7 +81,7 @@ pub enum Error {
         count: usize,
     },
 
-    /// The key's algorithm isn't supported, or one of its parameters isn't.
+    /// The key's algorithm is not supported, or one of its parameters is not.
     #[error(
         "{}: the private key is of a kind that is not supported; use ECDSA (P-256, P-384, P-521), RSA (2048 to \
          8192 bits) or Ed25519",
@@ -92,7 +92,7 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The key doesn't belong to the first certificate.
+    /// The key does not belong to the first certificate.
     #[error(
         "{}: the private key is not that of the first certificate in {}; the certificate of the site comes \
          first, its issuers after it",
@@ -116,7 +116,7 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The file doesn't contain a successful OCSP response.
+    /// The file does not contain a successful OCSP response.
     #[error("{}: is no successful OCSP response in DER ({why}); fetch it again: openssl ocsp -respout FILE", path.display())]
     BadStaple {
         /// The file.
@@ -125,11 +125,11 @@ pub enum Error {
         why: &'static str,
     },
 
-    /// There aren't any sources of certificates.
+    /// There are not any sources of certificates.
     #[error("there is no certificate; give a file, or use a self-signed certificate for testing")]
     NoSource,
 
-    /// A key or a self-signed certificate couldn't be generated.
+    /// A key or a self-signed certificate could not be generated.
     #[error("a certificate could not be generated: {0}")]
     NotGenerated(String),
 

@@ -2,7 +2,7 @@
 //!
 //! Apart from application data, a peer may send alerts. In TLS 1.3, it may also send key updates (RFC 8446
 //! §4.6.3). In TLS 1.2, it may send a hello to renegotiate, which we refuse (RFC 5246 §7.2.2). Anything else
-//! ends the session. There's also a limit for consecutive records without application data.
+//! ends the session. There is also a limit for consecutive records without application data.
 
 use std::io::IoSlice;
 
@@ -29,7 +29,7 @@ const CLIENT_HELLO: u8 = 1;
 pub(crate) struct Established {
     opening: RecordProtection,
     sealing: RecordProtection,
-    /// Derives the next keys. `None` in TLS 1.2, which doesn't have key updates.
+    /// Derives the next keys. `None` in TLS 1.2, which does not have key updates.
     keys: Option<Box<KernelConnection<ServerConnectionData>>>,
     sizing: RecordSizing,
     /// How many bytes we've received of a KeyUpdate that is split across records.
@@ -63,7 +63,7 @@ impl Established {
         self.sealing.limit(records);
     }
 
-    /// Opens the records in `input`, starting at `outcome.consumed`. If there's an error, appends the alert to
+    /// Opens the records in `input`, starting at `outcome.consumed`. If there is an error, appends the alert to
     /// `sealed`.
     pub(crate) fn open(
         &mut self,
@@ -131,7 +131,7 @@ impl Established {
         }
     }
 
-    /// Processes an alert (RFC 8446 §6), which is either the end, a warning that doesn't have any effect, or a
+    /// Processes an alert (RFC 8446 §6), which is either the end, a warning that does not have any effect, or a
     /// failure of the peer.
     fn on_alert(
         &mut self,
@@ -183,7 +183,7 @@ impl Established {
                 continue;
             }
 
-            // Nothing may follow, because it would have been sealed with the old key.
+            // Nothing may follow because it would have been sealed with the old key.
             if position + 1 != content.len() {
                 return Err(self.fail(AlertDescription::UnexpectedMessage, "data after a KeyUpdate", sealed));
             }
@@ -250,7 +250,7 @@ impl Established {
             let start = sealed.len();
             sealed.resize(start + length + self.sealing.format().overhead(), 0);
             let record = &mut sealed[start..];
-            // Don't copy the content unless it comes from several runs.
+            // Do not copy the content unless it comes from several runs.
             match runs.take_contiguous(length) {
                 Some(content) => self.sealing.seal(APPLICATION_DATA, content, record),
                 None => self.sealing.seal_with(APPLICATION_DATA, record, |content| runs.copy_to(content)),
@@ -261,7 +261,7 @@ impl Established {
         Ok(())
     }
 
-    /// Returns `true` if the sealing key is close to its limit and there aren't any key updates.
+    /// Returns `true` if the sealing key is close to its limit and there are not any key updates.
     pub(crate) fn is_near_key_limit(&self) -> bool {
         self.keys.is_none() && self.sealing.records_left() <= limits::KEY_RECORDS_LEFT
     }
@@ -278,7 +278,7 @@ impl Established {
         self.write_closed = true;
     }
 
-    /// Seals the alert for a record that couldn't be opened.
+    /// Seals the alert for a record that could not be opened.
     fn refuse(&mut self, error: OpenError, sealed: &mut Vec<u8>) -> Failure {
         match error {
             OpenError::BadMac => {
@@ -313,7 +313,7 @@ impl Established {
         self.write_closed = true;
     }
 
-    /// Seals a record that isn't application data. Does nothing after a close_notify or a fatal alert.
+    /// Seals a record that is not application data. Does nothing after a close_notify or a fatal alert.
     fn seal_record(&mut self, kind: u8, content: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if self.write_closed {
             return Ok(());

@@ -1,12 +1,12 @@
 //! Errors that end a session, worded for the log.
 //!
-//! They don't contain any keys, nor any bytes that were sent through the session.
+//! They do not contain any keys, nor any bytes that were sent through the session.
 
 /// Ends a session. If the peer speaks TLS, an alert for it has been appended to the records to be sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The first bytes aren't a TLS record (the peer's fault).
+    /// The first bytes are not a TLS record (the peer's fault).
     #[error("the peer does not speak TLS")]
     NotTls,
 
@@ -18,7 +18,7 @@ pub enum Failure {
     #[error("the peer's handshake is longer than {} bytes", crate::limits::HANDSHAKE_BYTES_MAX)]
     HandshakeTooLong,
 
-    /// The peer and the server don't have a version, cipher suite, group or protocol in common (neither side's
+    /// The peer and the server do not have a version, cipher suite, group or protocol in common (neither side's
     /// fault).
     #[error("the peer and this server have nothing in common: {0}")]
     Incompatible(String),
@@ -35,7 +35,7 @@ pub enum Failure {
     #[error("the peer violated the TLS protocol: {0}")]
     Misbehaved(String),
 
-    /// A key has sealed as many records as it may, and the TLS version doesn't have key updates.
+    /// A key has sealed as many records as it may, and the TLS version does not have key updates.
     #[error("the key of this connection has reached its limit")]
     KeyExhausted,
 

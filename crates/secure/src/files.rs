@@ -1,6 +1,6 @@
 //! Reads the files of a certificate: chain and key in PEM, and the OCSP response.
 //!
-//! Keys don't stay in memory for longer than necessary. Buffers are zeroed when dropped, and errors don't quote
+//! Keys do not stay in memory for longer than necessary. Buffers are zeroed when dropped, and errors do not quote
 //! any lines of a file.
 
 use std::fs::OpenOptions;
@@ -76,10 +76,10 @@ pub(crate) fn read_staple(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(read(path)?.to_vec())
 }
 
-/// Reads a file that isn't longer than [`FILE_BYTES_MAX`].
+/// Reads a file that is not longer than [`FILE_BYTES_MAX`].
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     let unreadable = |cause| Error::Unreadable { path: path.to_owned(), cause };
-    // If it's a FIFO, we don't want to wait for the other end. The flag doesn't have any effect on regular
+    // If it's a FIFO, we do not want to wait for the other end. The flag does not have any effect on regular
     // files.
     let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).map_err(unreadable)?;
     if !file.metadata().map_err(unreadable)?.is_file() {

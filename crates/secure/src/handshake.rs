@@ -1,7 +1,7 @@
 //! A session during the handshake. We pass `rustls` one record at a time, and take over the keys at the end.
 //!
 //! `rustls` only gets whole records, and none after the last one that it needs. So it never opens a record that
-//! follows the handshake, and we don't lose any buffered input when we replace it.
+//! follows the handshake, and we do not lose any buffered input when we replace it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) struct Handshake {
     connection: UnbufferedServerConnection,
     /// How many handshake bytes `rustls` has consumed.
     consumed_bytes: usize,
-    /// How many bytes at the start of the input `rustls` has seen but not consumed, because they are parts of a
+    /// How many bytes at the start of the input `rustls` has seen but not consumed because they are parts of a
     /// message.
     pending_bytes: usize,
     /// `true` if our records are already encrypted. Only `rustls` can send an alert then.
@@ -73,7 +73,7 @@ impl Handshake {
             }
 
             let kind = unseen[0];
-            // Don't wait for the rest of a record that will be refused.
+            // Do not wait for the rest of a record that will be refused.
             let is_too_long = length > limits::RECORD_BYTES_MAX;
             if unseen.len() < length && !is_too_long {
                 break;
@@ -104,7 +104,7 @@ impl Handshake {
         Ok(Progress::Pending)
     }
 
-    /// Refuses input that can't be the start of a handshake, before `rustls` sees it.
+    /// Refuses input that cannot be the start of a handshake, before `rustls` sees it.
     fn check_start(&self, input: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if self.consumed_bytes > 0 || self.pending_bytes > 0 {
             return Ok(());
@@ -178,7 +178,7 @@ impl Handshake {
         }
     }
 
-    /// Appends a fatal alert if `rustls` didn't send one. Does nothing if it would have to be encrypted.
+    /// Appends a fatal alert if `rustls` did not send one. Does nothing if it would have to be encrypted.
     fn alert(&self, alert: AlertDescription, sealed: &mut Vec<u8>) {
         if !self.is_encrypting {
             sealed.extend_from_slice(&[ALERT, 3, 3, 0, 2, 2, alert.into()]);
@@ -210,7 +210,7 @@ impl Handshake {
         let unknown = || Failure::Internal("an unknown cipher".to_owned());
         let opening = protection(secrets.rx).ok_or_else(unknown)?;
         let sealing = protection(secrets.tx).ok_or_else(unknown)?;
-        // TLS 1.2 doesn't have key updates.
+        // TLS 1.2 does not have key updates.
         let keys = (version == Version::Tls13).then(|| Box::new(keys));
         let mut established = Established::new(opening, sealing, keys);
 
@@ -230,7 +230,7 @@ fn encode(data: &mut EncodeTlsData<'_, ServerConnectionData>, sealed: &mut Vec<u
     }
 }
 
-/// Returns the alert for an error, if `rustls` doesn't send one.
+/// Returns the alert for an error, if `rustls` does not send one.
 fn alert_for(error: &rustls::Error) -> AlertDescription {
     match error {
         rustls::Error::InvalidMessage(_) => AlertDescription::DecodeError,

@@ -2,10 +2,10 @@
 //!
 //! A [`Context`] contains everything that connections share: [`Certificates`], the keys of session tickets,
 //! versions and protocols. A [`Session`] belongs to one connection, and opens and seals its records. Files are
-//! only read when [`Certificates`] are loaded. A session doesn't access any files, doesn't make any system
-//! calls, and doesn't read the clock.
+//! only read when [`Certificates`] are loaded. A session does not access any files, does not make any system
+//! calls, and does not read the clock.
 //!
-//! We use `rustls` for the handshake, signatures and the key schedule. However, its types aren't part of our
+//! We use `rustls` for the handshake, signatures and the key schedule. However, its types are not part of our
 //! interface, so a new version of `rustls` only affects this crate. After the handshake, we protect records
 //! ourselves; see [`record`] for the reasons.
 //!

@@ -5,7 +5,7 @@
 /// Maximum number of bytes that a peer may send during the handshake, including record headers.
 ///
 /// A browser's hello has 2 KiB with a post-quantum key share, and the client may have to send a second one. We
-/// don't request client certificates. Incomplete messages stay in the caller's buffer, so that doesn't need to
+/// do not request client certificates. Incomplete messages stay in the caller's buffer, so that does not need to
 /// be larger than this.
 pub const HANDSHAKE_BYTES_MAX: usize = 20 * 1024;
 
@@ -21,7 +21,7 @@ pub const EMPTY_RECORDS_MAX: u8 = 32;
 /// Maximum content length of records that we send, in bytes (RFC 8446 §5.1).
 pub const CONTENT_BYTES_MAX: usize = 16 * 1024;
 
-/// Content length of each record at the start of a long response, in bytes. Since a peer can't open a record
+/// Content length of each record at the start of a long response, in bytes. Since a peer cannot open a record
 /// until all of it has arrived, the first flight of a connection should contain several.
 pub const FIRST_CONTENT_BYTES: usize = 4 * 1024;
 
@@ -29,7 +29,7 @@ pub const FIRST_CONTENT_BYTES: usize = 4 * 1024;
 /// segments of 1,460 bytes (RFC 6928), and everything after that has to wait for a round trip anyway.
 pub const FIRST_FLIGHT_BYTES: usize = 14 * 1024;
 
-/// A connection should end when its key can only seal this many more records, if the TLS version doesn't have
+/// A connection should end when its key can only seal this many more records, if the TLS version does not have
 /// key updates. This affects TLS 1.2 with AES-GCM, where a key is limited to 2^24 records. It leaves enough for
 /// responses of up to one gibibyte that are already in progress.
 pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
@@ -45,7 +45,7 @@ pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 256;
 pub const QUIC_HALF_OPEN_MAX: usize = 1024;
 
 /// How much data we keep for a connection until the caller accepts it, in bytes. This is enough for a few
-/// datagrams in addition to the first, because a hello with a post-quantum key share takes two.
+/// datagrams in addition to the first because a hello with a post-quantum key share takes two.
 pub const QUIC_EARLY_BYTES_MAX: u64 = 16 * 1024;
 
 /// How much data we keep for all connections of an endpoint together until they are accepted, in bytes. This is
@@ -96,12 +96,12 @@ pub const QUIC_UNREAD_PIECES_MAX: u32 = 256;
 /// (RFC 9000 §8.1).
 pub const QUIC_AMPLIFICATION_MAX: u64 = 3;
 
-/// How many datagrams a connection may receive in a burst from addresses that the client hasn't proved and
-/// isn't using. Each of these may cause another one to an address that may be forged. A client that migrates
+/// How many datagrams a connection may receive in a burst from addresses that the client has not proved and
+/// is not using. Each of these may cause another one to an address that may be forged. A client that migrates
 /// needs one or two.
 pub const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 8;
 
-/// Refill of this budget per second. Clients don't migrate more often.
+/// Refill of this budget per second. Clients do not migrate more often.
 pub const QUIC_FOREIGN_DATAGRAMS_PER_SECOND: u32 = 1;
 
 /// How many unvalidated addresses of a connection we keep byte counts for.
@@ -114,8 +114,8 @@ pub const QUIC_UNVALIDATED_ADDRESS_MS: u64 = 30_000;
 /// The first may be lost.
 pub const QUIC_PATH_CHALLENGES_MAX: usize = 3;
 
-/// How many packets of a connection may be in flight whose stream data we've removed, because the address
-/// wasn't validated.
+/// How many packets of a connection may be in flight whose stream data we've removed because the address
+/// was not validated.
 pub const QUIC_HIDDEN_PACKETS_MAX: usize = 16;
 
 /// How many sequence numbers of the peer's connection IDs we remember, so that we can tell if one is used
@@ -123,7 +123,7 @@ pub const QUIC_HIDDEN_PACKETS_MAX: usize = 16;
 pub const QUIC_PEER_IDS_REMEMBERED_MAX: usize = 16;
 
 /// Capacity of the token bucket for packets that neither request anything nor belong to a response. Each packet
-/// costs a token. If there aren't any left, the connection is closed. HTTP/2 frames have a similar budget.
+/// costs a token. If there are not any left, the connection is closed. HTTP/2 frames have a similar budget.
 pub const QUIC_CREDIT_MAX: u32 = 2_000;
 
 /// Refill of this bucket per second. A keep-alive only takes one packet every few seconds.
@@ -157,8 +157,8 @@ pub const QUIC_PACKET_GAP_MAX: u64 = 128;
 /// (RFC 9000 §14).
 pub const QUIC_HANDSHAKE_DATAGRAM_BYTES: u16 = 1200;
 
-/// Idle timeout of a connection without datagrams from the client, in milliseconds. A longer timeout wouldn't
-/// help much, because many routers forget a UDP flow after 30 seconds (RFC 9308 §3.2).
+/// Idle timeout of a connection without datagrams from the client, in milliseconds. A longer timeout would not
+/// help much because many routers forget a UDP flow after 30 seconds (RFC 9308 §3.2).
 pub const QUIC_IDLE_MS: u32 = 30_000;
 
 /// Maximum size of a datagram that we send, in bytes of UDP payload. With IPv6 and UDP headers, this is 1,500
@@ -178,7 +178,7 @@ pub const QUIC_RESETS_MAX: u32 = 32;
 pub const QUIC_RESETS_PER_SECOND: u32 = 10;
 
 /// Minimum time between two stateless resets that an endpoint computes, in milliseconds. Computing one takes a
-/// few microseconds, and attackers can cause thousands per iteration. If a reset isn't sent because its
+/// few microseconds, and attackers can cause thousands per iteration. If a reset is not sent because its
 /// receiver has closed the connection, it may still delay another one.
 pub const QUIC_RESET_COMPUTED_INTERVAL_MS: u64 = 1;
 

@@ -1,7 +1,7 @@
 //! Finds certificates by DNS name. Exact names come first, followed by wildcards for one label
 //! (RFC 6125 §6.4.3).
 //!
-//! If there are several certificates for a name, the caller has to select one, because the choice depends on
+//! If there are several certificates for a name, the caller has to select one because the choice depends on
 //! the client.
 
 use std::collections::HashMap;

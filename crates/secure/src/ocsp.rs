@@ -1,7 +1,7 @@
 //! Parses OCSP responses for stapling (RFC 6960). Checks if a response is about a certificate, and reads the
 //! status and how long it's valid.
 //!
-//! We only decide if a response would be useful for clients. They verify the signature, because they know which
+//! We only decide if a response would be useful for clients. They verify the signature because they know which
 //! roots they trust.
 
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
@@ -27,7 +27,7 @@ const HASHES: [(ObjectIdentifier, &Algorithm); 4] = [
 const GOOD: Tag = Tag::ContextSpecific { constructed: false, number: TagNumber(0) };
 
 /// How long a response without nextUpdate is valid, in seconds. Such a response says that newer ones are
-/// available at any time (RFC 6960 §4.2.2.1), so it shouldn't be cached for long.
+/// available at any time (RFC 6960 §4.2.2.1), so it should not be cached for long.
 const WITHOUT_NEXT_UPDATE_SECONDS: i64 = 24 * 60 * 60;
 
 /// Status of a certificate, according to a response.
@@ -44,7 +44,7 @@ pub(crate) enum CertStatus {
 /// Reads the status of `certificate` from a response in DER.
 ///
 /// # Errors
-/// Returns the reason if this isn't a successful response.
+/// Returns the reason if this is not a successful response.
 pub(crate) fn certificate_status(
     response: &[u8],
     certificate: &EndEntityCert<'_>,

@@ -15,12 +15,12 @@ pub struct OpenOutcome {
 /// Tells if a call has taken an expensive step of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandshakeStep {
-    /// There wasn't any complete handshake message.
+    /// There was not any complete handshake message.
     #[default]
     None,
     /// At least one message was processed.
     Taken,
-    /// A message is complete, but the caller didn't permit us to process it. The session won't make any
+    /// A message is complete, but the caller did not permit us to process it. The session will not make any
     /// progress until it does.
     Deferred,
 }

@@ -5,7 +5,7 @@
 //! copies the record again afterwards. We encrypt content directly into the bytes that are sent. `rustls`
 //! performs the handshake and then hands over the keys, as it does for kernel TLS.
 //!
-//! This module doesn't interpret the content of records.
+//! This module does not interpret the content of records.
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
@@ -64,10 +64,10 @@ impl RecordFormat {
     }
 }
 
-/// Why a record can't be opened.
+/// Why a record cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
-    /// Authentication has failed. The record was changed or reordered, or wasn't sealed with this key.
+    /// Authentication has failed. The record was changed or reordered, or was not sealed with this key.
     BadMac,
     /// The content is longer than a record may contain.
     Overflow,
@@ -141,7 +141,7 @@ impl RecordProtection {
         let nonce_bytes = self.format.nonce_bytes();
         let length = sealed.len().checked_sub(nonce_bytes + TAG_BYTES).ok_or(OpenError::BadMac)?;
         let (explicit, sealed) = sealed.split_at_mut(nonce_bytes);
-        // In TLS 1.3, this includes the type and padding, and we don't know how long they are before
+        // In TLS 1.3, this includes the type and padding, and we do not know how long they are before
         // decryption.
         if length > CONTENT_BYTES_MAX && self.format != RecordFormat::Tls13 {
             return Err(OpenError::Overflow);
@@ -219,7 +219,7 @@ impl RecordProtection {
     }
 
     /// Writes the header and the explicit nonce. Returns the header, the place for the content, and the rest.
-    /// Returns `None` if the key is exhausted, because we mustn't use a nonce twice.
+    /// Returns `None` if the key is exhausted because we mustn't use a nonce twice.
     fn lay_out<'a>(
         &self,
         kind: u8,

@@ -49,8 +49,8 @@ impl<'a> Runs<'a> {
         length.min(max)
     }
 
-    /// Consumes the next `length` bytes without copying them. Returns `None` if they aren't all in one run, and
-    /// doesn't consume any.
+    /// Consumes the next `length` bytes without copying them. Returns `None` if they are not all in one run, and
+    /// does not consume any.
     pub(crate) fn take_contiguous(&mut self, length: usize) -> Option<&'a [u8]> {
         let bytes = self.first().get(..length)?;
         self.advance(length);

@@ -3,11 +3,11 @@
 //!
 //! Every six hours, the ticket secret is replaced by a one-way function of itself. So from the secret of one
 //! period, you can compute those of all later periods, but not of any earlier one. Processes that share a seed
-//! therefore agree on all later keys without communicating. If an attacker steals a seed, they can't decrypt
+//! therefore agree on all later keys without communicating. If an attacker steals a seed, they cannot decrypt
 //! connections from before the previous period (forward secrecy).
 //!
-//! The static secret never changes, because connections may last longer than a period, and clients must be able
-//! to recognize a stateless reset. It doesn't protect any content; it only authenticates addresses, connection
+//! The static secret never changes because connections may last longer than a period, and clients must be able
+//! to recognize a stateless reset. It does not protect any content; it only authenticates addresses, connection
 //! IDs and resets.
 //!
 //! Neither secret is ever printed. Both are zeroed when dropped.
@@ -41,7 +41,7 @@ pub struct Seed {
     static_secret: StaticSecret,
 }
 
-/// A secret that all processes of a server share. It doesn't change while the server runs.
+/// A secret that all processes of a server share. It does not change while the server runs.
 #[derive(Clone)]
 pub(crate) struct StaticSecret(Zeroizing<[u8; 32]>);
 

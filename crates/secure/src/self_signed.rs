@@ -1,6 +1,6 @@
 //! Self-signed certificates for testing. The key is generated in memory at each start.
 //!
-//! It's never written to a file, and the program doesn't contain any keys.
+//! It's never written to a file, and the program does not contain any keys.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +21,7 @@ pub enum SelfSigned {
     Rsa,
     /// ECDSA on P-256, which most sites use.
     Ecdsa,
-    /// Ed25519. Libraries support this, but browsers don't.
+    /// Ed25519. Libraries support this, but browsers do not.
     Ed25519,
 }
 

@@ -1,7 +1,7 @@
 //! The TLS session of a connection. Opens records that were received, and seals records to be sent.
 //!
-//! A session doesn't have any buffers. Incomplete records remain with the caller, and sealed records are
-//! written to the caller's buffer. After the handshake, it doesn't allocate any memory. It never makes any
+//! A session does not have any buffers. Incomplete records remain with the caller, and sealed records are
+//! written to the caller's buffer. After the handshake, it does not allocate any memory. It never makes any
 //! system calls.
 
 use std::fmt;
@@ -47,13 +47,13 @@ impl Session {
         !matches!(self.stage, Stage::Established(_))
     }
 
-    /// Returns the protocol selected by ALPN. `None` if the client doesn't offer any, or if the handshake isn't
+    /// Returns the protocol selected by ALPN. `None` if the client does not offer any, or if the handshake is not
     /// complete.
     pub fn protocol(&self) -> Option<Protocol> {
         self.protocol
     }
 
-    /// Returns the TLS version. `None` if the handshake isn't complete.
+    /// Returns the TLS version. `None` if the handshake is not complete.
     pub fn version(&self) -> Option<Version> {
         self.version
     }
@@ -74,7 +74,7 @@ impl Session {
     /// Opens the records at the start of `input`, which is overwritten.
     ///
     /// Appends the content to `plain`. Appends records to be sent (handshake, ticket or alert) to `sealed`,
-    /// even if there's an error. Without a `permit`, it stops before processing a handshake message, because
+    /// even if there is an error. Without a `permit`, it stops before processing a handshake message because
     /// that is expensive.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Session {
     /// the first ones early (dynamic record sizing).
     ///
     /// # Errors
-    /// Returns an error if the handshake isn't complete, the session is closed, or the key has reached its
+    /// Returns an error if the handshake is not complete, the session is closed, or the key has reached its
     /// limit.
     pub fn seal(&mut self, runs: &[IoSlice<'_>], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         match &mut self.stage {
@@ -141,22 +141,22 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the connection should end soon, because its key is close to the limit and its TLS
-    /// version (TLS 1.2) doesn't have key updates. Beyond the limit, [`seal`](Self::seal) fails with
+    /// Returns `true` if the connection should end soon because its key is close to the limit and its TLS
+    /// version (TLS 1.2) does not have key updates. Beyond the limit, [`seal`](Self::seal) fails with
     /// [`Failure::KeyExhausted`], but [`close`](Self::close) still works.
     pub fn is_near_key_limit(&self) -> bool {
         matches!(&self.stage, Stage::Established(established) if established.is_near_key_limit())
     }
 
     /// Goes back to small records. This should be called after a pause, if everything we've sent was
-    /// acknowledged, because the congestion window may then be small again.
+    /// acknowledged because the congestion window may then be small again.
     pub fn reset_record_size(&mut self) {
         if let Stage::Established(established) = &mut self.stage {
             established.reset_record_size();
         }
     }
 
-    /// Seals a close_notify, unless that was done before. Does nothing if the handshake isn't complete, or
+    /// Seals a close_notify, unless that was done before. Does nothing if the handshake is not complete, or
     /// after an alert has ended the session.
     pub fn close(&mut self, sealed: &mut Vec<u8>) {
         if let Stage::Established(established) = &mut self.stage {

@@ -3,11 +3,11 @@
 //!
 //! A ticket consists of a key name of eight bytes, a random nonce of twelve bytes, the state from `rustls`, and
 //! a tag. It's sealed with AES-256-GCM, with the key name as additional data. A key encrypts for a period of
-//! six hours, and still decrypts for another one. We can also decrypt with the key of the next period, because
+//! six hours, and still decrypts for another one. We can also decrypt with the key of the next period because
 //! another process may rotate its keys a moment earlier. TLS over TCP and QUIC have different keys, so neither
 //! can resume a session of the other.
 //!
-//! The server doesn't store any state for a ticket, so a ticket can be used repeatedly until its key is gone.
+//! The server does not store any state for a ticket, so a ticket can be used repeatedly until its key is gone.
 //! This would only be a problem for early data. We only accept that over QUIC, and then the server stores the
 //! sessions instead ([`EarlyData`](crate::quic::EarlyData)).
 
@@ -37,12 +37,12 @@ pub(crate) enum Transport {
 
 struct Keys {
     transport: Transport,
-    /// Seed of the next period. Earlier seeds can't be computed from it.
+    /// Seed of the next period. Earlier seeds cannot be computed from it.
     following: Seed,
     current: Arc<Key>,
     /// Decrypts tickets of a process that has rotated its keys a moment earlier.
     next: Key,
-    /// Decrypts tickets of the previous period. `None` if this process didn't have its key.
+    /// Decrypts tickets of the previous period. `None` if this process did not have its key.
     previous: Option<Arc<Key>>,
 }
 
@@ -68,7 +68,7 @@ impl Tickets {
         let mut seed = keys.following.clone();
         let previous = (period(now) == seed.period()).then(|| keys.current.clone());
         seed.advance(now);
-        // If the clock is a century ahead, the seed won't advance.
+        // If the clock is a century ahead, the seed will not advance.
         if seed.period() != period(now) {
             return;
         }

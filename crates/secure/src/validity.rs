@@ -1,7 +1,7 @@
 //! When a certificate or an OCSP response is valid.
 //!
 //! We read the dates of a certificate from its DER (RFC 5280 §4.1). `rustls-webpki` only reads them while
-//! verifying a chain up to a root, and servers don't have any roots.
+//! verifying a chain up to a root, and servers do not have any roots.
 
 use std::cmp::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,7 +19,7 @@ pub(crate) struct Validity {
 }
 
 impl Validity {
-    /// Reads the dates of a certificate in DER. Returns `None` if they can't be parsed.
+    /// Reads the dates of a certificate in DER. Returns `None` if they cannot be parsed.
     pub(crate) fn from_certificate(certificate: &[u8]) -> Option<Self> {
         Self::read(certificate).ok()
     }

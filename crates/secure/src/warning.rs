@@ -1,4 +1,4 @@
-//! Defects of certificates that don't prevent them from being used. They are reported to the operator.
+//! Defects of certificates that do not prevent them from being used. They are reported to the operator.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use std::path::PathBuf;
 pub enum Warning {
     /// The certificate has expired, so clients will refuse it.
     Expired(PathBuf),
-    /// The certificate isn't valid yet, so clients will refuse it.
+    /// The certificate is not valid yet, so clients will refuse it.
     NotYetValid(PathBuf),
-    /// The certificate doesn't have any DNS names. It's only used for clients that don't send one.
+    /// The certificate does not have any DNS names. It's only used for clients that do not send one.
     NoDnsName(PathBuf),
-    /// A certificate in the chain wasn't issued by the next one. Some clients won't find a path to a root.
+    /// A certificate in the chain was not issued by the next one. Some clients will not find a path to a root.
     ChainOutOfOrder(PathBuf),
-    /// The OCSP response isn't sent, because there is a newer one, or there should be.
+    /// The OCSP response is not sent because there is a newer one, or there should be.
     StapleExpired(PathBuf),
-    /// The OCSP response isn't sent until it becomes valid.
+    /// The OCSP response is not sent until it becomes valid.
     StapleNotYetValid(PathBuf),
-    /// The OCSP response isn't sent, because it's about another certificate.
+    /// The OCSP response is not sent because it's about another certificate.
     StapleMismatch(PathBuf),
-    /// The OCSP response isn't sent, because the status isn't "good".
+    /// The OCSP response is not sent because the status is not "good".
     StapleNotGood(PathBuf),
 }
 

@@ -1,7 +1,7 @@
 //! Server configuration. Values have already been parsed, but some need others to be set; for example,
 //! `listen_tls` needs `tls`.
 //!
-//! Command lines are parsed elsewhere. If settings don't fit together, that's an error at startup.
+//! Command lines are parsed elsewhere. If settings do not fit together, that is an error at startup.
 
 mod live_reload;
 mod trusted_proxies;
@@ -41,13 +41,13 @@ pub struct Config {
     /// Enables HTTP/2. Clients can negotiate it with ALPN (over TLS), or use prior knowledge (over TCP).
     pub http2: bool,
     /// HTTP/3 settings. It uses the certificates of `tls`, and is served if there are sockets for it and it
-    /// isn't disabled.
+    /// is not disabled.
     pub http3: Http3,
     /// Redirects requests without TLS to `https` on this port.
     pub https_redirect: Option<HttpsRedirect>,
     /// File mode for Unix sockets, as with `chmod`. If it's `None`, the umask applies.
     pub local_mode: Option<u32>,
-    /// Doesn't accept TCP connections until the client has sent some data (`TCP_DEFER_ACCEPT`). This doesn't
+    /// Does not accept TCP connections until the client has sent some data (`TCP_DEFER_ACCEPT`). This does not
     /// apply to the admin listener. Inherited sockets keep the option if they have it.
     pub defer_accept: bool,
     /// Descriptors of inherited listening sockets, which replace `listen` and `listen_tls`.
@@ -69,7 +69,7 @@ pub struct Config {
     /// Maximum number of open connections for all threads together. Any more have to wait in the kernel's
     /// accept queue. If it's `None`, the descriptor limit has the same effect.
     pub connections_max: Option<NonZeroUsize>,
-    /// Requires that each connection starts with a PROXY protocol header. This doesn't apply to the admin
+    /// Requires that each connection starts with a PROXY protocol header. This does not apply to the admin
     /// listener.
     pub proxy_protocol: bool,
     /// Tells if the request host selects a site within an archive.
@@ -129,7 +129,7 @@ pub struct Config {
     pub account: Option<Account>,
     /// Receives notices while the server runs.
     pub on_notice: NoticeHandler,
-    /// Signals that were kept since before the sockets were opened. `None` if the server shouldn't act on
+    /// Signals that were kept since before the sockets were opened. `None` if the server should not act on
     /// signals.
     // The supervisor sets this.
     #[doc(hidden)]
@@ -187,7 +187,7 @@ impl Config {
         }
     }
 
-    /// Returns the HTTP/3 settings, or `None` if HTTP/3 isn't served.
+    /// Returns the HTTP/3 settings, or `None` if HTTP/3 is not served.
     #[must_use]
     pub fn served_http3(&self) -> Option<&Http3> {
         Some(&self.http3).filter(|http3| !http3.is_disabled && http3.has_sockets())
@@ -205,7 +205,7 @@ impl Config {
         self.admin.is_some() || !self.stats_sockets.is_empty()
     }
 
-    /// Returns `true` if there's a reader for the counters.
+    /// Returns `true` if there is a reader for the counters.
     #[must_use]
     pub(crate) fn counts(&self) -> bool {
         self.admin.is_some() || !self.stats_sockets.is_empty() || self.report.is_some()
@@ -266,8 +266,8 @@ impl ListenerKind {
 /// Certificates and ticket keys for TLS listeners.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// Certificate and key files. The first one is the default certificate, which we use if the client doesn't
-    /// send a server name or there isn't a certificate for it.
+    /// Certificate and key files. The first one is the default certificate, which we use if the client does not
+    /// send a server name or there is not a certificate for it.
     pub certificates: Vec<CertificateFiles>,
     /// Also generates a temporary self-signed certificate.
     pub self_signed: Option<SelfSigned>,
@@ -338,7 +338,7 @@ pub struct Http3Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HttpsRedirect {
-    /// Port of the server's first TLS listener, or 443 if we don't know.
+    /// Port of the server's first TLS listener, or 443 if we do not know.
     OwnPort,
     /// A fixed port. This is useful if, for example, a router or container maps it to the server's port.
     Port(u16),
@@ -367,7 +367,7 @@ pub enum Io {
     Auto,
     /// `epoll(7)`, which every Linux supports.
     Epoll,
-    /// `io_uring(7)`. The server won't start if it isn't available.
+    /// `io_uring(7)`. The server will not start if it is not available.
     Uring,
 }
 
@@ -393,7 +393,7 @@ impl std::fmt::Debug for NoticeHandler {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Content {
-    /// Archives for one or more hosts. If there aren't any, only handlers can respond.
+    /// Archives for one or more hosts. If there are not any, only handlers can respond.
     Archives {
         /// The archives.
         archives: Vec<NamedArchive>,
@@ -415,7 +415,7 @@ pub enum Content {
 pub struct NamedArchive {
     /// Host to serve the archive for. `None` for the default archive.
     pub host: Option<HostPattern>,
-    /// Path of the archive. If there's a `file`, this is only a name for messages.
+    /// Path of the archive. If there is a `file`, this is only a name for messages.
     pub path: PathBuf,
     /// The archive as an open file. A [`Publisher`](crate::Publisher) can replace it.
     pub file: Option<Arc<File>>,
@@ -460,7 +460,7 @@ pub const CURRENT: &str = "current";
 pub struct ReleaseDirectory {
     /// Path of the directory.
     pub path: PathBuf,
-    /// How many older archives we keep serving immutable paths from, if the current one doesn't have them. The
+    /// How many older archives we keep serving immutable paths from, if the current one does not have them. The
     /// newest come first.
     pub kept: usize,
 }
@@ -508,7 +508,7 @@ impl HostPattern {
         is_name.then(|| HostPattern { name: name.trim_end_matches('.').to_ascii_lowercase(), wildcard })
     }
 
-    /// Returns how specific the match with `host` is, or `None` if it doesn't match. Exact matches have the
+    /// Returns how specific the match with `host` is, or `None` if it does not match. Exact matches have the
     /// largest number. `host` may have any case, but must not contain a port or a final dot.
     #[must_use]
     pub fn specificity(&self, host: &[u8]) -> Option<usize> {
@@ -532,7 +532,7 @@ impl std::fmt::Display for HostPattern {
 pub const DUMMY_BODY: &[u8] = b"hello world!\n";
 
 /// Header fields to add to every response, unless the site sets them itself. If the site sets
-/// `Content-Security-Policy`, we send ours as well, because policies accumulate.
+/// `Content-Security-Policy`, we send ours as well because policies accumulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecurityHeaders {
     /// `Referrer-Policy`, `X-Content-Type-Options` and `X-Frame-Options`.
@@ -543,7 +543,7 @@ pub struct SecurityHeaders {
 
 impl SecurityHeaders {
     /// Returns the fields for connections without TLS, if the server also has TLS listeners. In that case,
-    /// RFC 6797 §7.2 forbids `Strict-Transport-Security`. A server without TLS listeners still sends it, because a
+    /// RFC 6797 §7.2 forbids `Strict-Transport-Security`. A server without TLS listeners still sends it because a
     /// proxy may add TLS.
     #[must_use]
     pub fn without_tls(self) -> SecurityHeaders {
@@ -608,7 +608,7 @@ pub enum LogFormat {
     Combined,
     /// One JSON object per line.
     Json,
-    /// For terminals: one short line for each response with a status of 400 or more. Other responses aren't
+    /// For terminals: one short line for each response with a status of 400 or more. Other responses are not
     /// logged.
     Failures,
 }
@@ -626,7 +626,7 @@ pub struct Timeouts {
     /// For a handler to respond.
     pub handler: Duration,
     /// How often we check if a client is receiving fast enough. In each interval, it must receive at least
-    /// `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` on average. There isn't any limit for the whole
+    /// `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` on average. There is not any limit for the whole
     /// response.
     pub send: Duration,
 }
@@ -640,7 +640,7 @@ impl Default for Timeouts {
             idle: Duration::from_secs(75),
             // This is enough for the next request while a page is loading.
             idle_crowded: Duration::from_secs(5),
-            // Proxies usually wait for about as long. People don't.
+            // Proxies usually wait for about as long. People do not.
             handler: Duration::from_secs(60),
             // This is longer than any retransmission that succeeds in practice.
             send: Duration::from_secs(30),

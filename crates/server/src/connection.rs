@@ -1,7 +1,7 @@
 //! One TCP connection: receives requests and sends responses.
 //!
-//! This module never parses anything itself; that's the job of the `wire` and `site` crates. Note that an idle
-//! connection doesn't have any buffers. Data is received into buffers that belong to the worker, and a
+//! This module never parses anything itself; that is the job of the `wire` and `site` crates. Note that an idle
+//! connection does not have any buffers. Data is received into buffers that belong to the worker, and a
 //! connection only stores incomplete requests, or responses that the peer is slow to receive.
 //!
 //! ```text
@@ -82,9 +82,9 @@ pub(crate) struct Connection<S> {
     protocol: Protocol,
     /// Client address, if the access log needs it.
     client: Option<SocketAddr>,
-    /// Received data that we haven't responded to yet.
+    /// Received data that we have not responded to yet.
     unprocessed: Vec<u8>,
-    /// Responses that didn't fit into the socket. The connection doesn't receive while there are any.
+    /// Responses that did not fit into the socket. The connection does not receive while there are any.
     pending: Option<Box<PendingWrite>>,
     /// Kind of the listener that accepted the connection. Decides if we use TLS.
     kind: ListenerKind,
@@ -108,15 +108,15 @@ pub(crate) struct Connection<S> {
 /// Connection phases, in order. Connections may skip some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// We haven't received the whole PROXY header yet, so we don't know the client.
+    /// We have not received the whole PROXY header yet, so we do not know the client.
     ProxyHeader,
-    /// The TLS handshake isn't complete.
+    /// The TLS handshake is not complete.
     Handshake,
     /// Requests are being answered.
     Open,
     /// The last response is written. As soon as it's sent, we shut down our sending direction.
     Draining {
-        /// `true` if the client has announced that there won't be any more requests, and hasn't sent anything
+        /// `true` if the client has announced that there will not be any more requests, and has not sent anything
         /// since.
         is_peer_done: bool,
     },
@@ -218,7 +218,7 @@ impl<S: Socket> Connection<S> {
             Ok(Next::Event) if cx.budget.bytes == 0 => Next::Iteration,
             Ok(Next::Close) => self.close(cx),
             Ok(next) => next,
-            // Peers disappear all the time, so this isn't worth reporting.
+            // Peers disappear all the time, so this is not worth reporting.
             Err(_) => Next::Close,
         }
     }
@@ -304,7 +304,7 @@ impl<S: Socket> Connection<S> {
         self.process_again(cx)
     }
 
-    /// Processes a request that we weren't able to answer before.
+    /// Processes a request that we were not able to answer before.
     pub(crate) fn process_again(&mut self, cx: &mut WorkerContext) -> Next {
         cx.renew_byte_budget();
         match self.process_kept(cx) {
@@ -336,7 +336,7 @@ impl<S: Socket> Connection<S> {
         match self.transport.send_plain(cx.batch.bytes(inline.clone())) {
             Ok(sent) if sent == length => Next::Event,
             Ok(sent) => self.keep_batched(inline, None, sent as u64, cx),
-            // Peers disappear all the time, so this isn't worth reporting.
+            // Peers disappear all the time, so this is not worth reporting.
             Err(_) => Next::Close,
         }
     }
@@ -385,7 +385,7 @@ impl<S: Socket> Connection<S> {
     #[cold]
     pub(crate) fn defer(&mut self, until: ReadUntil) {
         debug_assert!(!self.is_batched(), "a batched response is sent first");
-        // Keep an earlier EOF in mind, because no further event will report it.
+        // Keep an earlier EOF in mind because no further event will report it.
         let was_eof = self.schedule == Schedule::Iteration { until: ReadUntil::Eof };
         self.schedule = Schedule::Iteration { until: if was_eof { ReadUntil::Eof } else { until } };
     }
@@ -397,7 +397,7 @@ impl<S: Socket> Connection<S> {
         Readiness { read_closed: until == ReadUntil::Eof, ..Readiness::default() }
     }
 
-    /// Returns `true` if we shouldn't receive more until a handler responds, because the client has already
+    /// Returns `true` if we should not receive more until a handler responds because the client has already
     /// sent a lot.
     #[inline]
     fn keeps_enough(&self) -> bool {
@@ -464,7 +464,7 @@ impl<S: Socket> Connection<S> {
 
     /// Responds to the requests in the first `len` received bytes.
     ///
-    /// `is_drained` means that the socket is empty. If so, the connection doesn't have anything else to do in
+    /// `is_drained` means that the socket is empty. If so, the connection does not have anything else to do in
     /// this iteration, and the responses may be batched.
     #[inline]
     fn process_received(&mut self, len: usize, is_drained: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
@@ -534,7 +534,7 @@ impl<S: Socket> Connection<S> {
 
             let progress = self.protocol.respond(&mut rest, client, cx);
             if progress == Progress::Closing {
-                // If the client has closed its side, we don't need to linger.
+                // If the client has closed its side, we do not need to linger.
                 let is_peer_done = rest.is_empty() && self.protocol.is_closed_by_peer();
                 self.phase = Phase::Draining { is_peer_done };
             }
@@ -598,8 +598,8 @@ impl<S: Socket> Connection<S> {
         ControlFlow::Break(())
     }
 
-    /// Returns `true` if we may batch a response of `length` bytes, including the inline ones. This isn't
-    /// possible with TLS, because the connections share one buffer for encrypted records.
+    /// Returns `true` if we may batch a response of `length` bytes, including the inline ones. This is not
+    /// possible with TLS because the connections share one buffer for encrypted records.
     #[inline]
     fn may_batch(&self, inline: &[u8], length: u64, cx: &WorkerContext) -> bool {
         SendBatch::fits(inline.len()) && length < cx.budget.bytes && self.transport.tls().is_none()
@@ -614,13 +614,13 @@ impl<S: Socket> Connection<S> {
         self.schedule = Schedule::Batch;
     }
 
-    /// Sends the output. Keeps the rest if it doesn't fit into the socket or the budget.
+    /// Sends the output. Keeps the rest if it does not fit into the socket or the budget.
     fn send_output(&mut self, cx: &mut WorkerContext) -> io::Result<Flow> {
         self.pending = self.write_output(cx)?;
         Ok(self.output_flow())
     }
 
-    /// Sends the output. Returns the rest if it doesn't fit into the socket or the budget.
+    /// Sends the output. Returns the rest if it does not fit into the socket or the budget.
     #[inline]
     fn write_output(&mut self, cx: &mut WorkerContext) -> io::Result<Option<Box<PendingWrite>>> {
         let content = self.protocol.content().unwrap_or(&cx.release.content);

@@ -45,7 +45,7 @@ pub(crate) enum Content {
 pub(crate) struct IncomingRequest<'p, E> {
     pub(crate) exchange: E,
     pub(crate) peer: &'p Option<SocketAddr>,
-    /// `None` if the connection doesn't use TLS.
+    /// `None` if the connection does not use TLS.
     pub(crate) tls: Option<Version>,
     /// The `https` port that the request should be redirected to, if redirects are configured.
     pub(crate) https_port: Option<u16>,
@@ -168,7 +168,7 @@ impl Content {
         let head = exchange.head();
 
         let (mut answer, archive) = self.refusal(refusal);
-        // RFC 9110 §9.3.2 doesn't make an exception for errors.
+        // RFC 9110 §9.3.2 does not make an exception for errors.
         if head.request.method == Method::Head {
             answer = answer.without_body();
         }
@@ -187,7 +187,7 @@ impl Content {
     /// Returns the response to bytes that were refused as a request, and the archive that it refers to. If the
     /// default site has an error page for the status, and foreign pages may read it, we use that.
     pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
-        // This error isn't one that the site's error page could explain.
+        // This error is not one that the site's error page could explain.
         if refusal == Refusal::PlainHttp {
             let answer =
                 Answer { status: refusal.status(), ..Answer::built_in(PLAIN_HTTP, Reason::BadRequest) };
@@ -249,7 +249,7 @@ impl Content {
     }
 }
 
-/// Responds with a page of the site that the request is for. If the site doesn't have one at this path, there
+/// Responds with a page of the site that the request is for. If the site does not have one at this path, there
 /// may be a built-in page.
 #[inline]
 fn answer_from_sites<'a>(
@@ -336,7 +336,7 @@ fn answer_from_sites<'a>(
     LoggedResponse::Site(answer)
 }
 
-/// Returns the explanation for a host that isn't trusted.
+/// Returns the explanation for a host that is not trusted.
 #[cold]
 fn untrusted_host_page(host: &[u8]) -> Page<'static> {
     let host = String::from_utf8_lossy(host);

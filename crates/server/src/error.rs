@@ -13,7 +13,7 @@ use crate::sandbox::SandboxError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The archive can't be served.
+    /// The archive cannot be served.
     #[error("{}: {source}", path.display())]
     Archive {
         /// The archive.
@@ -21,7 +21,7 @@ pub enum StartError {
         /// The cause.
         source: OpenError,
     },
-    /// The certificates or keys can't be used.
+    /// The certificates or keys cannot be used.
     #[error("{0}")]
     Tls(#[from] cannery_secure::Error),
     /// A route's pattern is invalid, or conflicts with another one.
@@ -30,7 +30,7 @@ pub enum StartError {
     /// A host given by the program is invalid.
     #[error("{0:?} is no host: give a name such as `example.com` or `*.example.com`")]
     Host(String),
-    /// The service manager can't be notified.
+    /// The service manager cannot be notified.
     #[error("cannot notify the service manager: {0}")]
     Notify(io::Error),
     /// An address given by the program is invalid.
@@ -41,13 +41,13 @@ pub enum StartError {
         /// The cause.
         source: cannery_eventloop::ParseAddressError,
     },
-    /// The server has routes, and a setting that can't be combined with them.
+    /// The server has routes, and a setting that cannot be combined with them.
     #[error("the server has routes: {0}")]
     Routes(&'static str),
-    /// There's a listener for TLS or HTTP/3, but no certificate.
+    /// There is a listener for TLS or HTTP/3, but no certificate.
     #[error("there is a listener for TLS or HTTP/3, but no certificate")]
     NoCertificate,
-    /// The inherited seed of the ticket keys can't be read.
+    /// The inherited seed of the ticket keys cannot be read.
     #[error("cannot read the seed of ticket keys from descriptor {descriptor}: {source}")]
     Seed {
         /// The descriptor.
@@ -55,7 +55,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// The address can't be bound.
+    /// The address cannot be bound.
     #[error("cannot listen at {address}: {source}")]
     Listen {
         /// The address.
@@ -63,7 +63,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// The address can't be bound for HTTP/3.
+    /// The address cannot be bound for HTTP/3.
     #[error("cannot receive datagrams at {address}: {source}")]
     ListenUdp {
         /// The address.
@@ -71,7 +71,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// An inherited descriptor isn't a listening socket.
+    /// An inherited descriptor is not a listening socket.
     #[error("cannot listen with inherited descriptor {descriptor}: {source}")]
     Inherited {
         /// The descriptor.
@@ -79,7 +79,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// An inherited descriptor isn't a UDP socket.
+    /// An inherited descriptor is not a UDP socket.
     #[error("cannot receive datagrams from inherited descriptor {descriptor}: {source}")]
     InheritedUdp {
         /// The descriptor.
@@ -87,7 +87,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// A variable set by the supervisor doesn't contain valid descriptors.
+    /// A variable set by the supervisor does not contain valid descriptors.
     #[error("{variable} is no list of {of}")]
     InheritedList {
         /// The environment variable.
@@ -95,19 +95,19 @@ pub enum StartError {
         /// The form of its items.
         of: &'static str,
     },
-    /// We can't find the file of this program, which other processes should run.
+    /// We cannot find the file of this program, which other processes should run.
     #[error("cannot find this program to start it again: {0}")]
     Program(#[source] io::Error),
     /// The supervisor has failed, so no process is serving.
     #[error("{0}")]
     Supervisor(#[source] io::Error),
-    /// A server with several processes can't be started by a function that returns while it's serving.
+    /// A server with several processes cannot be started by a function that returns while it's serving.
     #[error("a server with several processes is started by `Server::run`")]
     Processes,
-    /// The admin process hasn't inherited a listener.
+    /// The admin process has not inherited a listener.
     #[error("this process has inherited no listening socket")]
     NoAdminListener,
-    /// The access log can't be written.
+    /// The access log cannot be written.
     #[error("cannot write the access log {target}: {source}")]
     AccessLog {
         /// The target of the log.
@@ -115,7 +115,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// The directory of ACME challenges can't be read.
+    /// The directory of ACME challenges cannot be read.
     #[error("cannot serve ACME challenges from {}: {source}", path.display())]
     Webroot {
         /// The directory.
@@ -126,16 +126,16 @@ pub enum StartError {
     /// `io_uring` is required but not available.
     #[error("`--io io_uring`: the kernel lacks or forbids io_uring with the features of Linux 6.1: {0}")]
     Uring(#[source] io::Error),
-    /// The kernel doesn't provide an event loop.
+    /// The kernel does not provide an event loop.
     #[error("cannot create an event loop: {0}")]
     EventLoop(#[source] io::Error),
-    /// A thread can't be started.
+    /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
-    /// The sandbox can't be entered as configured.
+    /// The sandbox cannot be entered as configured.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// Signals can't be registered.
+    /// Signals cannot be registered.
     #[error("cannot wait for signals: {0}")]
     Signals(#[source] io::Error),
 }

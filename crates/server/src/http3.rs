@@ -6,7 +6,7 @@
 //!
 //! In each iteration, we first receive all datagrams and then run every connection that got any, once. This
 //! way, the responses of an iteration share packets, and a single call can send several packets of a
-//! connection. Connection attempts are processed last, because they are expensive.
+//! connection. Connection attempts are processed last because they are expensive.
 
 // Datagrams: the sockets, and routing to the right worker.
 mod forwarding;
@@ -73,17 +73,17 @@ pub(crate) struct Http3Plan<D> {
     pub(crate) context: Context,
     /// Number of this worker. Connection IDs contain it.
     pub(crate) worker: u8,
-    /// Tells our connection IDs from those issued by the process we're taking over from.
+    /// Tells our connection IDs from those issued by the process we are taking over from.
     pub(crate) generation: Generation,
     /// Random bytes. Must not be used for anything else.
     pub(crate) seed: [u8; 32],
     pub(crate) sockets: Vec<D>,
     /// Receives datagrams that arrived at other workers or at a process that takes over from us.
     pub(crate) forwarding_socket: Option<D>,
-    /// Addresses of the workers' forwarding sockets, indexed by worker number. Empty if there's only one
+    /// Addresses of the workers' forwarding sockets, indexed by worker number. Empty if there is only one
     /// worker.
     pub(crate) workers: Vec<SocketAddr>,
-    /// Addresses of the forwarding sockets of the process we're taking over from, indexed by worker number.
+    /// Addresses of the forwarding sockets of the process we are taking over from, indexed by worker number.
     pub(crate) predecessors: Vec<SocketAddr>,
     /// How long our predecessor will drain its connections.
     pub(crate) drain: Duration,
@@ -113,7 +113,7 @@ pub(crate) struct Http3<D> {
     outlets: Vec<Outlet<D>>,
     batch: ReceiveBatch,
     connections: Connections,
-    /// Number of connections that haven't been closed by either side.
+    /// Number of connections that have not been closed by either side.
     open: usize,
     /// Maximum for `open`.
     open_max: usize,
@@ -192,7 +192,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// Watches all sockets for datagrams.
     ///
     /// # Errors
-    /// Returns an error if the event loop can't watch a socket.
+    /// Returns an error if the event loop cannot watch a socket.
     pub(crate) fn watch<L: EventLoop<Datagrams = D>>(&self, events: &mut L) -> io::Result<()> {
         let mut numbered = (0..).zip(&self.outlets);
         numbered.try_for_each(|(number, outlet)| events.add_datagrams(outlet.socket(), number))?;
@@ -207,26 +207,26 @@ impl<D: DatagramSocket> Http3<D> {
         u32::try_from(self.outlets.len()).expect("an event loop has a number for each socket")
     }
 
-    /// Stops reading the sockets, because another process takes over. It will forward the datagrams for our
+    /// Stops reading the sockets because another process takes over. It will forward the datagrams for our
     /// connections.
     pub(crate) fn hand_over<L: EventLoop<Datagrams = D>>(&mut self, events: &mut L) {
-        // Without a forwarding socket, we wouldn't get any more datagrams.
+        // Without a forwarding socket, we would not get any more datagrams.
         if self.router.socket().is_none() || self.receiving == Receiving::HandedOver {
             return;
         }
         self.receiving = Receiving::HandedOver;
         for (number, outlet) in (0..).zip(&self.outlets) {
-            // This only fails if the socket wasn't being watched.
+            // This only fails if the socket was not being watched.
             let _ = events.remove_datagrams(outlet.socket(), number);
         }
     }
 
-    /// Returns the number of connections that haven't been closed by either side.
+    /// Returns the number of connections that have not been closed by either side.
     pub(crate) fn len(&self) -> usize {
         self.open
     }
 
-    /// Limits the number of connections. The limit changes over time, because connections of other protocols
+    /// Limits the number of connections. The limit changes over time because connections of other protocols
     /// count as well.
     pub(crate) fn set_open_max(&mut self, open_max: usize) {
         self.open_max = open_max;
@@ -237,7 +237,7 @@ impl<D: DatagramSocket> Http3<D> {
         std::mem::take(&mut self.has_refused)
     }
 
-    /// Returns `true` if there's work to do that no event will announce.
+    /// Returns `true` if there is work to do that no event will announce.
     pub(crate) fn is_busy(&self) -> bool {
         let has_connections = !self.changed.is_empty() || !self.running_next.is_empty();
         has_connections || self.has_attempts_to_process() || !self.backlogged.is_empty()
@@ -258,7 +258,7 @@ impl<D: DatagramSocket> Http3<D> {
         self.timers.next()
     }
 
-    /// Handles a socket event. Receives datagrams, and sends those that didn't fit into the socket before.
+    /// Handles a socket event. Receives datagrams, and sends those that did not fit into the socket before.
     pub(crate) fn resume(&mut self, number: u32, cx: &mut WorkerContext) {
         if number == self.forwarding_number() {
             return self.receive_forwarded(cx);
@@ -344,7 +344,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
 
         // The batch was lost if the panic occurred while its datagrams were passed on. Read all sockets again,
-        // because there won't be an event for datagrams that have already arrived.
+        // because there will not be an event for datagrams that have already arrived.
         self.batch = ReceiveBatch::new();
         self.backlogged = (0..=self.outlets.len()).collect();
     }
@@ -358,7 +358,7 @@ impl<D: DatagramSocket> Http3<D> {
         });
     }
 
-    /// Does the work of every second: closes late connections, and frees memory that isn't needed any more.
+    /// Does the work of every second: closes late connections, and frees memory that is not needed any more.
     ///
     /// `is_crowded` means that clients are waiting for a free connection.
     pub(crate) fn tick(&mut self, is_crowded: bool, cx: &mut WorkerContext) {
@@ -393,7 +393,7 @@ impl<D: DatagramSocket> Http3<D> {
         self.connections.iter().map(Connection::memory)
     }
 
-    /// Closes connections that `is_selected` picks by their memory, until there's room. Returns how many were
+    /// Closes connections that `is_selected` picks by their memory, until there is room. Returns how many were
     /// closed.
     pub(crate) fn shed(&mut self, is_selected: impl Fn(u32) -> bool, cx: &mut WorkerContext) -> usize {
         let mut closed = 0;
@@ -411,7 +411,7 @@ impl<D: DatagramSocket> Http3<D> {
             connection.shed(cx);
             self.run_connection(key, cx);
             closed += 1;
-            // Blocks are shared, so we don't know in advance how much memory a connection will free.
+            // Blocks are shared, so we do not know in advance how much memory a connection will free.
             if closed % BLOCK_CHECK_INTERVAL == 0 {
                 self.count_blocks(cx);
             }
@@ -448,7 +448,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Receives datagrams from a socket until there aren't any more or the budget is used up.
+    /// Receives datagrams from a socket until there are not any more or the budget is used up.
     fn receive(&mut self, number: usize, cx: &mut WorkerContext) {
         if self.receiving == Receiving::HandedOver {
             return;
@@ -466,7 +466,7 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Passes each datagram in the batch to its connection.
     fn route(&mut self, number: usize, cx: &mut WorkerContext) {
-        // Take the batch, because the datagrams borrow from it.
+        // Take the batch because the datagrams borrow from it.
         let mut batch = std::mem::take(&mut self.batch);
         for datagram in batch.datagrams() {
             let arrival = Arrival {
@@ -496,7 +496,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Passes forwarded datagrams to their connections until there aren't any more or the budget is used up.
+    /// Passes forwarded datagrams to their connections until there are not any more or the budget is used up.
     fn pass_forwarded(&mut self, batch: &mut ReceiveBatch, cx: &mut WorkerContext) -> Backlog {
         for _ in 0..BATCHES_PER_ITERATION_MAX {
             // The kernel may be out of memory. We'll get an event for the next datagram.
@@ -516,7 +516,7 @@ impl<D: DatagramSocket> Http3<D> {
         Backlog::Possible
     }
 
-    /// Passes a datagram to its connection, or to the endpoint if there's no such connection. Returns `true` if
+    /// Passes a datagram to its connection, or to the endpoint if there is no such connection. Returns `true` if
     /// there was one.
     fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) -> bool {
         self.running = Running::Endpoint;
@@ -589,7 +589,7 @@ impl<D: DatagramSocket> Http3<D> {
 
         connection.count_memory();
         cx.memory.change(memory_before, connection.memory());
-        // The connection may also have been closed since its last run, because of a timeout or for its memory.
+        // The connection may also have been closed since its last run because of a timeout or for its memory.
         if connection.is_closed() && std::mem::take(is_counted) {
             self.open -= 1;
             connection.count_packets(&mut cx.observer);
@@ -617,7 +617,7 @@ impl<D: DatagramSocket> Http3<D> {
             *timer = None;
             let timeout = connection.quic().timeout();
             if timeout.is_some_and(|timeout| timeout <= now) {
-                // Timers aren't updated on every change, so this one may have expired too early.
+                // Timers are not updated on every change, so this one may have expired too early.
                 connection.quic().handle_timeout(now);
                 self.mark(key);
             } else {
@@ -637,7 +637,7 @@ enum Sending {
     Continues,
 }
 
-/// Sends a connection's datagrams until there aren't any more or the budget is used up.
+/// Sends a connection's datagrams until there are not any more or the budget is used up.
 fn send<D: DatagramSocket>(
     connection: &mut Connection,
     outlets: &mut [Outlet<D>],

@@ -19,7 +19,7 @@ pub struct KeptSignals(Arc<Mutex<Option<Signals>>>);
 impl KeptSignals {
     /// Starts to keep SIGHUP, SIGUSR1 and SIGUSR2.
     ///
-    /// Signals that stop a server still terminate the process at this point. That's fine because no client is
+    /// Signals that stop a server still terminate the process at this point. That is fine because no client is
     /// being served yet, and opening the archives may take long.
     ///
     /// # Errors
@@ -28,14 +28,14 @@ impl KeptSignals {
         Ok(KeptSignals(Arc::new(Mutex::new(Some(Signals::new(ORDERS)?)))))
     }
 
-    /// Also keeps signals that stop the server. Must be called before there are any listening sockets, because
+    /// Also keeps signals that stop the server. Must be called before there are any listening sockets because
     /// the kernel will then start to complete connections.
     pub(crate) fn keep_stops(&self) -> io::Result<()> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().try_for_each(|signals| STOPS.iter().try_for_each(|signal| signals.add_signal(*signal)))
     }
 
-    /// Returns all signals, including any that have arrived. If there's no `kept`, they are only registered
+    /// Returns all signals, including any that have arrived. If there is no `kept`, they are only registered
     /// now.
     pub(crate) fn take(kept: Option<&KeptSignals>) -> io::Result<Signals> {
         let taken = kept.and_then(|kept| kept.0.lock().unwrap_or_else(PoisonError::into_inner).take());

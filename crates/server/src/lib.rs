@@ -2,7 +2,7 @@
 //!
 //! To use it, configure a [`Server`] and call [`Server::start`], which opens the archives, binds the listeners
 //! and spawns the workers. [`RunningServer::wait`] then blocks until all workers have stopped. This file
-//! doesn't contain any protocol or kernel details.
+//! does not contain any protocol or kernel details.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
@@ -98,7 +98,7 @@ use crate::sandbox::{Sandbox, SandboxReport, ThreadRole};
 use crate::startup::{AdminServer, Resources, SignalHandler};
 use crate::worker::{StopFlag, StopReport};
 
-/// Time that workers get to exit after the drain timeout. Only a worker with a handler that doesn't return
+/// Time that workers get to exit after the drain timeout. Only a worker with a handler that does not return
 /// should need longer.
 const WORKER_END_MAX: Duration = Duration::from_secs(1);
 
@@ -239,7 +239,7 @@ impl RunningServer {
     /// Notices refer to the archive as `folder`.
     ///
     /// # Errors
-    /// Returns an error if the thread can't be started.
+    /// Returns an error if the thread cannot be started.
     // Only for our own programs.
     #[doc(hidden)]
     pub fn follow(&self, place: usize, folder: PathBuf, releases: ReleaseReceiver) -> Result<(), StartError> {
@@ -264,7 +264,7 @@ impl RunningServer {
                     Err(error) => break error.to_string(),
                 }
             };
-            // One signal often stops both processes. In that case, there's nothing to report.
+            // One signal often stops both processes. In that case, there is nothing to report.
             if !stop.is_set() {
                 (on_notice.0)(&Notice::NotFollowed { path: folder, why: end });
             }
@@ -274,7 +274,7 @@ impl RunningServer {
     }
 
     /// Restricts the calling thread to the system calls it needs to wait for the server and to remove Unix
-    /// sockets. If this isn't called, the thread may make any system call that some other thread needs.
+    /// sockets. If this is not called, the thread may make any system call that some other thread needs.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects the filter.
@@ -293,7 +293,7 @@ impl RunningServer {
     /// Blocks until every worker has stopped, either because of a signal (see
     /// [`RunningServer::handle_signals`]) or because [`StopHandle::stop`] was called.
     ///
-    /// A worker can't stop while it runs a handler that doesn't return. In that case, `wait` gives up once the
+    /// A worker cannot stop while it runs a handler that does not return. In that case, `wait` gives up once the
     /// drain timeout has passed, and the thread is left to exit with the process.
     pub fn wait(self) {
         let stuck = self.await_workers();
@@ -324,7 +324,7 @@ impl RunningServer {
         let mut connections = 0;
         let mut end = None;
 
-        // We don't know when to give up until the stop order arrives, so wait without a limit until then.
+        // We do not know when to give up until the stop order arrives, so wait without a limit until then.
         while running > 0 {
             let report = match end {
                 None => self.stop_reports.recv().ok(),
@@ -360,7 +360,7 @@ impl RunningServer {
     /// reloads and the shutdown to the service manager.
     ///
     /// # Errors
-    /// Returns an error if a thread or a signal handler can't be started.
+    /// Returns an error if a thread or a signal handler cannot be started.
     // Only for our own programs.
     #[doc(hidden)]
     pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {

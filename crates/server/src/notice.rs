@@ -17,7 +17,7 @@ pub enum Notice {
         path: PathBuf,
         /// Its host, or `None` for the default site.
         host: Option<String>,
-        /// Its serial number, or zero if it doesn't have one.
+        /// Its serial number, or zero if it does not have one.
         serial: u64,
         /// Its digest.
         digest: Digest,
@@ -35,7 +35,7 @@ pub enum Notice {
     Reloaded {
         /// The archive.
         path: PathBuf,
-        /// Its serial number, or zero if it doesn't have one.
+        /// Its serial number, or zero if it does not have one.
         serial: u64,
         /// Its digest.
         digest: Digest,
@@ -51,28 +51,28 @@ pub enum Notice {
         /// The error.
         why: String,
     },
-    /// A folder isn't being followed any more. Its last version is still being served.
+    /// A folder is not being followed any more. Its last version is still being served.
     NotFollowed {
         /// The folder.
         path: PathBuf,
         /// The reason.
         why: String,
     },
-    /// Other releases in a directory are being served, for paths that the current one doesn't have.
+    /// Other releases in a directory are being served, for paths that the current one does not have.
     OtherReleases {
         /// The release directory.
         path: PathBuf,
         /// Names of these releases, newest first.
         names: Vec<String>,
     },
-    /// One of the other releases is damaged or can't be opened.
+    /// One of the other releases is damaged or cannot be opened.
     OtherReleaseRefused {
         /// The archive.
         path: PathBuf,
         /// The error.
         why: String,
     },
-    /// A release directory can't be listed. The open releases remain in use.
+    /// A release directory cannot be listed. The open releases remain in use.
     ReleasesUnreadable {
         /// The release directory.
         path: PathBuf,
@@ -84,14 +84,14 @@ pub enum Notice {
         /// The pattern of the route, and the error.
         why: String,
     },
-    /// A handler doesn't return, and connections of its thread have to wait.
+    /// A handler does not return, and connections of its thread have to wait.
     HandlerHoldsWorker {
         /// The pattern of the route.
         route: String,
         /// How long it has been running, at least.
         after: Duration,
     },
-    /// A handler doesn't return, and occupies a thread of the pool.
+    /// A handler does not return, and occupies a thread of the pool.
     HandlerLate {
         /// The pattern of the route.
         route: String,
@@ -102,7 +102,7 @@ pub enum Notice {
         /// How many threads there are.
         threads: usize,
     },
-    /// Bodies were cut off, because others were waiting for their threads.
+    /// Bodies were cut off because others were waiting for their threads.
     BodiesEnded {
         /// How many bodies were cut off.
         bodies: usize,
@@ -111,14 +111,14 @@ pub enum Notice {
         /// How many threads there are for bodies.
         threads: usize,
     },
-    /// Connections were closed, because all connections of a thread took too much memory.
+    /// Connections were closed because all connections of a thread took too much memory.
     Shed {
         /// How many connections were closed since the last notice.
         connections: usize,
         /// The limit of a thread, in bytes.
         limit_bytes: u64,
     },
-    /// Some threads don't stop, because their handlers don't return.
+    /// Some threads do not stop because their handlers do not return.
     WorkersStuck {
         /// How many threads this affects.
         threads: usize,
@@ -130,7 +130,7 @@ pub enum Notice {
         /// The archive.
         path: PathBuf,
     },
-    /// A process is about to modify an archive, but we couldn't copy the bytes. Clients may get wrong bytes.
+    /// A process is about to modify an archive, but we could not copy the bytes. Clients may get wrong bytes.
     CopyFailed {
         /// The archive.
         path: PathBuf,
@@ -158,19 +158,19 @@ pub enum Notice {
         /// Time until it's restarted.
         delay: Duration,
     },
-    /// A takeover was requested from a process that doesn't have a supervisor.
+    /// A takeover was requested from a process that does not have a supervisor.
     NoSupervisor,
     /// A new program was started to take over.
     SuccessorStarted {
         /// The process ID.
         process: u32,
     },
-    /// The new program doesn't take over.
+    /// The new program does not take over.
     SuccessorFailed {
         /// The error, or the exit status.
         why: String,
     },
-    /// The new program was killed. Either it wasn't ready in time, or there was another request for a takeover.
+    /// The new program was killed. Either it was not ready in time, or there was another request for a takeover.
     SuccessorKilled {
         /// The process ID.
         process: u32,
@@ -190,14 +190,14 @@ pub enum Notice {
         /// 99th percentile of the response time, in seconds.
         p99: f64,
     },
-    /// A UDP socket won't use GSO any more, so it sends datagrams one by one.
+    /// A UDP socket will not use GSO any more, so it sends datagrams one by one.
     SegmentationOff {
         /// Address of the socket.
         address: SocketAddr,
         /// The system's error.
         why: String,
     },
-    /// The access log can't be written.
+    /// The access log cannot be written.
     LogFailed {
         /// The error.
         why: String,
@@ -206,7 +206,7 @@ pub enum Notice {
     LogWritten,
     /// The server exits without having written the last lines of the access log.
     LogAbandoned,
-    /// A mapped archive can't be protected against modification.
+    /// A mapped archive cannot be protected against modification.
     Unguarded {
         /// The archive.
         path: PathBuf,

@@ -30,7 +30,7 @@ use challenges::LookupResult;
 
 const PREFIX: &[u8] = b"/__/";
 
-/// Pages that don't belong to any site.
+/// Pages that do not belong to any site.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BuiltinPages {
     pub(crate) special: Option<Arc<SpecialPages>>,
@@ -39,7 +39,7 @@ pub(crate) struct BuiltinPages {
 }
 
 impl BuiltinPages {
-    /// Returns `false` if there isn't such a page for a request target.
+    /// Returns `false` if there is not such a page for a request target.
     #[inline]
     pub(crate) fn may_have(target: &[u8]) -> bool {
         // Nearly all requests have the origin form, and these comparisons are sufficient for that.
@@ -54,7 +54,7 @@ impl BuiltinPages {
             .or_else(|| self.live.as_ref()?.at(target, head))
     }
 
-    /// Returns the page at a path, if any host may have it because it doesn't say anything about a site.
+    /// Returns the page at a path, if any host may have it because it does not say anything about a site.
     #[cold]
     pub(crate) fn of_any_host(&self, path: &[u8]) -> Option<Page<'_>> {
         self.challenge(path).or_else(|| self.special.as_ref()?.heartbeat(path))

@@ -1,6 +1,6 @@
 //! Opens and verifies new releases while the workers serve the old ones, and then replaces them.
 //!
-//! This is done by a dedicated thread that doesn't serve any connections. It checks the archives twice a second
+//! This is done by a dedicated thread that does not serve any connections. It checks the archives twice a second
 //! and on request. We poll with `stat` because this works on every file system and through every symlink, and
 //! because a call only costs about a microsecond. File system notifications would also need a raised limit.
 //!
@@ -8,7 +8,7 @@
 //! immediately.
 //!
 //! Note that an archive must stay mapped for as long as any connection sends from it. Unmapping takes
-//! milliseconds, and a worker couldn't serve any requests in that time. So we leave this to the reload thread.
+//! milliseconds, and a worker could not serve any requests in that time. So we leave this to the reload thread.
 
 mod certificates;
 mod current;
@@ -72,7 +72,7 @@ struct Watched {
     named: NamedArchive,
     /// `true` if the archive was passed as an open file. Only a [`Publisher`] can replace it.
     is_published: bool,
-    /// The file that we serve or have refused. We won't open it again until it changes.
+    /// The file that we serve or have refused. We will not open it again until it changes.
     settled: Option<FileVersion>,
     /// The file that the last check found.
     seen: Option<FileVersion>,
@@ -92,7 +92,7 @@ pub(crate) struct Reloader {
     process: Option<ProcessSampler>,
     /// Notices from workers, which must not call the notice handler themselves.
     worker_notices: Option<Receiver<Notice>>,
-    /// Finds handlers that don't return, if the server has routes.
+    /// Finds handlers that do not return, if the server has routes.
     watchdog: Option<Watchdog>,
     /// Sites that we've replaced, but that a worker may still refer to.
     retired: Vec<Retired>,
@@ -106,7 +106,7 @@ pub(crate) struct Reloader {
 /// Returns a notice for each handler that has been running for too long.
 pub(crate) type Watchdog = Box<dyn FnMut(Instant) -> Vec<Notice> + Send>;
 
-/// A site that we don't serve any more.
+/// A site that we do not serve any more.
 struct Retired {
     path: PathBuf,
     lease: Option<Lease>,
@@ -138,8 +138,8 @@ impl Served {
 impl Reloader {
     /// Creates a reloader.
     ///
-    /// This should be done before the files are opened, because it records their current state and any later
-    /// change will be noticed. Returns `None` if there's nothing to do for the thread: no files to replace, no
+    /// This should be done before the files are opened because it records their current state and any later
+    /// change will be noticed. Returns `None` if there is nothing to do for the thread: no files to replace, no
     /// handlers to watch, and no operators to sample the process for.
     pub(crate) fn new(config: &Config) -> Option<Reloader> {
         let (archives, loading, watch) = match &config.content {
@@ -182,7 +182,7 @@ impl Reloader {
         Reloader { worker_notices: Some(notices), ..self }
     }
 
-    /// Also reports handlers that don't return.
+    /// Also reports handlers that do not return.
     pub(crate) fn with_watchdog(self, watchdog: Option<Watchdog>) -> Reloader {
         Reloader { watchdog, ..self }
     }
@@ -264,7 +264,7 @@ impl Reloader {
         }
     }
 
-    /// Checks all files, because someone has asked us to.
+    /// Checks all files because someone has asked us to.
     fn check_files(&mut self, served: &Served) {
         let archives = self.check_archives(Trigger::Request, served);
         let certificates = self.check_certificates(Trigger::Request);
@@ -374,7 +374,7 @@ impl Reloader {
             served.replace(Content::Sites(sites.with(entries)));
         }
 
-        // Don't report a release until it's being served.
+        // Do not report a release until it's being served.
         if let Some(status) = &self.status {
             for (number, site) in &released {
                 status.released(*number, site.archive().facts());
@@ -401,7 +401,7 @@ impl Reloader {
             }
         }
 
-        // If the count is 1, then this is the last reference, and there's nowhere to get another one from.
+        // If the count is 1, then this is the last reference, and there is nowhere to get another one from.
         self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
 
         let releases = self.watched.iter_mut().filter_map(|watched| watched.releases.as_mut());
@@ -443,7 +443,7 @@ enum FileState {
     Settled,
     /// The file is new and seems to be complete.
     Ready(FileVersion),
-    /// The file can't be read.
+    /// The file cannot be read.
     Missing(io::Error),
 }
 
@@ -453,7 +453,7 @@ impl Watched {
         let metadata = if is_published { None } else { named.path.metadata().ok() };
         let version = metadata.map(|metadata| FileVersion::of(&metadata));
         Watched {
-            // The archive keeps the file open once it's mapped, so we don't need to.
+            // The archive keeps the file open once it's mapped, so we do not need to.
             named: NamedArchive { file: None, ..named.clone() },
             is_published,
             settled: version,
@@ -490,8 +490,8 @@ impl Watched {
             return FileState::Settled;
         }
 
-        // If a file was renamed into place, it's complete. If it's being written in place, we can't know, so we
-        // wait until it doesn't change between two checks.
+        // If a file was renamed into place, it's complete. If it's being written in place, we cannot know, so we
+        // wait until it does not change between two checks.
         let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&version));
         if is_requested || renamed || before == Some(version) {
             FileState::Ready(version)

@@ -53,7 +53,7 @@ pub(crate) struct WorkerRoutes {
 
 /// How to treat a request.
 pub(crate) enum Treatment<'a> {
-    /// There isn't a route for it, so the site has to answer it.
+    /// There is not a route for it, so the site has to answer it.
     Site,
     /// Receive the content first, which may have up to this many bytes. Then run the handler.
     Receive { bytes_max: u32 },
@@ -82,7 +82,7 @@ pub(crate) struct RouteClient {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
-/// Stands for a response that we expect from the pool. If it's dropped in time, the handler won't run.
+/// Stands for a response that we expect from the pool. If it's dropped in time, the handler will not run.
 #[derive(Debug)]
 pub(crate) struct Expectation {
     ticket: Ticket,
@@ -144,7 +144,7 @@ impl Mailbox {
 
 impl WorkerRoutes {
     /// Creates the routes of a worker. `waker` should wake up that worker, and `watchdog` will look for
-    /// handlers that don't return.
+    /// handlers that do not return.
     pub(crate) fn new(
         routes: Arc<Routes>,
         pools: Pools,
@@ -205,7 +205,7 @@ impl WorkerRoutes {
             }
         };
 
-        // With GET and HEAD, content doesn't have any meaning (RFC 9110 §9.3.1, §9.3.2).
+        // With GET and HEAD, content does not have any meaning (RFC 9110 §9.3.1, §9.3.2).
         let has_content = awaits_content && !matches!(head.request.method, Method::Get | Method::Head);
         match found.value.thread() {
             _ if has_content => Treatment::Receive { bytes_max: found.value.content_bytes_max() },
@@ -267,7 +267,7 @@ impl WorkerRoutes {
 
     /// Prepares a response's body, which is either bytes or a source of bytes.
     ///
-    /// If the body needs a thread and there isn't one, then this replaces the response with an error.
+    /// If the body needs a thread and there is not one, then this replaces the response with an error.
     pub(crate) fn take_body(
         &self,
         response: &mut Response,
@@ -330,7 +330,7 @@ impl WorkerRoutes {
         retry_later(self.refuse(head, client, &error))
     }
 
-    /// Returns an error response that isn't a handler's.
+    /// Returns an error response that is not a handler's.
     #[cold]
     fn refuse(&self, head: &RequestHead<'_>, client: RouteClient, error: &HandlerError) -> Response {
         self.routes.refuse(parts(head, Target::parse(head.request.target), b"", client), error)
@@ -366,7 +366,7 @@ fn answer(
     let parts = parts(&head, Target::parse(head.request.target), request.content(), client);
     let made = match routes.find(parts.method, parts.host, parts.path) {
         Lookup::Found(found) => watched.run(found.number, || routes.run(&found, parts)),
-        // Can't happen, because we found the route when the head arrived.
+        // Cannot happen because we found the route when the head arrived.
         Lookup::OtherMethods(_) | Lookup::Missing => routes.answer(parts),
     };
     respond(made, notices)

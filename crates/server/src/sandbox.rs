@@ -2,13 +2,13 @@
 //!
 //! There are three independent layers: we drop privileges (`privileges`), Landlock denies access to other files
 //! and addresses (`filesystem`), and seccomp denies system calls (`system_calls`). If an attacker gained
-//! control of the code that parses network input, they couldn't do much more than that code does anyway.
+//! control of the code that parses network input, they could not do much more than that code does anyway.
 //!
 //! Threads inherit the restrictions of their parent, so the process enters the sandbox before it starts any.
-//! Each thread then enters a narrower sandbox for its role. The kernel doesn't have any means to lift these
+//! Each thread then enters a narrower sandbox for its role. The kernel does not have any means to lift these
 //! restrictions.
 //!
-//! Systems other than Linux don't have a sandbox. [`SandboxReport`] will tell.
+//! Systems other than Linux do not have a sandbox. [`SandboxReport`] will tell.
 
 mod account;
 mod error;
@@ -46,7 +46,7 @@ pub struct Plan {
     pub list: Vec<PathBuf>,
     /// Directories to be read recursively.
     pub read_below: Vec<PathBuf>,
-    /// Folders to be compiled and followed. A process with such a folder doesn't serve any clients. It may make
+    /// Folders to be compiled and followed. A process with such a folder does not serve any clients. It may make
     /// the system calls of the compiler, but none of the workers'.
     pub compile: Vec<PathBuf>,
     /// Files to be appended to and created again, such as logs.
@@ -78,7 +78,7 @@ pub enum Requirement {
     Off,
     /// Use it if the kernel supports it.
     IfAvailable,
-    /// Don't start the server without it.
+    /// Do not start the server without it.
     Required,
 }
 
@@ -103,7 +103,7 @@ impl Default for SandboxPolicy {
 /// The action when a forbidden system call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DenyAction {
-    /// Fail with `EPERM`, and let the process continue. Attackers don't gain anything from trying again. On the
+    /// Fail with `EPERM`, and let the process continue. Attackers do not gain anything from trying again. On the
     /// other hand, if a library makes a harmless call on a newer system, the service stays up.
     Fail,
     /// Kill the process. This way, tests notice if a call is missing from the tables.
@@ -127,11 +127,11 @@ pub struct Sandbox {
 impl Sandbox {
     /// Puts the calling process into the sandbox. Returns which layers are in force.
     ///
-    /// This must be called before a second thread is started, and after everything that isn't part of the plan
+    /// This must be called before a second thread is started, and after everything that is not part of the plan
     /// has been opened.
     ///
     /// # Errors
-    /// Returns an error if a required layer is missing, if the user can't be changed, or if there are several
+    /// Returns an error if a required layer is missing, if the user cannot be changed, or if there are several
     /// threads. In that case, some layers may already be in force, and the process should exit.
     pub fn enter(plan: &Plan) -> Result<(Sandbox, SandboxReport), SandboxError> {
         let mut report = SandboxReport::default();
@@ -149,7 +149,7 @@ impl Sandbox {
             privileges::drop_privileges(plan.account.as_ref(), plan.sandbox != SandboxPolicy::OFF)?;
         let unreachable = &mut report.unreachable;
         report.filesystem = enter_layer(plan.sandbox.filesystem, || filesystem::restrict(plan, unreachable))?;
-        // This must come before seccomp, because the check makes system calls.
+        // This must come before seccomp because the check makes system calls.
         report.unreachable.extend(reach::check(plan));
 
         let mut filters = None;

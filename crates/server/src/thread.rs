@@ -9,7 +9,7 @@ use crate::sandbox::{Sandbox, ThreadRole};
 /// Starts a thread, and waits until it has entered the sandbox for its role.
 ///
 /// # Errors
-/// Returns an error if the thread can't be started or can't enter its sandbox.
+/// Returns an error if the thread cannot be started or cannot enter its sandbox.
 pub(crate) fn start(
     name: &str,
     sandbox: &Sandbox,

@@ -1,6 +1,6 @@
 //! One serving thread: an event loop, its listeners and its connections.
 //!
-//! A worker doesn't share any mutable state with other workers. It's generic over the event loop, which may be
+//! A worker does not share any mutable state with other workers. It's generic over the event loop, which may be
 //! the kernel's or a simulation.
 
 mod accepting;
@@ -56,7 +56,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Maximum number of late connections closed per loop iteration.
 ///
 /// Closing one takes a few microseconds. If thousands of connections were accepted together, they will also
-/// expire together, and the other clients shouldn't have to wait for all of them.
+/// expire together, and the other clients should not have to wait for all of them.
 pub(crate) const LATE_CONNECTIONS_MAX: usize = 64;
 
 /// One serving thread.
@@ -65,10 +65,10 @@ pub(crate) struct Worker<L: EventLoop> {
     /// Our own listeners, followed by those of other processes. The index is the listener's number in the event
     /// loop.
     listeners: Vec<(ListenerKind, L::Listener)>,
-    /// Tells which of the other processes' listeners we're watching.
+    /// Tells which of the other processes' listeners we are watching.
     standbys: Standbys,
     connections: Slab<Connection<L::Socket>>,
-    /// `None` if this worker doesn't serve HTTP/3.
+    /// `None` if this worker does not serve HTTP/3.
     http3: Option<Http3<L::Datagrams>>,
     /// Tells us when to leave the UDP sockets to a process that takes over.
     handover: Handover,
@@ -104,7 +104,7 @@ impl<L: EventLoop> Worker<L> {
     /// Creates a worker on the given event loop.
     ///
     /// # Errors
-    /// Returns an error if the event loop can't watch a listener.
+    /// Returns an error if the event loop cannot watch a listener.
     pub(crate) fn new(mut events: L, plan: Plan<L::Listener, L::Datagrams>) -> io::Result<Worker<L>> {
         let needs_addresses = plan.observer.needs_peer_addresses() || plan.routes.is_some();
         events.set_peer_addresses_needed(needs_addresses);
@@ -120,7 +120,7 @@ impl<L: EventLoop> Worker<L> {
         let Plan { mut listeners, standby, .. } = plan;
         let processes = standby.iter().map(|standby| standby.process);
         let standbys = Standbys::new(listeners.len(), processes, plan.down_processes);
-        // The event loop can't number arbitrarily many listeners, so `standbys` may hold fewer than we were
+        // The event loop cannot number arbitrarily many listeners, so `standbys` may hold fewer than we were
         // given.
         for Standby { kind, listener, .. } in standby.into_iter().take(standbys.len()) {
             listeners.push((kind, listener));
@@ -182,7 +182,7 @@ impl<L: EventLoop> Worker<L> {
     /// Runs a loop iteration. If it panics, we close the connection that caused the panic and keep the others.
     ///
     /// Data from a peer should never be able to cause a panic. But if we ever get this wrong, one client
-    /// shouldn't be able to take down the connections of all others.
+    /// should not be able to take down the connections of all others.
     pub(crate) fn run_guarded_iteration(&mut self, end: Option<Instant>) {
         let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_iteration(end))) else { return };
 
@@ -202,7 +202,7 @@ impl<L: EventLoop> Worker<L> {
         self.send_batch();
     }
 
-    /// Returns `true` if there aren't any open connections.
+    /// Returns `true` if there are not any open connections.
     pub(crate) fn is_idle(&self) -> bool {
         self.open_connections() == 0
     }
@@ -237,7 +237,7 @@ impl<L: EventLoop> Worker<L> {
             if !self.standbys.is_watched(number) {
                 continue;
             }
-            // This only fails if the listener wasn't being watched.
+            // This only fails if the listener was not being watched.
             let _ = self.events.remove_listener(&self.listeners[number].1);
             // The kernel may have woken only this worker for the waiting clients, so we need to accept all of
             // them.
@@ -271,7 +271,7 @@ impl<L: EventLoop> Worker<L> {
         // If a panic occurs outside of any connection, we must not blame the last connection we ran.
         self.cx.current = None;
 
-        // Don't block if there's work left over from earlier iterations.
+        // Do not block if there is work left over from earlier iterations.
         let accepts_more = self.backlog == Backlog::Limit;
         let deferred = self.deferred.len();
         let has_handshakes = !self.handshakes.is_empty();
@@ -355,12 +355,12 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Waits for events. Doesn't block if the worker `is_busy`; otherwise waits until the next tick or `end`.
+    /// Waits for events. Does not block if the worker `is_busy`; otherwise waits until the next tick or `end`.
     fn wait(&mut self, is_busy: bool, end: Option<Instant>) -> io::Result<()> {
         if is_busy {
             return self.events.wait(Some(Duration::ZERO));
         }
-        // A worker that has no connections and nothing else to do should sleep until there's an event.
+        // A worker that has no connections and nothing else to do should sleep until there is an event.
         let has_ticks = !self.is_idle()
             || self.backlog != Backlog::Empty
             || self.cx.observer.has_log_lines()
@@ -369,7 +369,7 @@ impl<L: EventLoop> Worker<L> {
         let tick = has_ticks.then_some(self.next_tick);
         let timer = self.http3.as_ref().and_then(Http3::next_timeout);
         let until = earlier(earlier(tick, timer), end);
-        // This is relative to the start of the previous iteration, so we may wake up a little late. That's
+        // This is relative to the start of the previous iteration, so we may wake up a little late. That is
         // cheaper than reading the clock again.
         let timeout = until.map(|until| until.saturating_duration_since(self.cx.clock.now));
         self.events.wait(timeout)
@@ -533,7 +533,7 @@ impl<L: EventLoop> Worker<L> {
 
     /// Does what `next` asks for.
     ///
-    /// If the connection continues later, it will read `until` there. Callers that didn't get an event don't
+    /// If the connection continues later, it will read `until` there. Callers that did not get an event do not
     /// know if the stream has ended, so they should pass [`ReadUntil::Eof`].
     fn apply(&mut self, token: Token, next: Next, until: ReadUntil, reason: CloseReason) {
         match next {

@@ -1,6 +1,6 @@
 //! Answers to requests. They have a status code, fields, and a body, which is usually a range of the archive.
 //!
-//! Answers don't depend on the protocol. They're encoded in the `wire` crate.
+//! Answers do not depend on the protocol. They're encoded in the `wire` crate.
 
 use cannery_archive::{Corrupt, Extent, Head, Origin, PathError, Representation};
 
@@ -16,11 +16,11 @@ use crate::target::Target;
 pub struct Answer<'a> {
     /// The status code.
     pub status: u16,
-    /// All fields that don't depend on the connection or the clock.
+    /// All fields that do not depend on the connection or the clock.
     pub fields: Fields<'a>,
     /// The body to send.
     pub body: Body<'a>,
-    /// `Content-Length`, even if the body isn't sent (HEAD). `None` if this status doesn't allow content (RFC 9110 §8.6).
+    /// `Content-Length`, even if the body is not sent (HEAD). `None` if this status does not allow content (RFC 9110 §8.6).
     pub content_length: Option<u64>,
     /// How we got to this answer. For `explain` and logs.
     pub reason: Reason,
@@ -97,7 +97,7 @@ pub struct ContentRange {
 #[derive(Debug, Clone, Copy)]
 // Exhaustive: each protocol has to encode every kind.
 pub enum Body<'a> {
-    /// There's no body to send.
+    /// There is no body to send.
     Empty,
     /// A range of the archive.
     Archive(Extent),
@@ -111,35 +111,35 @@ pub enum Body<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 // Exhaustive: `explain` and logs have to name every reason.
 pub enum Reason {
-    /// There's a record for exactly this path.
+    /// There is a record for exactly this path.
     Path(Origin),
     /// The rule with this ordinal matches.
     Rule(u32),
     /// The path exists, but with a slash at the end, or without it.
     Slash,
-    /// There's a fallback page. The number is the length of its directory's key.
+    /// There is a fallback page. The number is the length of its directory's key.
     Fallback(usize),
-    /// The path doesn't exist.
+    /// The path does not exist.
     NotFound,
-    /// The path doesn't exist and looks like an asset, so fallback pages don't apply.
+    /// The path does not exist and looks like an asset, so fallback pages do not apply.
     MissingAsset,
-    /// The request has a condition that's false.
+    /// The request has a condition that is false.
     Precondition,
-    /// The range can't be satisfied.
+    /// The range cannot be satisfied.
     Range,
-    /// The client doesn't accept any coding that we have.
+    /// The client does not accept any coding that we have.
     NotAcceptable,
     /// The method is unknown or not allowed.
     Method,
     /// The method is `OPTIONS`.
     Options,
-    /// There's no site for this host.
+    /// There is no site for this host.
     Host,
     /// Redirected to `https`.
     Https,
     /// The request is malformed.
     BadRequest,
-    /// The target has a form that isn't allowed.
+    /// The target has a form that is not allowed.
     Target,
     /// The target's path is invalid.
     InvalidPath(PathError),
@@ -211,7 +211,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Returns the head of the file that's sent.
+    /// Returns the head of the file that is sent.
     pub(crate) fn head(&self) -> Option<Head<'a>> {
         match self.fields {
             Fields::Canned { head, .. } | Fields::Partial { head, .. } | Fields::NotModified { head, .. } => {

@@ -1,9 +1,9 @@
 //! Recognizes assets by path. An asset is a file that pages load, or that people download.
 //!
-//! If an asset is missing, fallback pages don't apply. A missing script should be a 404, rather than the application's HTML with
-//! status 200. A suffix belongs to assets if its media type isn't one of pages.
+//! If an asset is missing, fallback pages do not apply. A missing script should be a 404, rather than the application's HTML with
+//! status 200. A suffix belongs to assets if its media type is not one of pages.
 //!
-//! Suffixes of source code are ambiguous, because pages have addresses like `/blog/node.js` too. In this case it depends on the
+//! Suffixes of source code are ambiguous because pages have addresses like `/blog/node.js` too. In this case it depends on the
 //! purpose of the request, if we know it (see [`Intent`](crate::Intent)).
 //!
 //! The archiver's tests compare this list to its media types and to `docs/rules.md`.
@@ -372,7 +372,7 @@ pub const TEXT_SUFFIXES: [&str; 54] = [
 
 const SUFFIX_BYTES_MAX: usize = 12;
 
-/// Paths that programs request by convention. Pages don't have such paths.
+/// Paths that programs request by convention. Pages do not have such paths.
 const WELL_KNOWN_FOLDER: &[u8] = b"/.well-known/";
 const WELL_KNOWN_PATHS: [&[u8]; 4] =
     [b"/.well-known", b"/apple-app-site-association", b"/robots.txt", b"/sitemap.xml"];
@@ -413,7 +413,7 @@ impl PathKind {
 }
 
 /// Returns the path that the client probably meant. Slashes and white space at the end are removed, and parameters of the last
-/// segment too, for example in `/app.js;v=1.2/`. If there's a `?` or `#`, it was percent-encoded by mistake.
+/// segment too, for example in `/app.js;v=1.2/`. If there is a `?` or `#`, it was percent-encoded by mistake.
 pub(crate) fn file_path(path: &[u8]) -> &[u8] {
     let trim = |path: &[u8]| {
         let is_kept = |byte: &u8| *byte != b'/' && !byte.is_ascii_whitespace();
@@ -432,7 +432,7 @@ pub fn is_asset(suffix: &[u8]) -> bool {
     PathKind::of(b"", suffix) != PathKind::Page
 }
 
-/// Returns the suffix of a name, without the dot. It's empty if there isn't any.
+/// Returns the suffix of a name, without the dot. It's empty if there is not any.
 #[must_use]
 pub fn suffix(name: &[u8]) -> &[u8] {
     name.iter().rposition(|byte| *byte == b'.').map_or(b"", |dot| &name[dot + 1..])

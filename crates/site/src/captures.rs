@@ -23,7 +23,7 @@ pub(crate) struct Captures<'a> {
 /// Positions of the captures in a path. They have the order of the pattern.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Runs {
-    /// Start and end of each capture. `start <= end`, and `end` isn't after the end of the path.
+    /// Start and end of each capture. `start <= end`, and `end` is not after the end of the path.
     runs: [(u16, u16); CAPTURES_MAX],
     count: u8,
 }
@@ -34,9 +34,9 @@ const _: () =
 static NO_RUNS: Runs = Runs { runs: [(0, 0); CAPTURES_MAX], count: 0 };
 
 impl Runs {
-    /// Matches a path. If this doesn't work, and there's a `/` at the end, tries without it.
+    /// Matches a path. If this does not work, and there is a `/` at the end, tries without it.
     ///
-    /// Returns `None` if the pattern doesn't match.
+    /// Returns `None` if the pattern does not match.
     pub(crate) fn match_path(pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
         if let Some(captures) = Runs::match_exactly(pattern, path)? {
             return Ok(Some(captures));
@@ -105,7 +105,7 @@ impl<'a> Captures<'a> {
         Captures { path, runs }
     }
 
-    /// Returns the capture with this number. It's empty if the pattern doesn't have it.
+    /// Returns the capture with this number. It's empty if the pattern does not have it.
     pub(crate) fn run(&self, number: u8) -> &'a [u8] {
         let runs = &self.runs.runs[..usize::from(self.runs.count)];
         let (start, end) = runs.get(usize::from(number)).copied().unwrap_or_default();
@@ -114,7 +114,7 @@ impl<'a> Captures<'a> {
 
     /// Fills the captures into a template. The result is a path.
     ///
-    /// The outer error means that the template is corrupt. The inner one means that the result isn't a valid path.
+    /// The outer error means that the template is corrupt. The inner one means that the result is not a valid path.
     pub(crate) fn expand<'b>(
         &self,
         template: Pieces<'a>,

@@ -10,9 +10,9 @@ use crate::request::{Conditions, Single, Values};
 /// Validators of a representation (RFC 9110 §8.8). Responses have them, and conditions are compared to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validators<'a> {
-    /// The entity tag, without quotes. `None` if we don't send it.
+    /// The entity tag, without quotes. `None` if we do not send it.
     pub etag: Option<&'a [u8; ETag::BYTES]>,
-    /// When the resource was last modified, in seconds since 1970. `None` if we don't know.
+    /// When the resource was last modified, in seconds since 1970. `None` if we do not know.
     pub modified: Option<u64>,
 }
 
@@ -26,9 +26,9 @@ impl Validators<'_> {
 pub(crate) enum Verdict {
     /// The representation.
     Send,
-    /// A 304, because the client already has the representation.
+    /// A 304 because the client already has the representation.
     NotModified,
-    /// A 412, because a precondition is false.
+    /// A 412 because a precondition is false.
     Failed,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn evaluate(conditions: &Conditions<'_>, current: Validators<'_>, now
     Verdict::Send
 }
 
-/// Returns `true` if `Range` applies. If there's `If-Range`, it has to match the representation (RFC 9110 §13.1.5).
+/// Returns `true` if `Range` applies. If there is `If-Range`, it has to match the representation (RFC 9110 §13.1.5).
 pub(crate) fn range_applies(if_range: Single<'_>, current: Validators<'_>, now: u64) -> bool {
     let value = match if_range {
         Single::Absent => return true,
@@ -68,14 +68,14 @@ pub(crate) fn range_applies(if_range: Single<'_>, current: Validators<'_>, now: 
         return current.etag.is_some_and(|etag| etag.as_slice() == tag);
     }
 
-    // A date is only a strong validator if the resource can't change again in the same second (§8.8.2.2).
+    // A date is only a strong validator if the resource cannot change again in the same second (§8.8.2.2).
     let is_strong = |modified: u64| modified < now;
     current
         .modified
         .is_some_and(|modified| is_strong(modified) && parse_http_date(value, now) == Some(modified))
 }
 
-/// Parses a date. If the field is absent or invalid, returns `None`, because such a field is ignored.
+/// Parses a date. If the field is absent or invalid, returns `None` because such a field is ignored.
 fn date(field: Single<'_>, now: u64) -> Option<u64> {
     match field {
         Single::Value(value) => parse_http_date(value, now),
@@ -89,7 +89,7 @@ fn is_if_match_true(if_match: &Values<'_>, etag: Option<&[u8; ETag::BYTES]>) -> 
     if_match.lines().any(|line| is_asterisk(line) || tags(line).any(matches))
 }
 
-/// Returns `true` if `If-None-Match` doesn't have a tag that equals `etag` by weak comparison.
+/// Returns `true` if `If-None-Match` does not have a tag that equals `etag` by weak comparison.
 fn is_if_none_match_true(if_none_match: &Values<'_>, etag: Option<&[u8; ETag::BYTES]>) -> bool {
     let matches = |(_, tag): (bool, &[u8])| etag.is_some_and(|etag| etag.as_slice() == tag);
     !if_none_match.lines().any(|line| is_asterisk(line) || tags(line).any(matches))
@@ -102,7 +102,7 @@ fn is_asterisk(line: &[u8]) -> bool {
 
 /// Returns the tags of a list. They come without quotes, and with a flag for weak tags.
 ///
-/// Stops at the first syntax error, because tags after it aren't reliable.
+/// Stops at the first syntax error because tags after it are not reliable.
 fn tags(list: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
     let mut rest = list;
     std::iter::from_fn(move || {

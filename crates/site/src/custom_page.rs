@@ -1,6 +1,6 @@
 //! Finds a site's error page for a status. There can be one in each directory.
 //!
-//! We ignore pages in a coding that the client doesn't accept.
+//! We ignore pages in a coding that the client does not accept.
 
 use cannery_archive::{Archive, Corrupt, Extent, Record, Resource, ScopeEntry};
 
@@ -11,7 +11,7 @@ use crate::sites::{Place, Sites};
 
 /// Finds the nearest page for a status. Also returns where its body is, in a coding that the client accepts.
 ///
-/// Returns `None` if there isn't such a page.
+/// Returns `None` if there is not such a page.
 pub(crate) fn find<'a>(
     archive: &'a Archive,
     place: Place<'a>,

@@ -28,7 +28,7 @@ pub(crate) enum HeadKind {
     Plain,
 }
 
-/// A representation that we'll send as a whole, unless there's a condition or range.
+/// A representation that we'll send as a whole, unless there is a condition or range.
 pub(crate) struct Whole<'a> {
     status: u16,
     head: Head<'a>,
@@ -46,7 +46,7 @@ impl Delivery {
 }
 
 impl<'a> Whole<'a> {
-    /// Returns `true` if we don't have to check conditions or ranges.
+    /// Returns `true` if we do not have to check conditions or ranges.
     #[inline(always)]
     pub(crate) fn is_unconditional(&self, request: &Request<'_>) -> bool {
         !request.conditions.any || self.status != 200
@@ -82,7 +82,7 @@ pub(crate) fn choose<'a>(
     };
     let validators = match status {
         200 => Validators { etag: head.sends_etag.then_some(chosen.etag), modified: resource.modified },
-        // For any other status, conditions don't apply (RFC 9110 §13.2.1), so we don't send validators either.
+        // For any other status, conditions do not apply (RFC 9110 §13.2.1), so we do not send validators either.
         _ => Validators::NONE,
     };
 
@@ -128,7 +128,7 @@ pub(crate) fn with_conditions<'a>(
     Ok(Answer::resource(200, head, validators, chosen, reason))
 }
 
-/// Returns an answer with several parts. `None` if it wouldn't be shorter than the whole representation.
+/// Returns an answer with several parts. `None` if it would not be shorter than the whole representation.
 fn partial<'a>(
     parts: &'a Parts,
     head: Head<'a>,

@@ -1,9 +1,10 @@
 //! Keeps some files of earlier releases, so that pages which were loaded before the current release still work.
 //!
-//! This is only for resources with `Cache-Control: immutable`, because their content never changes. Exact paths of the current
+//! This is only for resources with `Cache-Control: immutable` because their content never changes. Exact paths of the current
 //! release override them. They in turn override patterns and fallback pages of the current release.
 //!
-//! If the current release doesn't have a site for a host, we don't use earlier releases either. The site was taken down on purpose.
+//! If the current release does not have a site for a host, we do not use earlier releases either. The site was taken down on
+//! purpose.
 
 use std::sync::Arc;
 

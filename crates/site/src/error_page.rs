@@ -1,7 +1,7 @@
-//! Built-in error pages. We use them if the site doesn't have an error page for the status.
+//! Built-in error pages. We use them if the site does not have an error page for the status.
 //!
-//! They're small, support light and dark mode, and don't mention the server. The text for each status is a constant. We escape the
-//! requested path or host while we send the page, so we don't have to allocate.
+//! They're small, support light and dark mode, and do not mention the server. The text for each status is a constant. We escape the
+//! requested path or host while we send the page, so we do not have to allocate.
 
 /// How many bytes of the requested path or host we show.
 const SUBJECT_BYTES_MAX: usize = 300;
@@ -20,7 +20,7 @@ pub const PLAIN_HTTP: u16 = 497;
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorPage<'a> {
     text: &'static [u8],
-    /// The requested path, or for a 421 the requested host. Empty if we don't know it.
+    /// The requested path, or for a 421 the requested host. Empty if we do not know it.
     subject: &'a [u8],
     links_home: bool,
 }
@@ -50,7 +50,7 @@ macro_rules! page {
 }
 
 impl<'a> ErrorPage<'a> {
-    /// Returns the page for a status. `None` if there isn't one.
+    /// Returns the page for a status. `None` if there is not one.
     pub(crate) const fn new(status: u16) -> Option<ErrorPage<'a>> {
         let text = text(status);
         if text.is_empty() {
@@ -98,7 +98,7 @@ impl<'a> ErrorPage<'a> {
     }
 }
 
-/// Escapes a byte for HTML. Non-ASCII and control characters are replaced, because the request may not be UTF-8.
+/// Escapes a byte for HTML. Non-ASCII and control characters are replaced because the request may not be UTF-8.
 fn escaped(byte: &u8) -> &[u8] {
     match byte {
         b'&' => b"&amp;",
@@ -111,7 +111,7 @@ fn escaped(byte: &u8) -> &[u8] {
     }
 }
 
-/// Returns the start of the page for a status. It's empty if there isn't a page.
+/// Returns the start of the page for a status. It's empty if there is not a page.
 const fn text(status: u16) -> &'static [u8] {
     match status {
         400 => page!("400", "Bad request", "The request cannot be understood."),

@@ -7,7 +7,7 @@ use crate::custom_page;
 use crate::request::Values;
 use crate::sites::Place;
 
-/// An error response. We haven't looked for its page yet.
+/// An error response. We have not looked for its page yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Failure {
     status: u16,
@@ -25,12 +25,12 @@ impl Failure {
         Failure::new(if error == PathError::TooLong { 414 } else { 400 }, Reason::InvalidPath(error))
     }
 
-    /// Creates the failure for a range that can't be satisfied (RFC 9110 §15.5.17).
+    /// Creates the failure for a range that cannot be satisfied (RFC 9110 §15.5.17).
     pub(crate) fn unsatisfiable(complete_length: u64) -> Failure {
         Failure { complete_length: Some(complete_length), ..Failure::new(416, Reason::Range) }
     }
 
-    /// Returns the answer. It has the site's nearest error page, or if there's none the built-in page.
+    /// Returns the answer. It has the site's nearest error page, or if there is none the built-in page.
     #[cold]
     pub(crate) fn answer_at<'a>(
         self,

@@ -1,6 +1,6 @@
 //! Redirects from `http` to `https`. Host and target stay the same.
 //!
-//! Challenges of certificate authorities and the heartbeat for monitors aren't redirected.
+//! Challenges of certificate authorities and the heartbeat for monitors are not redirected.
 
 use crate::answer::{Answer, Reason};
 use crate::location::{LOCATION_BYTES_MAX, Location};
@@ -11,17 +11,17 @@ use crate::target::Target;
 /// Where certificate authorities request ACME challenges. They use plain HTTP (RFC 8555 §8.3).
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
-/// Where load balancers request the heartbeat. They use plain HTTP and don't follow redirects.
+/// Where load balancers request the heartbeat. They use plain HTTP and do not follow redirects.
 const HEARTBEAT: &[u8] = b"/__/heartbeat";
 
 /// Redirects a plain HTTP request to `https` at `port`.
 ///
-/// Returns `None` if we can't or shouldn't: the target is malformed, there's no host, or it's a challenge or the heartbeat.
+/// Returns `None` if we cannot or should not: the target is malformed, there is no host, or it's a challenge or the heartbeat.
 #[must_use]
 #[cold]
 pub fn https_redirect<'a>(request: &Request<'a>, port: u16, scratch: &mut Scratch) -> Option<Answer<'a>> {
     let target = Target::parse(request.target)?;
-    // Check the normalized path, because `..` could lead out of the directory.
+    // Check the normalized path because `..` could lead out of the directory.
     let is_exempt =
         |path: &[u8]| path.starts_with(CHALLENGES) || path.strip_suffix(b"/").unwrap_or(path) == HEARTBEAT;
     if target.key(&mut scratch.current.key).is_ok_and(|key| is_exempt(key.bytes())) {

@@ -4,7 +4,7 @@
 //! browser navigates to `/blog/node.js`, it may well be a page. Browsers send `Accept`, and except over plain HTTP also
 //! `Sec-Fetch-Dest` (Fetch Metadata).
 //!
-//! Responses that depend on this still don't need `Vary`. Errors are `no-store`, and fallback pages are `no-cache`, so caches will
+//! Responses that depend on this still do not need `Vary`. Errors are `no-store`, and fallback pages are `no-cache`, so caches will
 //! ask again with the fields of the next request. If a site lets its fallback pages be cached for longer, the archiver adds `Vary`.
 //!
 //! The parsers reduce both fields to a single byte each. Nearly all requests find a file and never need them.
@@ -18,7 +18,7 @@ pub struct Intent {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Destination {
-    /// There's no such field, or it could be anything, for example with `fetch()`.
+    /// There is no such field, or it could be anything, for example with `fetch()`.
     Any,
     /// A document in a window or frame.
     Document,
@@ -28,7 +28,7 @@ enum Destination {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Accept {
-    /// There's no such field, or it's empty.
+    /// There is no such field, or it's empty.
     Absent,
     /// No media type in the list can be a page.
     NoPage,

@@ -1,6 +1,6 @@
 //! Finds the response to a request in an archive, the same way for all protocols and for `explain`.
 //!
-//! [`Site::answer`] is a pure function that can't fail. It doesn't do I/O or allocate, and it doesn't know the protocol.
+//! [`Site::answer`] is a pure function that cannot fail. It does not do I/O or allocate, and it does not know the protocol.
 //!
 //! This crate is internal to Cannery, so its interface may change in any release. Programs should use the crate `cannery` instead.
 
@@ -33,7 +33,7 @@ mod range;
 mod resolve;
 mod sites;
 
-// Errors, and answers that aren't from the current release.
+// Errors, and answers that are not from the current release.
 mod custom_page;
 mod earlier;
 mod failure;

@@ -1,7 +1,7 @@
 //! The `Location` of redirects (RFC 9110 §10.2.2). It's encoded piece by piece, without allocating.
 //!
-//! Usually it doesn't have a host, so internal names can't leak. The exceptions are that the site's author has written one, or that
-//! the operator wants `https`. Captures are percent-encoded, so they can't end the field.
+//! Usually it does not have a host, so internal names cannot leak. The exceptions are that the site's author has written one, or
+//! that the operator wants `https`. Captures are percent-encoded, so they cannot end the field.
 //!
 //! If the author has written a path, the `Location` is always a path. It never starts with `//`, which would be a different host
 //! (open redirect).
@@ -48,7 +48,7 @@ impl<'a> Location<'a> {
         Location { form: Form::Rule { redirect, captures }, query }
     }
 
-    /// Returns the location of `key` with a slash at the end, or without it. `key` itself doesn't have one.
+    /// Returns the location of `key` with a slash at the end, or without it. `key` itself does not have one.
     pub(crate) fn slash(key: Key<'a>, change: SlashChange, query: Option<&'a [u8]>) -> Location<'a> {
         Location { form: Form::Slash { key, change }, query }
     }
@@ -129,12 +129,12 @@ fn put_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn Fn
 
 /// The start of the target, as far as we've written it.
 enum Start {
-    /// There's nothing yet.
+    /// There is nothing yet.
     Empty,
-    /// `/`. No slash must follow (RFC 3986 §4.2), for example after an empty capture. Neither must a backslash, because browsers
+    /// `/`. No slash must follow (RFC 3986 §4.2), for example after an empty capture. Neither must a backslash because browsers
     /// treat it as a slash.
     Root,
-    /// A path that can't turn into a host any more, or a URL by the site's author.
+    /// A path that cannot turn into a host any more, or a URL by the site's author.
     Settled,
 }
 
@@ -170,7 +170,7 @@ fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// Writes the request's query. If bytes aren't allowed in a query (RFC 3986 §3.4), we escape them.
+/// Writes the request's query. If bytes are not allowed in a query (RFC 3986 §3.4), we escape them.
 fn put_query(query: Option<&[u8]>, separator: &[u8], put: &mut dyn FnMut(&[u8])) {
     let Some(query) = query else { return };
     put(separator);
@@ -187,7 +187,7 @@ fn put_port(port: u16, put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// Writes a part of a request target. If bytes aren't allowed in a URL, we escape them.
+/// Writes a part of a request target. If bytes are not allowed in a URL, we escape them.
 fn put_escaped(mut rest: &[u8], put: &mut dyn FnMut(&[u8])) {
     while let [byte, others @ ..] = rest {
         match others {

@@ -34,7 +34,7 @@ pub(crate) struct Lookup<'a, 'r> {
     pub(crate) now: u64,
 }
 
-/// Buffers that aren't needed for every answer.
+/// Buffers that are not needed for every answer.
 #[derive(Default)]
 pub(crate) struct Buffers {
     pub(crate) rewritten: KeyBuffer,
@@ -64,7 +64,7 @@ pub(crate) struct ContentRules<'a> {
     representation: Counting,
     /// If a rule with captures shows a file, this is the file's path. Rules for this path apply to the representation.
     own: Option<Key<'a>>,
-    /// An error doesn't take over the caching of a file.
+    /// An error does not take over the caching of a file.
     is_success: bool,
 }
 
@@ -114,7 +114,7 @@ impl<'a> ContentRules<'a> {
     }
 }
 
-/// An answer. If a rule with captures shows a file, there's also the file's path.
+/// An answer. If a rule with captures shows a file, there is also the file's path.
 type Followed<'a> = (Answer<'a>, Option<Key<'a>>);
 
 /// Searches for header rules and combines their fields.
@@ -127,7 +127,7 @@ pub(crate) struct HeaderRuleSearch {
 }
 
 impl<'a> Lookup<'a, '_> {
-    /// Returns the answer for a record. The fast path is for files at exactly this path, and doesn't come here.
+    /// Returns the answer for a record. The fast path is for files at exactly this path, and does not come here.
     #[inline(never)]
     pub(crate) fn answer(
         &self,
@@ -248,7 +248,7 @@ impl<'a> Lookup<'a, '_> {
         }
     }
 
-    /// Answers with the file that a rewrite points to. We don't apply rules twice, so this has to be an exact path.
+    /// Answers with the file that a rewrite points to. We do not apply rules twice, so this has to be an exact path.
     #[inline(never)]
     fn rewrite(&self, delivery: Delivery, parts: &'a mut Parts) -> Result<Answer<'a>, Failure> {
         for site in Sites::new(self.archive, self.place.host) {
@@ -283,7 +283,7 @@ impl<'a> Lookup<'a, '_> {
 }
 
 impl HeaderRuleSearch {
-    /// Finds all fields that header rules add. If there's no path, only rules for all paths apply.
+    /// Finds all fields that header rules add. If there is no path, only rules for all paths apply.
     ///
     /// Several sites may be searched for a host. We use the rules of the last one.
     pub(crate) fn find(
@@ -302,7 +302,7 @@ impl HeaderRuleSearch {
         }
         let Some(root) = archive.root(site)? else { return Ok(()) };
 
-        // The file's rules come first, because rules for exactly the requested path should override them.
+        // The file's rules come first because rules for exactly the requested path should override them.
         if let Some(own) = content_rules.own {
             let path = &own.bytes()[1..];
             root.header_rules(Some(path), candidates, |rule| {

@@ -1,13 +1,13 @@
-//! The content of a 206 with several parts. It's `multipart/byteranges` (RFC 9110 §14.6). We don't allocate it.
+//! The content of a 206 with several parts. It's `multipart/byteranges` (RFC 9110 §14.6). We do not allocate it.
 //!
-//! The bytes don't depend on the protocol. Each part has a header with the representation's media type and coding, because the
-//! whole body has a different type, and isn't coded.
+//! The bytes do not depend on the protocol. Each part has a header with the representation's media type and coding because the
+//! whole body has a different type, and is not coded.
 
 use cannery_archive::{ETag, Extent, Head};
 
 use crate::range::Parts;
 
-/// How boundaries start. The entity tag follows. So the content can't contain the boundary by accident, and all machines use the
+/// How boundaries start. The entity tag follows. So the content cannot contain the boundary by accident, and all machines use the
 /// same boundary.
 const BOUNDARY_START: &[u8] = b"cannery_";
 
@@ -42,7 +42,7 @@ impl<'a> Multipart<'a> {
         Multipart { parts, head, etag, body }
     }
 
-    /// Returns the boundary in two pieces (RFC 2046 §5.1.1). Only consists of letters, digits, `-` and `_`, so we don't need
+    /// Returns the boundary in two pieces (RFC 2046 §5.1.1). Only consists of letters, digits, `-` and `_`, so we do not need
     /// quotes.
     #[must_use]
     pub fn boundary(&self) -> [&'a [u8]; 2] {

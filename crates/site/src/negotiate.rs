@@ -8,8 +8,8 @@ use crate::request::Values;
 
 /// How much a client prefers each coding.
 ///
-/// The numbers are twice the weight in thousandths. This way, there's a number for codings that are acceptable but not listed. It's
-/// higher than 0 and lower than any weight.
+/// The numbers are twice the weight in thousandths. This way, there is a number for codings that are acceptable but not listed.
+/// It's higher than 0 and lower than any weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weights([u16; Coding::ALL.len()]);
 
@@ -19,7 +19,7 @@ const FULL: u16 = 2000;
 
 /// Chooses a representation. They come in ascending order of size.
 ///
-/// Returns `None` if the client doesn't accept any of them, and if there's no identity either.
+/// Returns `None` if the client does not accept any of them, and if there is no identity either.
 // On the request path, so we inline it there, no matter how many other callers there are.
 #[inline(always)]
 pub(crate) fn choose<'a>(
@@ -42,7 +42,7 @@ pub(crate) fn choose<'a>(
             best = Some((weight, representation));
         }
     }
-    // If the client doesn't accept any coding, send identity. RFC 9110 §12.5.3 allows this.
+    // If the client does not accept any coding, send identity. RFC 9110 §12.5.3 allows this.
     Ok(best.map(|(_, representation)| representation).or(identity))
 }
 

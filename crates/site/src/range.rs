@@ -49,7 +49,7 @@ impl Parts {
     /// If there are more than [`RANGES_MAX`] parts.
     fn add(&mut self, mut part: Extent) -> Result<(), TooManyParts> {
         let mut index = self.count;
-        // Backwards, because then we can remove parts without moving those that come next.
+        // Backwards because then we can remove parts without moving those that come next.
         for other_index in (0..self.count).rev() {
             let other = self.parts[other_index];
             if part.position <= other.position + other.length && other.position <= part.position + part.length
@@ -85,7 +85,7 @@ impl Parts {
 pub(crate) fn parse(value: &[u8], length: u64) -> Ranges {
     let Some(unit_bytes) = value.iter().position(|byte| *byte == b'=') else { return Ranges::Ignored };
     let (unit, set) = (&value[..unit_bytes], &value[unit_bytes + 1..]);
-    // If the representation is empty, it doesn't have a last byte, so we can't express a suffix range in a 206 or 416.
+    // If the representation is empty, it does not have a last byte, so we cannot express a suffix range in a 206 or 416.
     if !unit.eq_ignore_ascii_case(b"bytes") || length == 0 && set.first() == Some(&b'-') {
         return Ranges::Ignored;
     }
@@ -139,7 +139,7 @@ fn parse_element(element: &[u8], length: u64) -> Element {
     Element::Part(Extent { position, length: end - position })
 }
 
-/// Parses a number. If it's too large, returns the maximum. Returns `None` if there's a byte that isn't a digit.
+/// Parses a number. If it's too large, returns the maximum. Returns `None` if there is a byte that is not a digit.
 fn parse_number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

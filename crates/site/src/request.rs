@@ -11,7 +11,7 @@ pub enum Method {
     Head,
     /// `OPTIONS`.
     Options,
-    /// Another registered method. Our resources don't allow it.
+    /// Another registered method. Our resources do not allow it.
     Other,
     /// An unknown method.
     Unknown,
@@ -40,8 +40,8 @@ impl Method {
     }
 }
 
-/// The methods of the IANA registry (RFC 9110 §16.1.1) that [`Method::of`] doesn't check: from HTTP, WebDAV with extensions, and
-/// QUERY (RFC 10008). It also has `PRI`, which must not be used (RFC 9113 §3.4), and `*`. Both aren't methods of requests.
+/// The methods of the IANA registry (RFC 9110 §16.1.1) that [`Method::of`] does not check: from HTTP, WebDAV with extensions, and
+/// QUERY (RFC 10008). It also has `PRI`, which must not be used (RFC 9113 §3.4), and `*`. Both are not methods of requests.
 const REGISTERED: [&str; 32] = [
     "ACL",
     "BASELINE-CONTROL",
@@ -106,7 +106,7 @@ impl<'a> Request<'a> {
 /// The fields of conditional and range requests (RFC 9110 §13, §14).
 #[derive(Debug, Clone, Copy)]
 pub struct Conditions<'a> {
-    /// Whether there's any of these fields. Most requests don't have them.
+    /// Whether there is any of these fields. Most requests do not have them.
     pub any: bool,
     /// `If-Match`.
     pub if_match: Values<'a>,
@@ -135,14 +135,14 @@ impl Conditions<'_> {
     };
 }
 
-/// A field that isn't a list. There must only be one line (RFC 9110 §5.3).
+/// A field that is not a list. There must only be one line (RFC 9110 §5.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Single<'a> {
     /// The field is absent.
     Absent,
     /// The value of the line.
     Value(&'a [u8]),
-    /// There are several lines. We don't know which one the client means, so we ignore the field.
+    /// There are several lines. We do not know which one the client means, so we ignore the field.
     Repeated,
 }
 
@@ -160,7 +160,7 @@ impl<'a> Single<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-/// A field that's a list. If there are several lines, they mean the same as one line joined with commas (RFC 9110 §5.3).
+/// A field that is a list. If there are several lines, they mean the same as one line joined with commas (RFC 9110 §5.3).
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
     lines: [&'a [u8]; Values::LINES_MAX],
@@ -168,7 +168,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// How many lines there can be. [`Values::push`] doesn't accept more.
+    /// How many lines there can be. [`Values::push`] does not accept more.
     pub const LINES_MAX: usize = 4;
 
     /// An absent field.

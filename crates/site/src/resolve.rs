@@ -1,7 +1,7 @@
 //! Resolves a path to a record. First we try the exact path, then slash redirects, then rules, and finally fallback pages. If a
-//! host doesn't have its own site, each step looks into the default site too.
+//! host does not have its own site, each step looks into the default site too.
 //!
-//! If there's a record for the path, this takes one lookup. Otherwise we search the index of rules. Then we walk the path once, to
+//! If there is a record for the path, this takes one lookup. Otherwise we search the index of rules. Then we walk the path once, to
 //! find all scopes from the root down to the site's deepest one.
 
 use cannery_archive::{Archive, Candidates, Corrupt, Key, Record, Resource, Rule, RuleFilter, ScopeEntry};
@@ -22,9 +22,9 @@ pub(crate) enum Found<'a> {
     Record { record: Record<'a>, matched: Option<&'a [u8]>, reason: Reason },
     /// The path exists, but with a slash at the end, or without it. `key` comes without the slash.
     Slash { key: Key<'a>, change: SlashChange },
-    /// The path doesn't exist. It's an asset, or the request is for one. So rules and fallback pages don't apply.
+    /// The path does not exist. It's an asset, or the request is for one. So rules and fallback pages do not apply.
     MissingAsset,
-    /// The path doesn't exist.
+    /// The path does not exist.
     Nothing,
 }
 
@@ -82,7 +82,7 @@ fn find_path<'a>(
     Ok(archive.path(site, key)?.map(Found::path))
 }
 
-/// Resolves a path that doesn't have a record on the host's sites.
+/// Resolves a path that does not have a record on the host's sites.
 ///
 /// Each step looks into all sites before the next step starts. So a file on the default site takes precedence over any rule with
 /// a pattern, even if the rule is for this host only.
@@ -130,19 +130,19 @@ pub(crate) fn find_fallback<'a>(
     Ok(Found::Nothing)
 }
 
-/// Which responses are suitable if the path doesn't exist.
+/// Which responses are suitable if the path does not exist.
 struct Wanted<'a> {
     /// The path's suffix.
     suffix: &'a [u8],
     is_asset_suffix: bool,
-    /// The path looks like an asset, or the client can't use a page.
+    /// The path looks like an asset, or the client cannot use a page.
     refuses_pages: bool,
 }
 
 impl<'a> Wanted<'a> {
     fn new(key: Key<'a>, intent: Intent) -> Wanted<'a> {
         let path = file_path(key.bytes());
-        // A fallback page's suffix can't be longer than 255 bytes, so we don't have to search further for a dot.
+        // A fallback page's suffix cannot be longer than 255 bytes, so we do not have to search further for a dot.
         let tail = &path[path.len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
         let suffix = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
 
@@ -154,13 +154,13 @@ impl<'a> Wanted<'a> {
         Wanted { suffix, is_asset_suffix: is_asset(suffix), refuses_pages }
     }
 
-    /// Ranks a fallback page with this suffix. Returns `None` if it isn't suitable.
+    /// Ranks a fallback page with this suffix. Returns `None` if it is not suitable.
     ///
     /// The requested suffix is best. Otherwise, pages are better than assets.
     fn rank(&self, suffix: &[u8]) -> Option<(bool, bool)> {
         let is_same = suffix.eq_ignore_ascii_case(self.suffix);
         let is_page = !is_asset(suffix);
-        // `_wildcard.png` also replaces missing images that don't have a suffix.
+        // `_wildcard.png` also replaces missing images that do not have a suffix.
         let may_answer = !self.refuses_pages || !is_page && (is_same || !self.is_asset_suffix);
         may_answer.then_some((is_same, is_page))
     }

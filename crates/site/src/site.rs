@@ -109,7 +109,7 @@ impl Site {
         }
     }
 
-    /// Answers a request whose target we have to parse, or whose method isn't `GET` or `HEAD`.
+    /// Answers a request whose target we have to parse, or whose method is not `GET` or `HEAD`.
     #[inline(never)]
     fn answer_unusual<'a>(
         &'a self,
@@ -187,7 +187,7 @@ impl Site {
     /// Returns the answer to a malformed request. It's an error with this status.
     #[must_use]
     pub fn refusal(&self, status: u16) -> Answer<'_> {
-        // We don't know which codings the client accepts. Identity is always fine.
+        // We do not know which codings the client accepts. Identity is always fine.
         let accept_encoding = Values::one(b"identity, *;q=0");
         let failure = Failure::new(status, Reason::BadRequest);
         let mut answer = failure.answer_at(&self.archive, Place::UNKNOWN, &accept_encoding);
@@ -199,7 +199,7 @@ impl Site {
     }
 }
 
-/// Answers if the method isn't `GET` or `HEAD`.
+/// Answers if the method is not `GET` or `HEAD`.
 #[cold]
 fn answer_other_method<'a>(
     method: Method,

@@ -1,6 +1,6 @@
-//! Header rules for responses whose path the archiver didn't know: fallback pages, errors, redirects and `OPTIONS`.
+//! Header rules for responses whose path the archiver did not know: fallback pages, errors, redirects and `OPTIONS`.
 //!
-//! Files don't need this, because their heads include the fields. We don't copy any bytes. Fields are ranges of the archive.
+//! Files do not need this because their heads include the fields. We do not copy any bytes. Fields are ranges of the archive.
 
 use cannery_archive::{HeaderEffect, HeaderField};
 
@@ -171,7 +171,7 @@ impl SiteFields {
         self.replaces_caching
     }
 
-    /// Returns the lines for a response. If it doesn't have content from the site, fields about content are left out.
+    /// Returns the lines for a response. If it does not have content from the site, fields about content are left out.
     pub fn lines<'a>(&'a self, file: &'a [u8], has_content: bool) -> impl Iterator<Item = SiteLine<'a>> {
         self.all().filter(move |line| {
             let name = line.name(file);
@@ -228,7 +228,7 @@ const CACHING_FIELDS: [&[u8]; 6] =
 /// If a page is shown in place of another, a rule for many paths can let it be cached for this long at most.
 const LIFETIME_SECONDS_MAX: u64 = 3600;
 
-/// Returns `true` if with this `Cache-Control` a response isn't reused for longer than an hour.
+/// Returns `true` if with this `Cache-Control` a response is not reused for longer than an hour.
 #[must_use]
 pub fn is_short_lived(value: &[u8]) -> bool {
     value.split(|byte| *byte == b',').all(|directive| {
@@ -239,7 +239,7 @@ pub fn is_short_lived(value: &[u8]) -> bool {
         let is_lifetime = [b"max-age".as_slice(), b"s-maxage", b"stale-while-revalidate"]
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known));
-        // If the lifetime isn't a number, it may be too long.
+        // If the lifetime is not a number, it may be too long.
         let seconds =
             seconds.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(seconds);
         let seconds = str::from_utf8(seconds).ok().and_then(|seconds| seconds.parse::<u64>().ok());
@@ -259,9 +259,9 @@ pub(crate) fn restricts_caching(field: &HeaderField<'_>) -> bool {
 }
 
 /// Returns `true` if a field describes the content (RFC 9110 §8), for example its media type or under which name to save it. If a
-/// page is shown in place of a missing file, such fields don't apply to it. The name can have any letter case.
+/// page is shown in place of a missing file, such fields do not apply to it. The name can have any letter case.
 ///
-/// `Content-Security-Policy` and similar fields don't count. They tell browsers how to treat a response.
+/// `Content-Security-Policy` and similar fields do not count. They tell browsers how to treat a response.
 #[must_use]
 pub fn is_representation_field(name: &[u8]) -> bool {
     let begins_with =

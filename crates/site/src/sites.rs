@@ -5,7 +5,7 @@
 
 use cannery_archive::{Archive, Corrupt, Key};
 
-/// How long a DNS name can be, in bytes (RFC 1035 §2.3.4). If a name is longer, we don't try wildcards.
+/// How long a DNS name can be, in bytes (RFC 1035 §2.3.4). If a name is longer, we do not try wildcards.
 const NAME_BYTES_MAX: usize = 253;
 
 /// Host and path of a request.
@@ -38,7 +38,7 @@ enum Next<'a> {
 }
 
 impl<'a> Sites<'a> {
-    /// Returns the sites for a host. `None` means that the request doesn't have a host.
+    /// Returns the sites for a host. `None` means that the request does not have a host.
     #[must_use]
     pub fn new(archive: &'a Archive, host: Option<&'a [u8]>) -> Sites<'a> {
         // If the host in a request looks like a wildcard, it must not match.
@@ -65,7 +65,7 @@ impl<'a> Iterator for Sites<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         while let Next::Host(host) = self.next {
             self.next = self.after(host);
-            // If the archive has this host, there's a scope at its root.
+            // If the archive has this host, there is a scope at its root.
             match self.archive.scopes(Some(host), Key::ROOT).next() {
                 Some(Ok((_, root))) => {
                     if root.own_site {

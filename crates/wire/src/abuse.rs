@@ -1,7 +1,7 @@
 //! How much work an HTTP/2 or HTTP/3 peer may cause without sending requests.
 //!
-//! If a peer only sends requests and accepts the responses, it never gets to these limits. Frames that don't lead to a response
-//! cost tokens. More tokens are added over time, and also for each response, because busy clients send more control frames too. The
+//! If a peer only sends requests and accepts the responses, it never gets to these limits. Frames that do not lead to a response
+//! cost tokens. More tokens are added over time, and also for each response because busy clients send more control frames too. The
 //! time is an argument.
 
 use crate::limits::{
@@ -9,14 +9,14 @@ use crate::limits::{
     RESETS_PER_SECOND, SETTINGS_COST,
 };
 
-/// There aren't enough tokens, so we have to close the connection.
+/// There are not enough tokens, so we have to close the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
 /// A connection's tokens.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// For frames that don't lead to a response.
+    /// For frames that do not lead to a response.
     credit: u32,
     /// For streams that end before their response.
     resets: u32,
@@ -61,7 +61,7 @@ impl Budget {
         self.resets = add_tokens(self.resets, 1, RESETS_MAX);
     }
 
-    /// Charges for a frame that doesn't lead to a response: PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, RST_STREAM if the
+    /// Charges for a frame that does not lead to a response: PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, RST_STREAM if the
     /// stream has already ended, DATA or CONTINUATION without content, and unknown types.
     #[inline]
     pub(crate) fn charge_frame(&mut self) -> Result<(), Exhausted> {

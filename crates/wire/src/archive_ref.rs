@@ -14,7 +14,7 @@ pub struct ArchiveRef<'a> {
 }
 
 impl ArchiveRef<'_> {
-    /// For responses that aren't from an archive.
+    /// For responses that are not from an archive.
     pub const NONE: ArchiveRef<'static> = ArchiveRef { number: 0, bytes: b"", identity: 0 };
 }
 

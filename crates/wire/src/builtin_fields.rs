@@ -1,4 +1,4 @@
-//! Field values of responses whose head isn't rendered in advance. They're the same in all HTTP versions.
+//! Field values of responses whose head is not rendered in advance. They're the same in all HTTP versions.
 
 use cannery_site::{Answer, Fields, Location};
 
@@ -15,7 +15,7 @@ pub(crate) const PARTS_TYPE: &str = "multipart/byteranges; boundary=";
 
 /// Returns the `Cache-Control` of a redirect.
 ///
-/// Without this field, browsers would cache a permanent redirect forever, and a mistake couldn't be undone. So we only allow an
+/// Without this field, browsers would cache a permanent redirect forever, and a mistake could not be undone. So we only allow an
 /// hour. If the target has the request's host, only the client itself may store it. Otherwise a shared cache that ignores the host
 /// could send other clients to a forged one.
 pub(crate) fn redirect_caching(status: u16, location: &Location<'_>, fields: &ServerFields) -> &'static str {

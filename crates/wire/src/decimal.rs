@@ -1,6 +1,6 @@
 //! Decimal numbers in response heads.
 //!
-//! We don't use `itoa`. It would make small responses 7 % more expensive (403 instead of 377 instructions), because the digits of
+//! We do not use `itoa`. It would make small responses 7 % more expensive (403 instead of 377 instructions) because the digits of
 //! `Content-Length` would have to be copied once more.
 
 /// How many digits a number can have.

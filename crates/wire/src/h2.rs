@@ -2,8 +2,8 @@
 //!
 //! A request comes out as soon as its header section is complete. Usually it's answered at once, and its
 //! content is discarded. Only handlers can answer later. If a small response fits the peer's flow-control
-//! windows, we write all of it immediately and don't create a stream. Other responses become streams, which
-//! take turns in [`Connection::fill`]. We don't support server push.
+//! windows, we write all of it immediately and do not create a stream. Other responses become streams, which
+//! take turns in [`Connection::fill`]. We do not support server push.
 
 // The state machine: the peer's frames, and requests that wait.
 mod connection;

@@ -2,7 +2,7 @@
 //!
 //! QUIC already takes care of ordering, flow control and retransmission. So a [`Connection`] only needs to turn
 //! bytes of request streams into requests, and answers into bytes. A request comes out as soon as its field
-//! section is complete. Usually it's answered at once, and its content is counted and discarded. We don't
+//! section is complete. Usually it's answered at once, and its content is counted and discarded. We do not
 //! support server push.
 
 // The state machine, and responses.

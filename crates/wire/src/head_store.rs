@@ -1,7 +1,7 @@
 //! Reads request heads in HTTP/2 and HTTP/3, and validates their fields (RFC 9113 §8.2, §8.3; RFC 9114 §4.2, §4.3).
 //!
-//! The buffers are shared by all connections of a worker. Once they're large enough, requests don't have to allocate. This module
-//! doesn't know about frames, streams or header compression.
+//! The buffers are shared by all connections of a worker. Once they're large enough, requests do not have to allocate. This module
+//! does not know about frames, streams or header compression.
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ pub struct HeadStore {
     intent: Intent,
     version: Version,
     seconds: u64,
-    /// When we received the bytes that we're reading.
+    /// When we received the bytes that we are reading.
     time: Option<Instant>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum Verdict {
     Request(RequestInfo),
     /// It does, but we refuse it with a status.
     Refused(RequestInfo, Refusal),
-    /// It doesn't, so this is a stream error (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
+    /// It does not, so this is a stream error (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
     Malformed,
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum Verdict {
 pub(crate) enum Trailers {
     /// They are.
     Valid,
-    /// There are too many of them, or fields that aren't allowed in trailers.
+    /// There are too many of them, or fields that are not allowed in trailers.
     Malformed,
 }
 
@@ -180,7 +180,7 @@ impl HeadStore {
         let info = RequestInfo { is_head, priority, content_length };
         Ok(match (list, checked) {
             _ if is_malformed => Verdict::Malformed,
-            // The list is incomplete, so we don't know if required fields are missing.
+            // The list is incomplete, so we do not know if required fields are missing.
             (List::TooLarge, _) => Verdict::Refused(info, Refusal::HeadTooLarge),
             (List::Whole, Err(HeadError::Malformed)) => Verdict::Malformed,
             (List::Whole, Err(HeadError::Refused(later))) => Verdict::Refused(info, refusal.unwrap_or(later)),
@@ -206,7 +206,7 @@ impl HeadStore {
         &mut self.strings
     }
 
-    /// Reads fields on a stream that's already open. Checks that they're trailers (RFC 9113 §8.1, RFC 9114 §4.1).
+    /// Reads fields on a stream that is already open. Checks that they're trailers (RFC 9113 §8.1, RFC 9114 §4.1).
     pub(crate) fn read_trailers<E>(
         &mut self,
         decode: impl FnOnce(&mut Vec<u8>, &mut TrailerReader) -> Result<List, E>,
@@ -284,7 +284,7 @@ impl RequiredFields<'_> {
     }
 }
 
-/// Why a head isn't a valid request.
+/// Why a head is not a valid request.
 enum HeadError {
     Malformed,
     Refused(Refusal),
@@ -306,7 +306,7 @@ fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     }
 }
 
-/// Returns `true` if the field is only about a connection. It isn't allowed in HTTP/2 and HTTP/3 (RFC 9113 §8.2.2, RFC 9114 §4.2).
+/// Returns `true` if the field is only about a connection. It is not allowed in HTTP/2 and HTTP/3 (RFC 9113 §8.2.2, RFC 9114 §4.2).
 fn is_connection_specific(field: &Field<'_>) -> bool {
     match field.name {
         Name::Connection
@@ -349,7 +349,7 @@ pub(crate) struct HeadReader<'s> {
     kept_lines: KeptLines,
     /// How many fields there were, including those that we've ignored.
     count: usize,
-    /// Whether there was a regular field. After that, pseudo-header fields aren't allowed (RFC 9113 §8.3).
+    /// Whether there was a regular field. After that, pseudo-header fields are not allowed (RFC 9113 §8.3).
     has_regular_field: bool,
     is_malformed: bool,
     refusal: Option<Refusal>,
@@ -446,7 +446,7 @@ impl<'s> HeadReader<'s> {
         self.refusal.get_or_insert(refusal);
     }
 
-    /// Stores a field as an HTTP/1 line. The lines can't get longer than the limit for field lists.
+    /// Stores a field as an HTTP/1 line. The lines cannot get longer than the limit for field lists.
     #[cold]
     fn store_line(&mut self, field: &Field<'_>) {
         for part in [field.name_text, b": ", field.value, b"\r\n"] {
@@ -454,7 +454,7 @@ impl<'s> HeadReader<'s> {
         }
     }
 
-    /// Stores a field. The values can't get longer than the limit for field lists.
+    /// Stores a field. The values cannot get longer than the limit for field lists.
     #[inline]
     fn store(&mut self, field: &Field<'_>) {
         let (Ok(start), Ok(bytes)) = (u16::try_from(self.bytes.len()), u16::try_from(field.value.len()))

@@ -1,8 +1,8 @@
 //! Header compression in HTTP/2 (HPACK, RFC 7541).
 //!
 //! [`Decoder`] decodes header blocks. It has the dynamic table that the peer fills. [`encode_line`] encodes our own fields in
-//! advance, and [`EncoderTable`] knows which of them are in the peer's table. For fields that we don't know in advance, there's
-//! [`put_field`]. It doesn't use the table. This module doesn't interpret fields.
+//! advance, and [`EncoderTable`] knows which of them are in the peer's table. For fields that we do not know in advance, there is
+//! [`put_field`]. It does not use the table. This module does not interpret fields.
 
 // Decodes header blocks.
 mod decoder;
@@ -10,7 +10,7 @@ mod decoder_table;
 mod field;
 mod name;
 
-// Encodes lines of the archive, and fields that we don't know in advance.
+// Encodes lines of the archive, and fields that we do not know in advance.
 mod encoder;
 mod encoder_table;
 mod line;

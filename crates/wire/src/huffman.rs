@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-/// How many bits the code of each byte has. The last one is for the end of a string (EOS), which isn't allowed in strings.
+/// How many bits the code of each byte has. The last one is for the end of a string (EOS), which is not allowed in strings.
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
@@ -32,7 +32,7 @@ const LENGTH_MAX: u32 = 30;
 /// How many different lengths there are, including 0.
 const LENGTH_COUNT: usize = LENGTH_MAX as usize + 1;
 
-/// The bytes contain EOS, the padding of the last byte is too long, or it isn't the start of EOS (RFC 7541 §5.2).
+/// The bytes contain EOS, the padding of the last byte is too long, or it is not the start of EOS (RFC 7541 §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invalid;
 
@@ -40,7 +40,7 @@ pub struct Invalid;
 pub(crate) enum Text<'a> {
     /// It was sent without the Huffman code.
     Plain(&'a [u8]),
-    /// It's in a temporary buffer. We only have its range, because the buffer can still be reallocated.
+    /// It's in a temporary buffer. We only have its range because the buffer can still be reallocated.
     Decoded(Range<usize>),
 }
 
@@ -92,7 +92,7 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
         }
     }
 
-    // The padding is shorter than a byte and only has ones (RFC 7541 §5.2). It can't be mistaken for a symbol, because they're
+    // The padding is shorter than a byte and only has ones (RFC 7541 §5.2). It cannot be mistaken for a symbol because they're
     // longer.
     bits.fill_with_ones();
     while !(bits.count < 8 && bits.window == u64::MAX) {
@@ -129,7 +129,7 @@ impl Bits {
     #[inline]
     fn fill<'c>(&mut self, coded: &'c [u8]) -> &'c [u8] {
         let Some(word) = coded.first_chunk() else { return self.fill_from_few(coded) };
-        // If a byte doesn't fit completely, some of its bits are loaded now, and again with the next word. They don't change.
+        // If a byte does not fit completely, some of its bits are loaded now, and again with the next word. They do not change.
         self.window |= u64::from_be_bytes(*word) >> self.count;
         let bytes = (63 - self.count) / 8;
         self.count += bytes * 8;
@@ -175,7 +175,7 @@ impl Bits {
 /// Returns the symbol that 32 bits start with, and how many bits it has. It must be longer than [`SHORT_BITS`].
 #[cold]
 fn long_symbol(window: u32) -> (u16, u32) {
-    // The longest codes don't need a limit, because they go up to all ones.
+    // The longest codes do not need a limit because they go up to all ones.
     let is_in = |length: &u32| window < CANON.limits[*length as usize];
     let length = (SHORT_BITS + 1..LENGTH_MAX).find(is_in).unwrap_or(LENGTH_MAX);
 
@@ -193,7 +193,7 @@ pub fn encoded_bytes(string: &[u8]) -> usize {
 /// Encodes a string and appends it.
 pub fn encode(string: &[u8], out: &mut Vec<u8>) {
     out.reserve(encoded_bytes(string));
-    // We haven't written the lowest `bits` bits of `pending` yet. There can be up to 7 + 30.
+    // We have not written the lowest `bits` bits of `pending` yet. There can be up to 7 + 30.
     let mut pending = 0_u64;
     let mut bits = 0;
 
@@ -288,7 +288,7 @@ static CODES: [u32; SYMBOLS] = {
     codes
 };
 
-/// How many bits we look up at once. Nearly all bytes in fields have codes that aren't longer.
+/// How many bits we look up at once. Nearly all bytes in fields have codes that are not longer.
 const SHORT_BITS: u32 = 10;
 
 /// For each combination of the next bits, the byte that they start with, and how long its code is. If the code has more bits, it's

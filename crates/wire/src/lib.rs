@@ -2,7 +2,7 @@
 //!
 //! A connection parses received bytes into requests ([`h1::Connection::next_request`]). The caller looks up an
 //! answer in the site, and the connection then writes the response into an [`Output`]. This crate makes no
-//! system calls, doesn't read the clock and doesn't know TLS: callers pass in both bytes and time.
+//! system calls, does not read the clock and does not know TLS: callers pass in both bytes and time.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 

@@ -1,6 +1,6 @@
 //! Limits for the peer's bytes, and for the work that they can cause. Each comes with its unit and reason.
 //!
-//! All limits of this crate are in this file. The server is responsible for timeouts, because it has the clock.
+//! All limits of this crate are in this file. The server is responsible for timeouts because it has the clock.
 
 /// Length of a request head, including the empty line at the end. In bytes. Browsers send less than 4 KiB, unless a site has set
 /// too many cookies. nginx and Apache allow 8 KiB for each field.
@@ -15,17 +15,17 @@ pub const TARGET_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 /// Number of lines in a head. Browsers send about 20 fields, and proxies add a few.
 pub const FIELDS_MAX: usize = 100;
 
-/// How much content we discard to keep the connection open, in bytes. Requests to sites don't need content, so reading more isn't
+/// How much content we discard to keep the connection open, in bytes. Requests to sites do not need content, so reading more is not
 /// worthwhile.
 pub const CONTENT_SKIPPED_BYTES_MAX: u64 = 64 * 1024;
 
 /// Clients get more time after they've sent this much content for a handler, in bytes.
 pub const CONTENT_BLOCK_BYTES: usize = 16 * 1024;
 
-/// Length of a chunk's extensions, or of a line in trailers. In bytes. Clients of a file server don't send them.
+/// Length of a chunk's extensions, or of a line in trailers. In bytes. Clients of a file server do not send them.
 pub const CHUNK_LINE_BYTES_MAX: u16 = 256;
 
-/// Length of a PROXY protocol header (version 1), including the end of the line. In bytes. The specification doesn't allow more.
+/// Length of a PROXY protocol header (version 1), including the end of the line. In bytes. The specification does not allow more.
 pub const PROXY_LINE_BYTES_MAX: usize = 107;
 
 /// Length of a PROXY protocol header (version 2), including extensions. In bytes. It can contain a client certificate, but even
@@ -43,7 +43,7 @@ pub const QPACK_TABLE_BYTES: usize = 4096;
 /// the table, and the Huffman code needs at most 30 bits for each byte.
 pub const QPACK_INSTRUCTION_BYTES_MAX: usize = 4 * QPACK_TABLE_BYTES + 16;
 
-/// Length of an encoded field section in HTTP/3, in bytes. If it's longer, we don't decode it, and refuse the request just like we
+/// Length of an encoded field section in HTTP/3, in bytes. If it's longer, we do not decode it, and refuse the request just like we
 /// do if the fields themselves are too long.
 pub const FIELD_SECTION_BYTES_MAX: u64 = HEAD_BYTES_MAX as u64;
 
@@ -53,7 +53,7 @@ pub const CONTROL_FRAME_BYTES_MAX: u64 = 1024;
 /// How many bytes of QPACK instructions cost one token of [`CREDIT_MAX`]. A browser's table is full after 4 KiB.
 pub const INSTRUCTION_BYTES_PER_TOKEN: usize = 64;
 
-/// If a body isn't longer than this, HTTP/3 copies it after the head. In bytes. Then QUIC only has to deal with one buffer. It
+/// If a body is not longer than this, HTTP/3 copies it after the head. In bytes. Then QUIC only has to deal with one buffer. It
 /// copies the bytes into packets anyway.
 pub const STREAM_BODY_COPIED_BYTES_MAX: u64 = 1024;
 
@@ -70,16 +70,16 @@ pub const FIELD_LIST_BYTES_DECODED_MAX: usize = 8 * FIELD_LIST_BYTES_MAX;
 pub const SEND_BYTES_PER_SECOND_MIN: u64 = 100;
 
 /// How much memory the connections of a process can take, in bytes. This counts incomplete requests, responses that slow clients
-/// haven't accepted yet, and the state of TLS and HTTP/2. Ten thousand slow readers take 160 MiB for encrypted records. Each thread
-/// gets an equal share. `--limit-memory` reduces this.
+/// have not accepted yet, and the state of TLS and HTTP/2. Ten thousand slow readers take 160 MiB for encrypted records. Each
+/// thread gets an equal share. `--limit-memory` reduces this.
 pub const CONNECTIONS_BYTES_MAX: u64 = 256 << 20;
 
-/// If a body isn't longer than this, we copy it after the head, in bytes. Then we only have to send one buffer. A second buffer
+/// If a body is not longer than this, we copy it after the head, in bytes. Then we only have to send one buffer. A second buffer
 /// would cost more than copying.
 pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;
 
 /// If a body is at least this long, we send it zero-copy, in bytes. So the kernel refers to our pages. This costs one more system
-/// call, but we don't have to copy.
+/// call, but we do not have to copy.
 ///
 /// CPU time per response in microseconds, first with copying and then zero-copy (from a program that measures just this, with 64
 /// connections): 4 kB 3.5 and 3.9, 8 kB 3.9 and 3.9, 12 kB 4.3 and 4.0, 16 kB 4.6 and 4.0, 24 kB 5.4 and 4.1, 32 kB 5.2 and 4.2, 48
@@ -94,7 +94,7 @@ pub const OUTPUT_BYTES: usize = 64 * 1024;
 pub const SEGMENTS_MAX: usize = 64;
 
 /// How many bytes we encrypt at once if the peer accepts all of them. It's the same number that one loop iteration sends. Records
-/// that the socket doesn't accept stay in memory, so if the peer is slower, the limit is [`SEALED_BYTES_MIN`] next time.
+/// that the socket does not accept stay in memory, so if the peer is slower, the limit is [`SEALED_BYTES_MIN`] next time.
 pub const SEALED_BYTES_MAX: usize = 256 * 1024;
 
 /// How many bytes we encrypt at once if the peer is slower than we are. It's one record. With ten thousand slow peers, they take
@@ -107,15 +107,15 @@ pub const SEALED_BYTES_MIN: usize = 16 * 1024;
 /// that has arrived in several datagrams.
 pub const HANDSHAKES_PER_ITERATION_MAX: u32 = 2;
 
-/// If there's less space than this, we don't write another response. In bytes. It's enough for a body that's copied, and a large
+/// If there is less space than this, we do not write another response. In bytes. It's enough for a body that is copied, and a large
 /// head. A multipart response can be larger. Then the buffer grows until it's sent.
 pub const RESPONSE_BYTES_RESERVED: usize = 12 * 1024;
 
-/// How many segments a response can have. There's a head, and for each part there's text and a range of the archive.
+/// How many segments a response can have. There is a head, and for each part there is text and a range of the archive.
 pub const RESPONSE_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 
 /// How many streams of an HTTP/2 connection can wait at the same time, either for a window or for the rest of a request. Streams
-/// that we answer at once don't count. Browsers use at most 100, and RFC 9113 §6.5.2 recommends at least as many.
+/// that we answer at once do not count. Browsers use at most 100, and RFC 9113 §6.5.2 recommends at least as many.
 pub const STREAMS_MAX: u32 = 128;
 
 /// How many streams we remember that we've reset. Late frames can still arrive, and we ignore them (RFC 9113 §5.1). It's the same
@@ -123,7 +123,7 @@ pub const STREAMS_MAX: u32 = 128;
 /// another reset, and its trailers make us close the connection.
 pub const RESET_STREAMS_REMEMBERED_MAX: usize = STREAMS_MAX as usize;
 
-/// How many priorities we remember for streams that aren't open yet (RFC 9218 §7.1). Clients send them shortly before the request.
+/// How many priorities we remember for streams that are not open yet (RFC 9218 §7.1). Clients send them shortly before the request.
 /// If there are more, we forget the oldest one.
 pub const PRIORITIES_REMEMBERED_MAX: usize = 16;
 
@@ -135,7 +135,7 @@ pub const BLOCK_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
 /// there are too many, it's an attack (CONTINUATION flood, CVE-2024-27316 and others).
 pub const CONTINUATIONS_MAX: u8 = 8;
 
-/// Tokens for HTTP/2 frames that don't lead to a response: PING, SETTINGS, PRIORITY, small window updates, and empty DATA. For a
+/// Tokens for HTTP/2 frames that do not lead to a response: PING, SETTINGS, PRIORITY, small window updates, and empty DATA. For a
 /// page, a browser needs a few dozen.
 pub const CREDIT_MAX: u32 = 2_000;
 

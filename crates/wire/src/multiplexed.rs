@@ -14,10 +14,10 @@ pub trait Multiplexed {
     /// Which of the connection's streams it is.
     type StreamId: Copy;
 
-    /// Writes a response. If the method is `HEAD`, it doesn't have a body.
+    /// Writes a response. If the method is `HEAD`, it does not have a body.
     fn respond(&mut self, stream: Self::StreamId, response: &Response<'_>, output: &mut Output);
 
-    /// Writes a response, and encodes its head. If the method is `HEAD`, it doesn't have a body.
+    /// Writes a response, and encodes its head. If the method is `HEAD`, it does not have a body.
     fn respond_with_head(
         &mut self,
         stream: Self::StreamId,
@@ -26,7 +26,7 @@ pub trait Multiplexed {
         output: &mut Output,
     );
 
-    /// Encodes a head. Then comes a body, and its length isn't known. If the method is `HEAD`, there's no body. Returns whether
+    /// Encodes a head. Then comes a body, and its length is not known. If the method is `HEAD`, there is no body. Returns whether
     /// there is one.
     fn begin_response(
         &mut self,
@@ -57,7 +57,7 @@ pub trait Multiplexed {
     fn resume(&mut self, stream: Self::StreamId) -> Resumption;
 }
 
-/// A head that isn't from an archive. It's from the server itself, or from a handler.
+/// A head that is not from an archive. It's from the server itself, or from a handler.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnHead<'a> {
     /// The fields, starting with `:status`. All names are in lower case.
@@ -84,7 +84,7 @@ pub enum Resumption {
     Gone,
 }
 
-/// Whether there's a body after the head.
+/// Whether there is a body after the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFollows {
     /// Yes. Write its bytes to the connection once you have them.

@@ -22,7 +22,7 @@ pub enum Segment {
 pub struct Output {
     bytes: Vec<u8>,
     segments: Vec<Segment>,
-    /// Where the inline bytes start that aren't part of a segment yet. `open_from <= bytes.len()`.
+    /// Where the inline bytes start that are not part of a segment yet. `open_from <= bytes.len()`.
     open_from: usize,
     /// The archive that subsequent ranges refer to, by number.
     archive: u16,
@@ -43,7 +43,7 @@ impl Output {
         }
     }
 
-    /// Returns `true` if there's room for another response. If not, send the output first.
+    /// Returns `true` if there is room for another response. If not, send the output first.
     #[must_use]
     #[inline]
     pub fn has_room(&self) -> bool {
@@ -51,7 +51,7 @@ impl Output {
             && self.segments.len() + RESPONSE_SEGMENTS_MAX < SEGMENTS_MAX
     }
 
-    /// Returns `true` if there's nothing to send.
+    /// Returns `true` if there is nothing to send.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -145,7 +145,7 @@ impl Output {
         self.segments.clear();
         self.open_from = 0;
         self.archive_bytes = 0;
-        // A very large head may have made the buffer grow. Don't keep that memory.
+        // A very large head may have made the buffer grow. Do not keep that memory.
         self.bytes.shrink_to(OUTPUT_BYTES);
     }
 

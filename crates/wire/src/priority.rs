@@ -1,4 +1,4 @@
-//! Parses priorities (RFC 9218). This can't fail, because we have to ignore invalid values (RFC 9218 §4).
+//! Parses priorities (RFC 9218). This cannot fail because we have to ignore invalid values (RFC 9218 §4).
 
 /// The priority of a response (RFC 9218 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Priority {
 /// A member of the dictionary.
 struct Member<'a> {
     key: &'a [u8],
-    /// The text after `=`. Empty if there isn't any.
+    /// The text after `=`. Empty if there is not any.
     value: &'a [u8],
 }
 
@@ -80,7 +80,7 @@ impl<'a> Member<'a> {
 }
 
 /// Reads a value, and removes it from `rest`. If it's a string, it has to end with a quote. Other values end at a delimiter.
-/// Returns `None` if a string doesn't end.
+/// Returns `None` if a string does not end.
 fn take_value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let value = *rest;
     if value.first() != Some(&b'"') {

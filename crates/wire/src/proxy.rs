@@ -1,7 +1,7 @@
 //! The PROXY protocol, version 1 and 2. Proxies send a header to tell us the client's address.
 //!
-//! HAProxy has specified this in `doc/proxy-protocol.txt`. We don't try to detect if there's a header. Each listener either
-//! requires it on all connections, or doesn't parse it. Otherwise, clients could claim to have any address (section 5).
+//! HAProxy has specified this in `doc/proxy-protocol.txt`. We do not try to detect if there is a header. Each listener either
+//! requires it on all connections, or does not parse it. Otherwise, clients could claim to have any address (section 5).
 
 mod v1;
 mod v2;
@@ -19,21 +19,21 @@ pub enum Source {
     Local,
 }
 
-/// Whether there's a header.
+/// Whether there is a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
     /// There is. It has this many bytes. Then come the client's bytes.
     Header(Source, usize),
     /// It's incomplete.
     More,
-    /// There isn't, and more bytes can't change this. So we have to close the connection without a response.
+    /// There is not, and more bytes cannot change this. So we have to close the connection without a response.
     Malformed,
 }
 
 /// Parses the header at the start of `input`. After [`Parsed::More`], try again with the same bytes and more.
 ///
-/// A header can't have more than [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes. If there are already this
-/// many, you won't get [`Parsed::More`].
+/// A header cannot have more than [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes. If there are already
+/// this many, you will not get [`Parsed::More`].
 #[must_use]
 pub fn parse(input: &[u8]) -> Parsed {
     if may_begin_with(input, v1::PREFIX) {

@@ -1,8 +1,8 @@
-//! Why a peer's bytes aren't a valid request, and which status they get.
+//! Why a peer's bytes are not a valid request, and which status they get.
 //!
-//! With HTTP/1, we close the connection after this, because we don't know where the next request starts.
+//! With HTTP/1, we close the connection after this because we do not know where the next request starts.
 
-/// Why we don't answer a request. It's always the peer's fault.
+/// Why we do not answer a request. It's always the peer's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line violates the grammar (RFC 9112 §3).
@@ -17,11 +17,11 @@ pub enum Refusal {
     Framing,
     /// The method is longer than [`crate::limits::METHOD_BYTES_MAX`] (RFC 9112 §3).
     Method,
-    /// The target has the scheme `https`, but the connection isn't encrypted (RFC 9110 §7.4).
+    /// The target has the scheme `https`, but the connection is not encrypted (RFC 9110 §7.4).
     Scheme,
-    /// There's a transfer coding before `chunked` (RFC 9112 §6.1).
+    /// There is a transfer coding before `chunked` (RFC 9112 §6.1).
     TransferCoding,
-    /// There's an expectation that isn't `100-continue` (RFC 9110 §10.1.1).
+    /// There is an expectation that is not `100-continue` (RFC 9110 §10.1.1).
     Expectation,
     /// The target is longer than [`crate::limits::TARGET_BYTES_MAX`].
     TargetTooLong,
@@ -29,7 +29,7 @@ pub enum Refusal {
     HeadTooLarge,
     /// It's a different major version of HTTP.
     Version,
-    /// The head hasn't arrived in time.
+    /// The head has not arrived in time.
     Timeout,
     /// It's unencrypted HTTP, but the port is for TLS.
     PlainHttp,

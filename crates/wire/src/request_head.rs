@@ -59,7 +59,7 @@ impl RequestHead<'_> {
         field_lines: b"",
     };
 
-    /// Clears all optional parts that are set. The head is large and usually most of it isn't set, so overwriting it as a whole
+    /// Clears all optional parts that are set. The head is large and usually most of it is not set, so overwriting it as a whole
     /// would be more expensive.
     #[inline]
     pub(crate) fn clear(&mut self) {

@@ -1,6 +1,6 @@
 //! If we refuse a request, we still log its request line, as far as we can read it.
 //!
-//! This parser is lenient, because a log should show the client's request no matter what is wrong with it.
+//! This parser is lenient because a log should show the client's request no matter what is wrong with it.
 
 use crate::grammar::is_token_byte;
 use crate::limits::{METHOD_BYTES_MAX, TARGET_BYTES_MAX};
@@ -13,7 +13,7 @@ pub struct RequestLine<'a> {
     pub method: &'a [u8],
     /// The target. It can have any bytes except space, CR and LF.
     pub target: &'a [u8],
-    /// The version. `None` if there isn't any, or if the server doesn't support it.
+    /// The version. `None` if there is not any, or if the server does not support it.
     pub version: Option<Version>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> RequestLine<'a> {
         RequestLine::cut(head.method_name, head.request.target, Some(head.version))
     }
 
-    /// Parses the request line at the start of `input` (RFC 9112 §3). It may be incomplete. Returns `None` if there isn't a method
+    /// Parses the request line at the start of `input` (RFC 9112 §3). It may be incomplete. Returns `None` if there is not a method
     /// or target.
     #[must_use]
     pub fn from_http1(input: &'a [u8]) -> Option<RequestLine<'a>> {

@@ -1,11 +1,11 @@
-//! Responses that haven't been encoded for an HTTP version yet.
+//! Responses that have not been encoded for an HTTP version yet.
 
 use cannery_site::Answer;
 
 use crate::archive_ref::ArchiveRef;
 use crate::server_fields::ServerFields;
 
-/// A response that hasn't been encoded yet.
+/// A response that has not been encoded yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Response<'a> {
     /// The site's answer.

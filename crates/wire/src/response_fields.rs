@@ -1,8 +1,8 @@
 //! Response fields for all versions of HTTP. Most are lines that the archiver has encoded; the rest is known only to
 //! the server.
 //!
-//! Encoded lines are copied as they are. Only numbers and dates need to be formatted. There's a [`FieldEncoder`] for
-//! each syntax: HTTP/1.1 text (RFC 9112 §5), HPACK (RFC 9113 §8.3) and QPACK (RFC 9114 §4.1). This module doesn't
+//! Encoded lines are copied as they are. Only numbers and dates need to be formatted. There is a [`FieldEncoder`] for
+//! each syntax: HTTP/1.1 text (RFC 9112 §5), HPACK (RFC 9113 §8.3) and QPACK (RFC 9114 §4.1). This module does not
 //! know frames.
 
 mod encoder;
@@ -55,7 +55,7 @@ pub(crate) fn field_section<E: FieldEncoder>(
     section.encoder.end(section.bytes, start);
 }
 
-/// Appends the encoded field section of a response that doesn't come from an archive.
+/// Appends the encoded field section of a response that does not come from an archive.
 pub(crate) fn field_section_of<E: FieldEncoder>(encoder: &mut E, head: &OwnHead<'_>, section: &mut Vec<u8>) {
     let start = section.len();
     encoder.begin(section, ArchiveRef::NONE);
@@ -133,7 +133,7 @@ impl<E: FieldEncoder> Section<'_, E> {
         let is_of_success = is_success_sent_as_error(answer);
         let put_lines = |section: &mut Self, lines: E::Lines<'_>| {
             for line in lines {
-                // Drop lines that a rule replaces. A page that's shown for an error must not be cached like a success.
+                // Drop lines that a rule replaces. A page that is shown for an error must not be cached like a success.
                 let is_caching = E::has_name(line, FieldName::CacheControl);
                 if E::has_name(line, FieldName::ContentType) && site_fields.replaces_content_type()
                     || is_caching && site_fields.replaces_caching()
@@ -190,7 +190,7 @@ impl<E: FieldEncoder> Section<'_, E> {
             }
         }
 
-        // A rule can't replace the type of a multipart body, since clients need its boundary.
+        // A rule cannot replace the type of a multipart body, since clients need its boundary.
         let is_multipart = matches!(answer.fields, Fields::Multipart { .. });
         for line in site_fields.lines(archive, has_content) {
             let name = line.name(archive);
@@ -235,7 +235,7 @@ impl<E: FieldEncoder> Section<'_, E> {
         }
     }
 
-    /// Appends a head with a status that it wasn't rendered for.
+    /// Appends a head with a status that it was not rendered for.
     ///
     /// This happens when an error page is shown. Errors must not be cached, even if the page itself may be.
     fn put_head_with_other_status(&mut self, status: u16, head: &Head<'_>) {

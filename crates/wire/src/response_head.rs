@@ -1,11 +1,11 @@
-//! Response heads in HTTP/1.1 syntax that we render before there's a request.
+//! Response heads in HTTP/1.1 syntax that we render before there is a request.
 //!
 //! The archiver does this for each kind of file, and the server does it at start for its own pages. While answering requests, we
 //! only use the reason phrases.
 
 use crate::decimal::Decimal;
 
-/// Fields that the server adds to all responses, unless configured otherwise. Sites can override them. For each field, there's a
+/// Fields that the server adds to all responses, unless configured otherwise. Sites can override them. For each field, there is a
 /// bit in [`cannery_archive::Head::overrides`]. Bits have the order of this list.
 pub const SERVER_FIELDS: [&str; 6] = [
     "Referrer-Policy",
@@ -16,7 +16,7 @@ pub const SERVER_FIELDS: [&str; 6] = [
     "Content-Security-Policy",
 ];
 
-/// If the site sets this field, returns its bit in [`cannery_archive::Head::overrides`]. Returns zero if the server doesn't send
+/// If the site sets this field, returns its bit in [`cannery_archive::Head::overrides`]. Returns zero if the server does not send
 /// this field anyway.
 #[must_use]
 pub fn override_bit(name: &str) -> u8 {
@@ -51,7 +51,7 @@ pub fn put_field(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
     lines.extend_from_slice(b"\r\n");
 }
 
-/// Returns the reason phrase for a status (RFC 9110 §15). If we don't know the status, it's empty.
+/// Returns the reason phrase for a status (RFC 9110 §15). If we do not know the status, it's empty.
 #[must_use]
 pub const fn reason_phrase(status: u16) -> &'static str {
     match status {

@@ -1,10 +1,10 @@
 //! Searches for the end of a name, target or value. Looks at eight bytes at a time (SWAR).
 //!
-//! For each search, there's a test that compares it to a simple implementation.
+//! For each search, there is a test that compares it to a simple implementation.
 
 use cannery_base::swar::{self, eq_mask, lt_mask, repeat};
 
-/// Returns where the first byte is that's not allowed in field values (RFC 9110 §5.5).
+/// Returns where the first byte is that is not allowed in field values (RFC 9110 §5.5).
 #[inline]
 pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
@@ -18,14 +18,14 @@ pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns where the first byte is that's not allowed in targets. Non-ASCII bytes are allowed. Users type them, and they aren't
+/// Returns where the first byte is that is not allowed in targets. Non-ASCII bytes are allowed. Users type them, and they are not
 /// ambiguous.
 #[inline]
 pub(crate) fn target_end(bytes: &[u8]) -> Option<usize> {
     first_control::<b'!'>(bytes)
 }
 
-/// Returns where the first byte is that's neither a letter nor a hyphen. Most names consist of these.
+/// Returns where the first byte is that is neither a letter nor a hyphen. Most names consist of these.
 #[inline]
 pub(crate) fn plain_name_end(bytes: &[u8]) -> Option<usize> {
     swar::position(bytes, odd_flags, |byte| !byte.is_ascii_alphabetic() && byte != b'-')
@@ -39,13 +39,13 @@ const fn odd_flags(word: u64) -> u64 {
     repeat(0x80) & !(letters | eq_mask(word, b'-'))
 }
 
-/// Returns where the first byte is that's DEL or below `LEAST`. `LEAST` must be at most 128.
+/// Returns where the first byte is that is DEL or below `LEAST`. `LEAST` must be at most 128.
 #[inline]
 fn first_control<const LEAST: u8>(bytes: &[u8]) -> Option<usize> {
     swar::position(bytes, control_flags::<LEAST>, |byte| byte < LEAST || byte == DEL)
 }
 
-/// Flags the first byte that's DEL or below `LEAST`. After this byte, some may be flagged by mistake, because the subtraction
+/// Flags the first byte that is DEL or below `LEAST`. After this byte, some may be flagged by mistake because the subtraction
 /// borrows from them. However, this is cheaper, and we only use the first flag.
 #[inline]
 const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
@@ -57,13 +57,13 @@ const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
 
 const DEL: u8 = 0x7f;
 
-/// The bit that's different in upper case and lower case letters.
+/// The bit that is different in upper case and lower case letters.
 const CASE_BIT: u8 = 0x20;
 
 /// Returns `true` if a token is this name, in any letter case.
 ///
 /// `known` must only have lower case letters and hyphens. If a byte of a token only differs in the case bit, it has to be the upper
-/// case letter, because all other candidates aren't allowed in tokens.
+/// case letter because all other candidates are not allowed in tokens.
 #[inline]
 pub(crate) fn is_name<const BYTES: usize>(token: &[u8], known: &[u8; BYTES]) -> bool {
     let Ok(token) = <&[u8; BYTES]>::try_from(token) else { return false };

@@ -9,7 +9,7 @@ const _: () = assert!((LINE_IDS as usize) < LINE_SLOTS, "the server has lines to
 
 /// The archive that line IDs on a connection refer to.
 ///
-/// If there's a new release, it becomes the new owner. The archive of another host on the same connection never becomes the owner.
+/// If there is a new release, it becomes the new owner. The archive of another host on the same connection never becomes the owner.
 /// Otherwise the two hosts could take turns emptying the table.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TableOwner {
@@ -31,14 +31,14 @@ struct Owner {
 pub(crate) enum Ownership {
     /// It's from the owner.
     Owner,
-    /// It's from a new owner, so the table doesn't have any lines from this archive.
+    /// It's from a new owner, so the table does not have any lines from this archive.
     Replaced,
     /// It's from a different archive, so its lines must not use the table.
     Other,
 }
 
 impl TableOwner {
-    /// Starts a section from this archive. It may become the owner. `identity` is the start of its digest, or 0 if there isn't any
+    /// Starts a section from this archive. It may become the owner. `identity` is the start of its digest, or 0 if there is not any
     /// archive.
     #[inline]
     pub(crate) fn begin_section(&mut self, archive: u16, identity: u64) -> Ownership {
@@ -74,12 +74,12 @@ impl TableOwner {
     /// Returns the slot for one of the archive's lines. Returns `None` if it must not use the table.
     #[inline]
     pub(crate) fn slot_of_archive_line(&self, id: u8) -> Option<usize> {
-        // Make sure that a damaged archive doesn't use the server's IDs.
+        // Make sure that a damaged archive does not use the server's IDs.
         (id < LINE_IDS && !self.is_for_other_archive).then_some(id.into())
     }
 }
 
-/// Returns the slot for one of the server's lines. It doesn't depend on the archive.
+/// Returns the slot for one of the server's lines. It does not depend on the archive.
 #[inline]
 pub(crate) fn slot_of_server_line(id: u8) -> Option<usize> {
     let slot = usize::from(id);

@@ -28,7 +28,7 @@ pub(in crate::commands) struct EventLog {
     diagnostics: Vec<Diagnostic>,
     /// Additional remarks that were printed when the last build failed.
     failed_diagnostics: Vec<Diagnostic>,
-    /// Files and codes of all notes printed so far. Notes don't ask the user to do anything, so once is enough.
+    /// Files and codes of all notes printed so far. Notes do not ask the user to do anything, so once is enough.
     notes: BTreeSet<(String, &'static str)>,
     /// The last failure, until a build succeeds.
     failure: Option<String>,
@@ -51,7 +51,7 @@ pub(in crate::commands) enum Style {
 enum Event<'a> {
     /// The server is listening.
     Listening { url: &'a str },
-    /// A build is served. If some contents aren't compressed yet, a `compressed` event will follow.
+    /// A build is served. If some contents are not compressed yet, a `compressed` event will follow.
     Built {
         files: u64,
         bytes: u64,
@@ -108,7 +108,7 @@ impl EventLog {
         }
     }
 
-    /// Prints a hint. Tools don't get it.
+    /// Prints a hint. Tools do not get it.
     pub(in crate::commands) fn hint(&self, text: &str) {
         if self.style == Style::Text {
             output::note(text);
@@ -137,7 +137,8 @@ impl EventLog {
     pub(in crate::commands) fn report(&mut self, event: &FolderEvent<'_>) -> Result<(), Failure> {
         match *event {
             FolderEvent::Rebuilt { build, changes, took } => {
-                // Stay silent if there is no difference that people would notice, for example if a file was saved without any changes.
+                // Stay silent if there is no difference that people would notice, for example if a file was saved without any
+                // changes.
                 let remarks = &build.report.diagnostics;
                 if changes.is_empty() && self.failure.is_none() && !self.has_new_remarks(remarks) {
                     return Ok(());
@@ -200,7 +201,7 @@ impl EventLog {
         };
         self.event(&event)?;
 
-        // A quick build can't find these remarks. They stay valid until the full build shows otherwise.
+        // A quick build cannot find these remarks. They stay valid until the full build shows otherwise.
         let kept = self.diagnostics.iter().filter(|known| is_of_complete_build(known)).cloned().collect();
         self.remarks(&report.diagnostics, kept);
         Ok(())
@@ -273,7 +274,7 @@ impl EventLog {
         !diagnostics.iter().filter(is_lasting).eq(self.diagnostics.iter().filter(is_lasting))
     }
 
-    /// Prints the remarks that weren't printed after the last build. `kept` aren't part of this one, and still hold.
+    /// Prints the remarks that were not printed after the last build. `kept` are not part of this one, and still hold.
     fn remarks(&mut self, diagnostics: &[Diagnostic], kept: Vec<Diagnostic>) {
         let new = self.new_remarks(diagnostics);
         if self.style == Style::Text {
@@ -359,7 +360,7 @@ fn changed(changes: &[Change], paint: Paint) -> String {
 /// Formats the duration of a build, for example as `8 ms` or `1.20 s`.
 fn milliseconds(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
-        // Even a very short build isn't free, so don't claim that it took 0 ms.
+        // Even a very short build is not free, so do not claim that it took 0 ms.
         format!("{:.0} ms", (duration.as_secs_f64() * 1000.0).max(1.0))
     } else {
         format::seconds(duration.as_secs_f64())

@@ -1,10 +1,10 @@
 //! Starts the process that compiles the folder, and restarts it if it's killed or crashes.
 //!
-//! Sandboxed processes can't start programs, so we need another process for this, outside any sandbox. The keeper reads neither
+//! Sandboxed processes cannot start programs, so we need another process for this, outside any sandbox. The keeper reads neither
 //! the folder nor anything from the server. It has three jobs besides restarting:
 //!
 //! - It keeps the socket to the server open, so the server notices nothing but a pause.
-//! - It creates temporary files for large archives, so the sandbox doesn't have to allow that.
+//! - It creates temporary files for large archives, so the sandbox does not have to allow that.
 //! - It keeps the last archive for the next process.
 
 use std::fs::File;
@@ -32,7 +32,7 @@ const EXIT_OF_PANIC: i32 = 101;
 /// Runs the process until the server exits.
 ///
 /// # Errors
-/// The process can't be started, or exits before it has compiled the folder for the first time.
+/// The process cannot be started, or exits before it has compiled the folder for the first time.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     // Find out now: once an update replaces the file, the system no longer knows its path.
     let program = std::env::current_exe();
@@ -98,7 +98,7 @@ fn run_once(program: &Path, start: CompileStart, last: &mut Option<File>) -> io:
     Ok(Run { status: child.wait()?, first_build })
 }
 
-/// Returns a hint for crashes with a memory limit: a process aborts if it can't allocate memory, and panics if it can't start a
+/// Returns a hint for crashes with a memory limit: a process aborts if it cannot allocate memory, and panics if it cannot start a
 /// thread.
 fn remedy_for_crash(status: ExitStatus) -> Option<String> {
     let bytes = getrlimit(Resource::Data).current?;

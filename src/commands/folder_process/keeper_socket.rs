@@ -1,7 +1,7 @@
 //! Socket between the compiling process and its keeper. For the compiling process, it's standard output.
 //!
 //! The process tells the keeper that it has compiled the folder, and asks it for temporary files. The keeper has to create these,
-//! because the sandbox doesn't allow the process to create any. This way, it can't touch other files in that directory either.
+//! because the sandbox does not allow the process to create any. This way, it cannot touch other files in that directory either.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -60,7 +60,7 @@ impl KeeperSocket {
     /// Asks for an unnamed temporary file.
     ///
     /// # Errors
-    /// The keeper can't create the file, or has exited.
+    /// The keeper cannot create the file, or has exited.
     pub(super) fn create_file(&self) -> io::Result<File> {
         self.request(CREATE)
     }

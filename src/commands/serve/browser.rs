@@ -7,7 +7,7 @@ use crate::output;
 /// Program for opening URLs.
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// Opens a URL. If this isn't possible, prints a note.
+/// Opens a URL. If this is not possible, prints a note.
 pub(super) fn open(url: &str) {
     let spawned = Command::new(OPENER)
         .arg(url)
@@ -17,7 +17,8 @@ pub(super) fn open(url: &str) {
         .spawn();
     match spawned {
         Ok(mut child) => {
-            // Some openers run for as long as the browser does. Wait for them on another thread, so that they don't become zombies.
+            // Some openers run for as long as the browser does. Wait for them on another thread, so that they do not become
+            // zombies.
             let wait = move || drop(child.wait());
             let _ = std::thread::Builder::new().name("browser".into()).spawn(wait);
         }

@@ -29,7 +29,7 @@ const PAGE: &str = "/__/cannery/live";
 /// another page is waiting for.
 const IMMEDIATE: [&[u8]; 2] = [b"-first", b"-now"];
 
-/// We don't scan larger folders on each request, because that would take too long.
+/// We do not scan larger folders on each request because that would take too long.
 const INSPECTED_FILES_MAX: usize = 20_000;
 
 /// Maximum number of changed style sheets that pages can exchange. If there are more, pages are reloaded.
@@ -68,7 +68,7 @@ struct SiteState {
     /// Number of the current state.
     number: u64,
     /// When contents last changed, or when the process started. If a page started to load before this, it may come from an earlier
-    /// build than the script, so the script can't rely on its state number.
+    /// build than the script, so the script cannot rely on its state number.
     changed: Instant,
     /// Number of the last state that requires a reload.
     reloads: u64,
@@ -78,7 +78,7 @@ struct SiteState {
     failure: Option<BuildFailure>,
     /// Warnings of the served build.
     warnings: Vec<Diagnostic>,
-    /// Whether there has been a full build. Other builds don't find all warnings.
+    /// Whether there has been a full build. Other builds do not find all warnings.
     knows_all_warnings: bool,
 }
 
@@ -132,7 +132,7 @@ enum Action {
 }
 
 impl Live {
-    /// Creates the state for a folder that hasn't been built yet. `updates` receives a message when the folder has changed.
+    /// Creates the state for a folder that has not been built yet. `updates` receives a message when the folder has changed.
     pub(super) fn new(inspector: Inspector, updates: Sender<Message>, pages: Pages) -> Live {
         Live {
             state: Mutex::new(SiteState::new()),
@@ -175,7 +175,7 @@ impl Live {
         self.wake();
     }
 
-    /// Scans the folder before a build that wasn't requested by a page, so that the next page doesn't request it again.
+    /// Scans the folder before a build that was not requested by a page, so that the next page does not request it again.
     pub(super) fn inspect(&self) -> Finding {
         let mut inspection = self.inspection();
         let finding = inspection.inspector.inspect();
@@ -189,7 +189,7 @@ impl Live {
     /// Scans the folder, unless it's too large, and requests a build if it has changed. Returns a receiver that gets one message as
     /// soon as this state of the folder is served.
     ///
-    /// There is only one scan at a time. Requests that arrive during a scan share the next one. They can't use the current one,
+    /// There is only one scan at a time. Requests that arrive during a scan share the next one. They cannot use the current one,
     /// because it may miss a file that was saved just before the request.
     fn inspect_if_needed(&self) -> Option<Receiver<()>> {
         let arrived = Instant::now();
@@ -198,8 +198,8 @@ impl Live {
             return None;
         }
 
-        // We still hold the lock. The message must be sent before another worker shares this scan, or finds that nothing has changed
-        // since then.
+        // We still hold the lock. The message must be sent before another worker shares this scan, or finds that nothing has
+        // changed since then.
         let (done, is_done) = channel();
         let is_shared = inspection.last_began.is_some_and(|began| began > arrived);
         let found = if is_shared { None } else { inspection.scan() };
@@ -285,7 +285,8 @@ impl LiveReload for Live {
         } else if query == state.name().as_bytes() {
             LivePage::Pending
         } else {
-            // `-first` requests come from a page that doesn't show any failure yet, so they must be answered even if nothing has changed.
+            // `-first` requests come from a page that does not show any failure yet, so they must be answered even if nothing has
+            // changed.
             let shown = IMMEDIATE.iter().find_map(|end| query.strip_suffix(*end)).unwrap_or(query);
             let body =
                 serde_json::to_vec(&state.instruction(shown)).expect("strings and numbers are valid JSON");
@@ -315,7 +316,7 @@ impl SiteState {
         let mut warnings: Vec<Diagnostic> =
             diagnostics.iter().filter(|found| is_warning(found)).cloned().collect();
         if effort == Effort::Quick {
-            // Quick builds can't find these. They stay until the next full build, which finds them again or not.
+            // Quick builds cannot find these. They stay until the next full build, which finds them again or not.
             let kept = self.warnings.iter().filter(|known| is_of_complete_build(known));
             warnings.extend(kept.cloned());
         } else {
@@ -340,7 +341,7 @@ impl SiteState {
             self.styles.retain(|style| style.path != change.path);
             self.styles.push(ChangedStyle { path: change.path.clone(), number: self.number });
         }
-        // Don't keep track of too many style sheets. A reload does the same job.
+        // Do not keep track of too many style sheets. A reload does the same job.
         if self.styles.len() > STYLES_MAX {
             self.reload();
         }
@@ -430,7 +431,7 @@ mod tests {
     }
 
     /// The build that follows a scan may have begun during the scan, and have read a file too early. But one that has begun after
-    /// it isn't repeated, even if it leaves out files that the scan finds.
+    /// it is not repeated, even if it leaves out files that the scan finds.
     #[test]
     fn scan_after_a_change_requests_what_the_change_did() {
         let folder = tempfile::tempdir().unwrap();

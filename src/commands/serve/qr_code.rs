@@ -5,7 +5,7 @@ use qrcode::render::unicode::Dense1x2;
 
 /// Returns the code as lines of text, or `None` if the URL is too long for one.
 ///
-/// The dark modules are the background of the text, because most terminals are dark. Cameras read both.
+/// The dark modules are the background of the text because most terminals are dark. Cameras read both.
 pub(super) fn render(url: &str) -> Option<String> {
     let code = QrCode::new(url).ok()?;
     let text = code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build();

@@ -20,7 +20,7 @@ const ARCHIVE: usize = 0;
 /// Changes of the folder, including those made during the first build.
 pub(super) struct Updates {
     changes: FolderChanges,
-    /// `None` if the folder isn't followed.
+    /// `None` if the folder is not followed.
     live: Option<Arc<Live>>,
 }
 
@@ -43,7 +43,7 @@ impl Updates {
         Ok(Updates { changes, live: Some(live) })
     }
 
-    /// Returns the live reload state, or `None` if the folder isn't followed.
+    /// Returns the live reload state, or `None` if the folder is not followed.
     pub(super) fn live(&self) -> Option<&Arc<Live>> {
         self.live.as_ref()
     }

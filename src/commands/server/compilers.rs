@@ -1,7 +1,7 @@
 //! Processes that compile the folders of `--folder`. Each folder has its own process.
 //!
-//! The processes send archives as open files. They must be started before the server enters its sandbox, which doesn't allow starting
-//! programs.
+//! The processes send archives as open files. They must be started before the server enters its sandbox, which does not allow
+//! starting programs.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! Explains why a server doesn't start.
+//! Explains why a server does not start.
 
 use std::error::Error;
 use std::io;
@@ -9,7 +9,7 @@ use cannery_server::{Address, StartError};
 use crate::commands::open;
 use crate::output::{Exit, Failure};
 
-/// Converts a start error. If there's a remedy, adds a hint.
+/// Converts a start error. If there is a remedy, adds a hint.
 pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
     match error {
         StartError::Archive { path, source } => open::failure(path, source),
@@ -30,7 +30,7 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
     }
 }
 
-/// Adds a hint if the server can't listen at an address.
+/// Adds a hint if the server cannot listen at an address.
 pub(in crate::commands) fn listen_hint(failure: Failure, address: &Address, kind: io::ErrorKind) -> Failure {
     match kind {
         io::ErrorKind::AddrInUse => {
@@ -61,7 +61,7 @@ pub(super) fn memory_hint(failure: Failure, error: &StartError, memory_max: Opti
     ))
 }
 
-/// Returns `true` if the error or one of its sources means that there isn't enough memory.
+/// Returns `true` if the error or one of its sources means that there is not enough memory.
 fn is_out_of_memory(error: &StartError) -> bool {
     let mut source: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = source {

@@ -11,7 +11,7 @@ use crate::output::Failure;
 pub(super) fn set_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
     let present = getrlimit(Resource::Nofile);
     let Some(limit) = wanted else {
-        // If we can't raise the limit, the server has to make do with the present one.
+        // If we cannot raise the limit, the server has to make do with the present one.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: present.maximum, maximum: present.maximum });
         return Ok(());
     };
@@ -27,8 +27,8 @@ pub(super) fn set_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
 
 /// Limits the private, writable memory of this process, in bytes.
 ///
-/// Mapped archives don't count, because their pages belong to the page cache. This is why we don't use `RLIMIT_AS`, which would include
-/// them.
+/// Mapped archives do not count because their pages belong to the page cache. This is why we do not use `RLIMIT_AS`, which would
+/// include them.
 pub(super) fn set_memory(limit: u64) -> Result<(), Failure> {
     let present = getrlimit(Resource::Data);
     let maximum = Some(present.maximum.map_or(limit, |maximum| maximum.min(limit)));

@@ -1,8 +1,8 @@
 //! The archive inside this program's own file, where `cannery bundle` has put it.
 //!
-//! When we open an archive, we only check its length and first record. Here, we also check the digest, because executables are copied
-//! from machine to machine more often than they are verified. With several processes, only the one started by the operator does this.
-//! It takes about 0.3 ms per MiB, so a large archive is checked while it's already being served.
+//! When we open an archive, we only check its length and first record. Here, we also check the digest because executables are
+//! copied from machine to machine more often than they are verified. With several processes, only the one started by the operator
+//! does this. It takes about 0.3 ms per MiB, so a large archive is checked while it's already being served.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::output::{self, Failure};
 /// Archives up to this size are checked before the server starts. This takes about a millisecond.
 const CHECKED_FIRST_BYTES_MAX: u64 = 4 << 20;
 
-/// Returns this program's file, if there's an archive or a part of one after the program.
+/// Returns this program's file, if there is an archive or a part of one after the program.
 pub(super) fn find(started: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
     // Prefer the name under which the program was started: it may be a symbolic link that is switched to deploy another release.
     let names = started().into_iter().chain(std::env::current_exe().ok());

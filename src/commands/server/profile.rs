@@ -1,10 +1,10 @@
 //! `--profile-cpu` and `--profile-mem`: pprof profiles of the server's whole lifetime.
 //!
 //! The files are opened before the server enters its sandbox, and written when it stops. Without these flags, none of this code
-//! runs, and the sandbox doesn't allow the system calls of the profiler.
+//! runs, and the sandbox does not allow the system calls of the profiler.
 //!
 //! The memory profile shows mappings rather than call stacks. For stacks, we would need an allocator that records each
-//! allocation, which costs time and memory even when it's off. A static server doesn't allocate much anyway: most of its memory is
+//! allocation, which costs time and memory even when it's off. A static server does not allocate much anyway: most of its memory is
 //! archives, connection buffers and stacks, and these are different mappings.
 
 mod encode;
@@ -22,7 +22,7 @@ use self::memory::MemorySampler;
 use crate::flags::server::ServerOptions;
 use crate::output::{Exit, Failure};
 
-/// Samples per second of CPU time. Not a divisor of common timer frequencies, so that samples don't coincide with timers.
+/// Samples per second of CPU time. Not a divisor of common timer frequencies, so that samples do not coincide with timers.
 const FREQUENCY_HZ: i32 = 99;
 
 /// CPU time represented by a sample, in nanoseconds.
@@ -36,7 +36,7 @@ pub(super) struct Profilers {
 
 struct CpuProfiler {
     file: ProfileFile,
-    /// Never dropped, because then it would create another temporary file.
+    /// Never dropped because then it would create another temporary file.
     guard: ManuallyDrop<ProfilerGuard<'static>>,
     /// The file in which the profiler collects samples, if we could find it.
     temporary: Option<PathBuf>,
@@ -83,12 +83,12 @@ impl CpuProfiler {
             Failure::failed(format!("`--profile-cpu`: cannot start the profiler: {error}"))
         };
 
-        // The profiler collects samples in a temporary file. We put it into the profile's folder, because that's where the sandbox
+        // The profiler collects samples in a temporary file. We put it into the profile's folder because that is where the sandbox
         // lets us remove it again.
         let folder = fs::canonicalize(path).ok().and_then(|path| path.parent().map(Path::to_owned));
         let folder = folder.unwrap_or_default();
         let _ = tempfile::env::override_temp_dir(&folder);
-        // This also loads the program's symbols. The sandbox won't allow that later.
+        // This also loads the program's symbols. The sandbox will not allow that later.
         let guard = ProfilerGuardBuilder::default().frequency(FREQUENCY_HZ).build();
         let guard = guard.map_err(|error| failed(&error))?;
         Ok(CpuProfiler { file, guard: ManuallyDrop::new(guard), temporary: open_temporary(&folder) })

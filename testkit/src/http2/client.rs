@@ -100,7 +100,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Begins a connection with these settings.
     pub fn with_settings(mut stream: S, settings: &[(u16, u32)]) -> Client<S> {
-        // If the preface doesn't arrive, the next read fails.
+        // If the preface does not arrive, the next read fails.
         let _ = stream.write_all(PREFACE);
         let mut client = Client { stream, decoder: Decoder::new(), next_stream: 1 };
         client.send_settings(settings);
@@ -311,7 +311,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends a frame of any kind.
     pub fn send_frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-        // If it doesn't arrive, the next read fails.
+        // If it does not arrive, the next read fails.
         let _ = self.write(kind, flags, stream, payload);
     }
 

@@ -364,7 +364,7 @@ impl Client {
     ///
     /// # Panics
     ///
-    /// Panics if the connection doesn't end in time, or ends in another way.
+    /// Panics if the connection does not end in time, or ends in another way.
     pub fn await_close(&mut self) -> u64 {
         self.await_close_or_reset().expect("a code, and no stateless reset")
     }
@@ -374,7 +374,7 @@ impl Client {
     ///
     /// # Panics
     ///
-    /// Panics if the connection doesn't end in time, or ends in another way.
+    /// Panics if the connection does not end in time, or ends in another way.
     pub fn await_close_or_reset(&mut self) -> Option<u64> {
         let ended = self.run_until(|_| false).expect_err("the condition is never met");
         match &self.lost {
@@ -384,8 +384,8 @@ impl Client {
         }
     }
 
-    /// Returns `true` if the connection was lost without an error of either side: by a timeout, by a stateless reset, or because the
-    /// server has closed it with H3_NO_ERROR.
+    /// Returns `true` if the connection was lost without an error of either side: by a timeout, by a stateless reset, or because
+    /// the server has closed it with H3_NO_ERROR.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         match &self.lost {
@@ -472,7 +472,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Fails if this machine doesn't have the address.
+    /// Fails if this machine does not have the address.
     pub fn rebind(&mut self, address: IpAddr) -> io::Result<()> {
         self.socket = UdpSocket::bind((address, 0))?;
         self.connection.local_address_changed();
@@ -505,7 +505,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Fails if this machine doesn't have the address, or the connection has ended.
+    /// Fails if this machine does not have the address, or the connection has ended.
     pub fn forge_request<N: AsRef<str>>(&mut self, address: IpAddr, fields: &[(N, N)]) -> Result<(), Ended> {
         self.transmit();
         let own = std::mem::replace(&mut self.socket, UdpSocket::bind((address, 0))?);
@@ -543,7 +543,7 @@ impl Client {
         }
     }
 
-    /// Acknowledges datagrams as long as a condition holds, without reading streams, so that the windows don't grow.
+    /// Acknowledges datagrams as long as a condition holds, without reading streams, so that the windows do not grow.
     ///
     /// # Errors
     ///
@@ -630,7 +630,7 @@ impl Client {
     fn transmit(&mut self) {
         let mut datagram = Vec::new();
         while self.connection.poll_transmit(Instant::now(), 1, &mut datagram).is_some() {
-            // A datagram that can't be sent is lost, as it might be on the network.
+            // A datagram that cannot be sent is lost, as it might be on the network.
             let _ = self.socket.send_to(&datagram, self.server);
             datagram.clear();
         }

@@ -28,7 +28,7 @@ impl<'a> Entry<'a> {
         let (key_bytes, data_bytes) = format.pair(file, position).ok_or(corrupt)?;
         let key_at = position + format.record_header_bytes();
         let key = slice(file, Extent { position: key_at, length: key_bytes }).ok_or(corrupt)?;
-        // This can't overflow, because the key is inside the file.
+        // This cannot overflow because the key is inside the file.
         let data_position = key_at + key_bytes;
         let data = slice(file, Extent { position: data_position, length: data_bytes }).ok_or(corrupt)?;
         Ok(Entry { key, data, position, data_position })
@@ -47,7 +47,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns the bytes of an extent, or `None` if it isn't completely inside the file.
+/// Returns the bytes of an extent, or `None` if it is not completely inside the file.
 #[inline]
 pub(crate) fn slice(file: &[u8], extent: Extent) -> Option<&[u8]> {
     let start = usize::try_from(extent.position).ok()?;

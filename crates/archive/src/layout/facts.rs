@@ -83,9 +83,9 @@ pub struct Facts {
     pub hosts: bool,
     /// Whether some hosts are wildcards.
     pub wildcard_hosts: bool,
-    /// Whether some sites have header rules. The server applies them to paths that the archiver didn't know.
+    /// Whether some sites have header rules. The server applies them to paths that the archiver did not know.
     pub header_rules: bool,
-    /// Whether some header rules are restricted to a host. Such rules can't be part of the heads of files.
+    /// Whether some header rules are restricted to a host. Such rules cannot be part of the heads of files.
     pub host_header_rules: bool,
     /// Maximum number of labels after the `*.` of a wildcard host.
     pub wildcard_labels_max: u16,
@@ -180,11 +180,11 @@ impl Facts {
     }
 }
 
-/// Why the facts can't be decoded.
+/// Why the facts cannot be decoded.
 pub(crate) enum FactsError {
     /// The magic bytes are missing.
     Foreign,
-    /// The archive has this version, which we can't read.
+    /// The archive has this version, which we cannot read.
     Version(u32),
     Corrupt(Corrupt),
 }

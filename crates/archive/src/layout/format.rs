@@ -34,7 +34,7 @@ impl Format {
         2 * self.quantity_bytes() * TABLES as u64
     }
 
-    /// Returns the number of bytes before a record's key. There's a key length and a data length.
+    /// Returns the number of bytes before a record's key. There is a key length and a data length.
     #[must_use]
     pub const fn record_header_bytes(self) -> u64 {
         2 * self.quantity_bytes()
@@ -69,7 +69,7 @@ impl Format {
 
     /// Reads two quantities at `position`: a table reference in the header, the lengths of a record, or a slot.
     ///
-    /// Returns `None` if they aren't completely inside `bytes`.
+    /// Returns `None` if they are not completely inside `bytes`.
     #[inline]
     pub(crate) fn pair(self, bytes: &[u8], position: u64) -> Option<(u64, u64)> {
         let start = usize::try_from(position).ok()?;

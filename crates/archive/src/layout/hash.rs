@@ -1,6 +1,6 @@
 //! The hash function of constant databases, as defined by D. J. Bernstein.
 //!
-//! It doesn't resist chosen collisions. We can accept that because keys are chosen by the site's author, not by clients.
+//! It does not resist chosen collisions. We can accept that because keys are chosen by the site's author, not by clients.
 
 /// A hash that is computed byte by byte: `hash = hash * 33 ^ byte`, starting at 5381.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -45,7 +45,7 @@ impl<'a> Head<'a> {
         if flags & !SENDS_ETAG != 0 {
             return Err(fields.corrupt());
         }
-        // Don't check the runs for HTTP/2 and HTTP/3 before they're used. HTTP/1 responses don't need them.
+        // Do not check the runs for HTTP/2 and HTTP/3 before they're used. HTTP/1 responses do not need them.
         let hpack = HpackRuns::new(fields.rest());
         Ok(Head { status, sends_etag: flags & SENDS_ETAG != 0, overrides, text, hpack, ends })
     }

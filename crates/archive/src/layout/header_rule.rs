@@ -1,6 +1,6 @@
 //! Header rules, which come from `_headers`. They match hosts and paths, and add or remove fields.
 //!
-//! The archiver applies them to files. The server needs them for paths that the archiver didn't know.
+//! The archiver applies them to files. The server needs them for paths that the archiver did not know.
 
 use super::piece::{self, Piece, Pieces};
 use super::{Fields, length_u8, length_u16};

@@ -7,18 +7,18 @@
 use super::format::Format;
 use super::{BODY_KEY_BYTES, ORDINAL_KEY_BYTES};
 
-/// Page size on most machines. If a machine has larger pages, padding doesn't help, but it doesn't hurt either.
+/// Page size on most machines. If a machine has larger pages, padding does not help, but it does not hurt either.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Bodies of at least this length are page-aligned.
 ///
 /// The kernel builds a segment from up to 17 page fragments. Shorter bodies fit into one segment together with their response
-/// head, no matter where they start. So there's nothing to gain from alignment.
+/// head, no matter where they start. So there is nothing to gain from alignment.
 pub(crate) const ALIGNED_BODY_BYTES_MIN: u64 = 15 * PAGE_BYTES;
 
 /// Returns how many zeros a padding record at `position` needs, so that the body after it is page-aligned.
 ///
-/// Returns `None` if a body of `body_bytes` bytes doesn't need padding here.
+/// Returns `None` if a body of `body_bytes` bytes does not need padding here.
 pub(crate) fn zeros_before_body(format: Format, position: u64, body_bytes: u64) -> Option<u64> {
     if body_bytes < ALIGNED_BODY_BYTES_MIN {
         return None;

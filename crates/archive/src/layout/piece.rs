@@ -17,7 +17,7 @@ pub enum Piece<'a> {
     Literal(&'a [u8]),
     /// In a pattern: one or more bytes up to the next `/`. In a template: the capture with this number.
     Capture(u8),
-    /// In a pattern: zero or more bytes, slashes included. Templates don't use it.
+    /// In a pattern: zero or more bytes, slashes included. Templates do not use it.
     Splat(u8),
 }
 
@@ -52,7 +52,7 @@ impl<'a> Iterator for Pieces<'a> {
         }
         let piece = self.decode();
         if piece.is_err() {
-            // We don't know where the next piece starts.
+            // We do not know where the next piece starts.
             self.0.skip_rest();
         }
         Some(piece)

@@ -1,7 +1,7 @@
 //! The field lines of a head for HTTP/3 (QPACK, RFC 9204).
 //!
 //! Each line is a complete field line representation. It refers to nothing but the static table, so it's valid on any
-//! connection. The lines of all runs are contiguous, so they can be sent with a single copy. There's also a table, for when a
+//! connection. The lines of all runs are contiguous, so they can be sent with a single copy. There is also a table, for when a
 //! line has to be sent in another form.
 
 use super::hpack::{LINE_IDS, NO_LINE_ID};

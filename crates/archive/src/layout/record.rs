@@ -1,6 +1,6 @@
 //! Path records: a resource in its codings, a redirect, or a rewrite to another path.
 //!
-//! Resources refer to bodies and heads by position, so a response doesn't need a second lookup.
+//! Resources refer to bodies and heads by position, so a response does not need a second lookup.
 
 use super::format::Format;
 use super::piece::{self, Piece, Pieces};
@@ -161,7 +161,7 @@ pub struct Redirect<'a> {
     pub has_query: bool,
     /// The target's fragment without `#`. It may be empty.
     pub fragment: &'a [u8],
-    /// The template for the target. It's percent-encoded, and doesn't include the fragment.
+    /// The template for the target. It's percent-encoded, and does not include the fragment.
     pub target: Pieces<'a>,
 }
 
@@ -170,7 +170,7 @@ pub struct Redirect<'a> {
 pub struct Rewrite<'a> {
     /// The status code of the response. It replaces the other path's status.
     pub status: u16,
-    /// The template for the path. It isn't percent-encoded.
+    /// The template for the path. It is not percent-encoded.
     pub path: Pieces<'a>,
 }
 

@@ -1,8 +1,8 @@
-//! Rule indexes. They find the rules that might match a path, in an amount of time that a request can't increase.
+//! Rule indexes. They find the rules that might match a path, in an amount of time that a request cannot increase.
 //!
 //! A pattern is split into segments. For each position, and for each segment that a path may have there, the index has the
 //! set of rules that accept it. This is either a bit set or a short list. To search, we intersect these sets. The cost is the
-//! number of rules divided by 64, times the number of segments in the longest pattern. It doesn't depend on what the rules and
+//! number of rules divided by 64, times the number of segments in the longest pattern. It does not depend on what the rules and
 //! the path look like.
 //!
 //! The remaining rules are candidates. The caller still has to match their patterns against the path, in order.
@@ -33,7 +33,7 @@ pub const AFFIX_BYTES_MAX: usize = 255;
 const WORDS_MAX: usize = INDEX_RULES_MAX / WORD_BITS;
 const WORD_BITS: usize = 64;
 const WORD_BYTES: usize = WORD_BITS / 8;
-/// Number of sets by path length. There's one for each number of segments in a pattern, and one for all longer paths.
+/// Number of sets by path length. There is one for each number of segments in a pattern, and one for all longer paths.
 const LENGTHS: usize = PATTERN_SEGMENTS_MAX + 1;
 /// Sets with up to this number of rules are stored as lists.
 const SPARSE_MAX: usize = 32;
@@ -72,7 +72,7 @@ impl IndexKind {
 pub(crate) enum PageRules {
     /// They can match.
     Included,
-    /// They can't match, because the path is a missing asset.
+    /// They cannot match because the path is a missing asset.
     Skipped,
 }
 
@@ -241,7 +241,7 @@ impl<'a> RuleIndex<'a> {
             *word = (u64::from_le_bytes(exact[index]) | stripped) & !skipped;
         }
 
-        // Intersect with the rules that accept each segment. A slash at the end means one more, empty segment. Patterns don't need
+        // Intersect with the rules that accept each segment. A slash at the end means one more, empty segment. Patterns do not need
         // to have it.
         let last = count - usize::from(ends_with_slash);
         let mut segments = path_segments.take(self.depth).enumerate();
@@ -298,7 +298,7 @@ impl<'a> RuleIndex<'a> {
         &self.lengths[index * self.words..][..self.words]
     }
 
-    /// Removes rules that don't accept `segment` at `position`.
+    /// Removes rules that do not accept `segment` at `position`.
     fn retain_for_segment(
         &self,
         position: usize,
@@ -342,7 +342,7 @@ impl<'a> RuleIndex<'a> {
             return Ok(Set::EMPTY);
         }
 
-        // Binary search for the last row that isn't greater than the segment.
+        // Binary search for the last row that is not greater than the segment.
         let mut low = 0;
         let mut high = self.prefixes.len();
         while low < high {
@@ -376,7 +376,7 @@ impl<'a> RuleIndex<'a> {
             return Ok(Set::EMPTY);
         }
 
-        // Binary search for the last row that isn't greater than the reversed path.
+        // Binary search for the last row that is not greater than the reversed path.
         let tail = &path[path.len().saturating_sub(AFFIX_BYTES_MAX)..];
         let mut low = 0;
         let mut high = self.suffixes.len();
@@ -422,7 +422,7 @@ impl<'a> RuleIndex<'a> {
     }
 }
 
-/// Removes rules that aren't in any of these sets.
+/// Removes rules that are not in any of these sets.
 fn retain_members(base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u64]) -> Retained {
     // The intersection only knows bit sets, and will remove rules from lists. Remember them now, and restore them afterwards.
     let mut kept = [0u32; 2];
@@ -454,7 +454,7 @@ fn retain_members(base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u6
     if remaining == 0 { Retained::None } else { Retained::Some }
 }
 
-/// Removes bits that aren't in any of these sets. Returns the union of the remaining words, so 0 means that none are left.
+/// Removes bits that are not in any of these sets. Returns the union of the remaining words, so 0 means that none are left.
 #[inline]
 fn intersect(bits: &mut [u64], base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2]) -> u64 {
     let word = |bytes: &[u8; WORD_BYTES]| u64::from_le_bytes(*bytes);

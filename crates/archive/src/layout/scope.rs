@@ -1,6 +1,6 @@
 //! Scopes: a directory's fallback pages and error pages. The root scope of a site also has its rules.
 //!
-//! If a path doesn't have a record, the server collects pages from all scopes, starting at the root. It uses an index to find
+//! If a path does not have a record, the server collects pages from all scopes, starting at the root. It uses an index to find
 //! matching rules.
 
 use super::format::Format;
@@ -24,7 +24,7 @@ const PAGES_ONLY: u8 = 1 << 1;
 /// A directory's scope. It applies to all paths below the directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// Whether this is the root scope of a host with a complete site. If so, we don't search the default site for this host.
+    /// Whether this is the root scope of a host with a complete site. If so, we do not search the default site for this host.
     pub own_site: bool,
     pages: Fields<'a>,
     indexes: Fields<'a>,
@@ -142,7 +142,7 @@ impl<'a> Scope<'a> {
         for index in self.indexes(filter.index_kind()) {
             let index = index?;
             index.search(path, filter.page_rules(), candidates)?;
-            // The index may give us rules that don't match after all. It's up to `accepts` to find out.
+            // The index may give us rules that do not match after all. It's up to `accepts` to find out.
             for number in candidates.numbers() {
                 if let ScopeEntry::Rule(rule) = self.rule_at(index.rule_offset(number)?)?
                     && let Some(accepted) = accepts(rule)?
@@ -156,7 +156,7 @@ impl<'a> Scope<'a> {
 
     /// Calls `each` for all header rules that might match `path`, in order.
     ///
-    /// If there's no path, calls it for rules that match all paths.
+    /// If there is no path, calls it for rules that match all paths.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if an index or a rule is malformed, or if `each` does.

@@ -3,7 +3,7 @@
 //! While we read a file through a mapping, other processes may overwrite or truncate it. A read lease protects us (`fcntl(2)`,
 //! "Leases"). If a process opens the file for writing or truncates it, the kernel blocks this process until we give up the
 //! lease. Meanwhile we copy the bytes, and move the copy over the mapping. It gets the same addresses, one atomic step per
-//! piece, so readers won't notice.
+//! piece, so readers will not notice.
 
 #![allow(unsafe_code)]
 
@@ -16,28 +16,28 @@ use memmap2::{Advice, Mmap, MmapMut};
 
 use super::Writers;
 
-/// `fcntl(2)` command that selects the signal for a lease. `libc` doesn't define it. It's 10 on all architectures except SPARC.
+/// `fcntl(2)` command that selects the signal for a lease. `libc` does not define it. It's 10 on all architectures except SPARC.
 const F_SETSIG: libc::c_int = 10;
 
 /// Asks the kernel to back `map` with huge pages.
 pub(crate) fn prefer_huge_pages(map: &MmapMut) {
-    // If it doesn't have any, responses are just slower.
+    // If it does not have any, responses are just slower.
     let _ = map.advise(Advice::HugePage);
 }
 
 /// Copy at least this many bytes at a time.
 ///
-/// Only the piece that we're filling is writable and counts against `RLIMIT_DATA`. So the copy can succeed even if this limit
+/// Only the piece that we are filling is writable and counts against `RLIMIT_DATA`. So the copy can succeed even if this limit
 /// is low.
 const PIECE_BYTES_MIN: usize = 1 << 20;
 
-/// Don't use more pieces than this. Each of them is a separate mapping, and Linux allows 65,530 mappings per process.
+/// Do not use more pieces than this. Each of them is a separate mapping, and Linux allows 65,530 mappings per process.
 const PIECES_MAX: usize = 1024;
 
 /// Replaces the pages of `map` with a private copy, piece by piece.
 ///
 /// # Errors
-/// Returns the system's error if there isn't enough memory. The pieces before the failed one have been replaced by then.
+/// Returns the system's error if there is not enough memory. The pieces before the failed one have been replaced by then.
 pub(crate) fn replace_with_copy(map: &Mmap) -> io::Result<()> {
     let piece_bytes = map.len().div_ceil(PIECES_MAX).next_multiple_of(PIECE_BYTES_MIN);
     // Pages are at most 64 KiB, so each piece starts at a page.
@@ -56,7 +56,7 @@ fn replace_piece(piece: &[u8]) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
 
-    // SAFETY: `copy` is `length` bytes that only this function knows. `piece` has the same length and is readable, because
+    // SAFETY: `copy` is `length` bytes that only this function knows. `piece` has the same length and is readable because
     // the lease keeps the file as it was mapped. The copy then replaces the piece at its address and with its length: what
     // was borrowed from the mapping stays borrowed from the same addresses, which hold the same bytes before and after, and
     // are private memory until the mapping is dropped. `memmap2` unmaps by address and length, which have not changed; a
@@ -88,7 +88,7 @@ pub fn writers(file: &File) -> Writers {
 
 /// A read lease. As long as it exists, processes that want to change the file will block.
 ///
-/// The holder must poll [`Lease::is_being_broken`], because the kernel revokes the lease after a while. This is configured in
+/// The holder must poll [`Lease::is_being_broken`] because the kernel revokes the lease after a while. This is configured in
 /// `/proc/sys/fs/lease-break-time`, and takes 45 seconds by default.
 #[derive(Debug)]
 pub struct Lease(File);
@@ -96,7 +96,7 @@ pub struct Lease(File);
 impl Lease {
     /// Tries to take a lease on `file`.
     ///
-    /// Returns `None` if the file belongs to another user or is open for writing, or if the file system doesn't support leases.
+    /// Returns `None` if the file belongs to another user or is open for writing, or if the file system does not support leases.
     pub(crate) fn take(file: &File) -> io::Result<Option<Lease>> {
         // The lease belongs to the open file description, which is shared by both descriptors.
         Ok(Lease::on(file.try_clone()?).ok())
@@ -110,7 +110,7 @@ impl Lease {
         let descriptor = lease.0.as_raw_fd();
 
         // The kernel sends a signal when a lease is being broken. We prefer to poll. So choose a signal that is ignored by
-        // default, because SIGIO would terminate the process if there's no handler.
+        // default because SIGIO would terminate the process if there is no handler.
         // SAFETY: takes integers and touches no memory of this process.
         let is_taken = unsafe {
             libc::fcntl(descriptor, F_SETSIG, libc::SIGURG) == 0
@@ -130,7 +130,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // It isn't enough to close the descriptor. The lease lasts as long as the open file description, and there may be other
+        // It is not enough to close the descriptor. The lease lasts as long as the open file description, and there may be other
         // descriptors for it.
         // SAFETY: takes integers and touches no memory of this process. Fails only if the lease has ended.
         unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };

@@ -1,4 +1,4 @@
-//! Replacements for systems other than Linux, where we can't lease files or replace mappings.
+//! Replacements for systems other than Linux, where we cannot lease files or replace mappings.
 //!
 //! So archives are read into memory where possible. If the operator insists on a mapping, we print a warning.
 
@@ -13,7 +13,7 @@ use super::Writers;
 /// Does nothing: the system chooses the page size.
 pub(crate) fn prefer_huge_pages(_map: &MmapMut) {}
 
-/// Never called, because there are no leases on this platform.
+/// Never called because there are no leases on this platform.
 pub(crate) fn replace_with_copy(_map: &Mmap) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -24,7 +24,7 @@ pub fn writers(_file: &File) -> Writers {
     Writers::Unknown
 }
 
-/// A lease on a file. It can't be constructed on this platform.
+/// A lease on a file. It cannot be constructed on this platform.
 #[derive(Debug)]
 pub struct Lease(Infallible);
 

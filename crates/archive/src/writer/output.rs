@@ -42,7 +42,7 @@ pub(super) enum Output {
     Direct(Sink),
     /// Another thread writes.
     Threaded(SinkThread),
-    /// We're done: either writing has failed, or the caller has taken the file.
+    /// We are done: either writing has failed, or the caller has taken the file.
     Ended,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Sink {
 
 /// A thread that writes to a sink. It stops after an error. If this is dropped early, it stops without writing everything.
 pub(super) struct SinkThread {
-    /// `None` once there won't be any more chunks.
+    /// `None` once there will not be any more chunks.
     chunks: Option<SyncSender<Chunk>>,
     /// `None` once the thread has ended.
     thread: Option<JoinHandle<io::Result<Sink>>>,
@@ -161,7 +161,7 @@ impl Sink {
         let (chunks, receiver) = sync_channel(WAITING_CHUNKS_MAX);
         let should_stop = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&should_stop);
-        // We send the sink to the thread once it has started. If it doesn't start, its closure is dropped.
+        // We send the sink to the thread once it has started. If it does not start, its closure is dropped.
         let (sinks, sink) = channel::<Sink>();
         let run = move || sink.recv().map_err(|_| ended())?.write_received(&receiver, &stops);
         match thread::Builder::new().name("write".into()).spawn(run) {
@@ -227,7 +227,7 @@ mod tests {
         output
     }
 
-    /// After an error, the thread doesn't receive any more chunks. The caller must get the error, and must not hang.
+    /// After an error, the thread does not receive any more chunks. The caller must get the error, and must not hang.
     #[test]
     fn error_of_the_thread_is_returned() {
         let mut output = threaded(File::options().read(true).write(true).open("/dev/full").unwrap());

@@ -1,7 +1,7 @@
 //! Compiles a folder that is being edited, again and again, each time into memory or, if the archive is large, on disk.
 //!
 //! Only changed files are read and compressed: everything else comes from the last build. Editors may write at any time, so
-//! it isn't an error if a file changes or vanishes during a build. In this case, the build reads it again, or takes its last
+//! it is not an error if a file changes or vanishes during a build. In this case, the build reads it again, or takes its last
 //! version and reports the folder as unsettled. Half-written content is never published.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ use crate::sources::snapshot::{Earlier, KnownFile, Snapshot};
 use crate::sources::unreadable::UnreadableFiles;
 use crate::sources::writers;
 
-/// Maximum number of attempts for one build, if files vanish or don't settle.
+/// Maximum number of attempts for one build, if files vanish or do not settle.
 const ATTEMPTS_MAX: u32 = 20;
 
 /// Pause between attempts.
@@ -45,7 +45,7 @@ const UNFINISHED_MAX: Duration = Duration::from_secs(2);
 
 /// Compiles one folder again and again.
 ///
-/// Several threads may build at the same time. The on-disk caches of the options aren't used. Every content is also stored
+/// Several threads may build at the same time. The on-disk caches of the options are not used. Every content is also stored
 /// uncompressed, so that the next build can copy it.
 pub struct Compiler {
     options: Options,
@@ -119,7 +119,7 @@ impl Compiler {
     /// the next build takes the versions in that archive.
     ///
     /// # Errors
-    /// The archive can't be opened or is damaged. The compiler then starts from scratch.
+    /// The archive cannot be opened or is damaged. The compiler then starts from scratch.
     pub fn resume(&self, archive: &File) -> Result<(), Error> {
         let failed = |source| Error::ReadBack { path: self.options.sources.clone(), source };
         let archive = Archive::from_file(archive, Loading::Mapped).map_err(failed)?;
@@ -133,7 +133,7 @@ impl Compiler {
     }
 
     /// Compiles the folder into memory, or on disk if the archive is larger than [`MEMORY_ARCHIVE_BYTES_MAX`]. If the disk
-    /// can't be written, a large archive is in memory too, and the report has a warning.
+    /// cannot be written, a large archive is in memory too, and the report has a warning.
     ///
     /// # Errors
     /// See [`Error`]. A canceled build returns [`Error::Canceled`]. Contents that it has compressed are kept for the next build.
@@ -149,7 +149,7 @@ impl Compiler {
         let mut space = Space::new(Arc::clone(&self.directory), self.memory_archive_bytes_max);
 
         loop {
-            // Everything that an attempt starts from must be current, because another thread may have finished a build.
+            // Everything that an attempt starts from must be current because another thread may have finished a build.
             let snapshot = self.history().last.clone();
             let mut session = Session {
                 effort,
@@ -170,7 +170,7 @@ impl Compiler {
                     *self.listings() = listings.finish();
                     return self.finish(number, built, earlier, unreliable);
                 }
-                // For example, the disk is full. Try the same in memory. This doesn't count as an attempt.
+                // For example, the disk is full. Try the same in memory. This does not count as an attempt.
                 Err(Error::Write { path, source: WriteError::Io(error) }) if path == space.directory() => {
                     space.abandon_disk(&error);
                     continue;
@@ -181,7 +181,8 @@ impl Compiler {
                     cancel.check()?;
                     continue;
                 }
-                // Keep the last archive for now. `may_be_unfinished` will be false once the folder has stayed like this for a while.
+                // Keep the last archive for now. `may_be_unfinished` will be false once the folder has stayed like this for a
+                // while.
                 Err(error) if error.is_unfinished() => {
                     self.history().unfinished_since.get_or_insert_with(Instant::now);
                     return Err(error);
@@ -191,7 +192,7 @@ impl Compiler {
                     unreliable.extend(self.path_of(&error));
                 }
                 Err(error) => {
-                    // Any other error means that the folder isn't empty, so the clock starts again. A canceled build can't tell.
+                    // Any other error means that the folder is not empty, so the clock starts again. A canceled build cannot tell.
                     if !matches!(error, Error::Canceled) {
                         self.history().unfinished_since = None;
                     }
@@ -269,7 +270,7 @@ impl Compiler {
         }
         drop(history);
 
-        // Dropping these unmaps the archive of the last build, which may take a while. The caller shouldn't have to wait.
+        // Dropping these unmaps the archive of the last build, which may take a while. The caller should not have to wait.
         drop_in_background((earlier, sources, routes));
 
         let unsettled = unsettled.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
@@ -277,19 +278,19 @@ impl Compiler {
     }
 
     fn listings(&self) -> MutexGuard<'_, Listings> {
-        // A poisoned lock is harmless, because the listings are always replaced as a whole.
+        // A poisoned lock is harmless because the listings are always replaced as a whole.
         self.listings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn history(&self) -> MutexGuard<'_, History> {
-        // A poisoned lock is harmless, because each update leaves a consistent history.
+        // A poisoned lock is harmless because each update leaves a consistent history.
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Drops values on another thread.
 fn drop_in_background<T: Send + 'static>(values: T) {
-    // If the thread can't be spawned, they are dropped right here.
+    // If the thread cannot be spawned, they are dropped right here.
     let _ = std::thread::Builder::new().name("drop".into()).spawn(move || drop(values));
 }
 

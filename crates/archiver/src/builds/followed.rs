@@ -24,7 +24,7 @@ pub struct FollowedNames {
 type FolderId = (u64, u64);
 
 impl FollowedNames {
-    /// Returns the names for the folder in `options`. The ignore file isn't read, because it may change at any time.
+    /// Returns the names for the folder in `options`. The ignore file is not read because it may change at any time.
     #[must_use]
     pub fn of(options: &Options) -> FollowedNames {
         let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };

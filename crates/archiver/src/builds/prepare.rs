@@ -34,7 +34,7 @@ pub(crate) fn sources(
 ) -> Result<(Sources, Report), Error> {
     let (rules, mut diagnostics) = skip_rules(options)?;
 
-    // We open the root before the walk. If another folder takes its place meanwhile, we won't read that one by mistake.
+    // We open the root before the walk. If another folder takes its place meanwhile, we will not read that one by mistake.
     let confinement = Confinement::of(&options.sources, options.links_out);
     let list = || walk(&options.sources, &rules, options.links_out);
     let mut walked = match &session {
@@ -62,7 +62,7 @@ pub(crate) fn sources(
         *cached.entry(cache).or_default() += 1;
         false
     });
-    // One note per cache is enough, because a cache may have thousands of files.
+    // One note per cache is enough because a cache may have thousands of files.
     diagnostics.extend(cached.into_iter().map(|(cache, files)| {
         let message = match files {
             1 => "belongs to a cache of this build, so it is left out".to_owned(),
@@ -104,7 +104,7 @@ pub(crate) fn sources(
 }
 
 /// Returns an error if a folder had a page for `/` in the last build, or many more files, and no longer does: a program may
-/// be replacing all of it. `has_start_page` shouldn't count a listing.
+/// be replacing all of it. `has_start_page` should not count a listing.
 pub(crate) fn check_unfinished(
     options: &Options,
     sources: &Sources,
@@ -128,8 +128,8 @@ pub(crate) fn skip_rules(options: &Options) -> Result<(SkipRules, Vec<Diagnostic
     Ok((rules, diagnostics))
 }
 
-/// Checks that the site has a start page, because an empty folder would take the site offline. If the folder had files in the
-/// last build and is empty now, it's probably being replaced, so `--allow-empty` doesn't help.
+/// Checks that the site has a start page because an empty folder would take the site offline. If the folder had files in the
+/// last build and is empty now, it's probably being replaced, so `--allow-empty` does not help.
 pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Routes) -> Result<(), Error> {
     let folder = || options.sources.clone();
     if sources.files.is_empty() && sources.earlier.as_ref().is_some_and(Earlier::has_files) {
@@ -183,7 +183,7 @@ fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec
     diagnostics
 }
 
-/// Handles files that an earlier attempt couldn't read. If the last build had such a file, we take that version; otherwise we
+/// Handles files that an earlier attempt could not read. If the last build had such a file, we take that version; otherwise we
 /// leave the file out. Returns a warning for each.
 fn set_unreadable_aside(
     root: &Path,
@@ -211,7 +211,7 @@ fn set_unreadable_aside(
 
 /// Files that the build writes itself, and that may be in the source folder: the archive and the caches.
 struct OwnFiles {
-    /// The existing archive. We compare device and inode, because it may have several names.
+    /// The existing archive. We compare device and inode because it may have several names.
     archive: Option<FileVersion>,
     /// Paths relative to the source folder.
     caches: Vec<PathBuf>,

@@ -22,10 +22,10 @@ pub(crate) struct Session<'a> {
     pub(crate) earlier: Earlier,
     /// Whether to wait for files that are being written. We only do that in the first attempt.
     pub(super) waits: bool,
-    /// Files that this attempt or an earlier one couldn't read.
+    /// Files that this attempt or an earlier one could not read.
     pub(super) unreadable: UnreadableFiles,
     /// Whether to treat a folder as unfinished if it has lost its start page or most of its files.
     pub(crate) may_be_unfinished: bool,
-    /// Files that vanished or didn't settle in earlier attempts. They are held back.
+    /// Files that vanished or did not settle in earlier attempts. They are held back.
     pub(super) unreliable: &'a BTreeSet<Box<[u8]>>,
 }

@@ -1,5 +1,5 @@
 //! Waits briefly until a folder that is being edited has settled: files being replaced exist again, and files being written are
-//! complete. Files that don't settle are held back, which means that the build takes the version of the last build.
+//! complete. Files that do not settle are held back, which means that the build takes the version of the last build.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ use crate::tree::skip::IGNORE_FILE;
 use crate::tree::walk::{SourceFile, WalkError, Walked};
 
 /// A file counts as deleted once a walk misses it that started this long after its folder last changed. Programs that move
-/// the old file away before they create the new one usually need microseconds, unless they aren't scheduled.
+/// the old file away before they create the new one usually need microseconds, unless they are not scheduled.
 const DELETED_AFTER: Duration = Duration::from_millis(50);
 
 /// Maximum time to wait for files being replaced, or for the source folder itself.
@@ -49,7 +49,7 @@ pub(super) fn walk(
     let Some(snapshot) = &earlier.snapshot else { return walk() };
     loop {
         let root_before = identity(root);
-        // We take the time before the walk, because the walk itself may be slow or may not be scheduled.
+        // We take the time before the walk because the walk itself may be slow or may not be scheduled.
         let walk_began = SystemTime::now();
         let walked = walk();
         let is_being_replaced = match &walked {
@@ -66,13 +66,13 @@ pub(super) fn walk(
     }
 }
 
-/// Returns device and inode of the source folder, or `None` if it doesn't exist.
+/// Returns device and inode of the source folder, or `None` if it does not exist.
 fn identity(root: &Path) -> Option<(u64, u64)> {
     let found = fs::metadata(root).ok()?;
     Some((found.dev(), found.ino()))
 }
 
-/// Returns files of the last build that the walk didn't find.
+/// Returns files of the last build that the walk did not find.
 fn missing<'a>(snapshot: &'a Snapshot, walked: &'a Walked) -> impl Iterator<Item = &'a [u8]> {
     // Usually there are none. Looking up each found file is the faster way to show that.
     let known = walked.files.iter().filter(|file| snapshot.files.contains_key(&file.path)).count();
@@ -93,7 +93,7 @@ fn is_just_removed(root: &Path, path: &[u8], walk_began: SystemTime) -> bool {
     stamp.is_some_and(|stamp| writers::age_at(&stamp, walk_began) < DELETED_AFTER)
 }
 
-/// Holds back files that another process is writing, or that an earlier attempt couldn't read. Known files get the stamp of the
+/// Holds back files that another process is writing, or that an earlier attempt could not read. Known files get the stamp of the
 /// last build; new files are left out. Returns both kinds. Small new files are captured instead.
 pub(super) fn hold_back(
     root: &Path,
@@ -105,7 +105,7 @@ pub(super) fn hold_back(
     let now = SystemTime::now();
     let earlier = &mut session.earlier;
     let unreliable = session.unreliable;
-    // A file that was changed long ago can't be half-written. For all others, we have to look.
+    // A file that was changed long ago cannot be half-written. For all others, we have to look.
     let may_be_half_written = |file: &SourceFile| {
         writers::is_recent(&file.stamp, now)
             && earlier.unchanged(&file.path, &file.stamp).is_none()

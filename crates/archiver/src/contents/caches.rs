@@ -61,7 +61,7 @@ impl Caches<'_> {
         }
     }
 
-    /// Returns `true` if we store which results have been verified. Results in memory don't need that.
+    /// Returns `true` if we store which results have been verified. Results in memory do not need that.
     pub(super) fn stores_verified(&self) -> bool {
         matches!(self, Caches::Disk(DiskCaches { sources: Some(_), .. }))
     }
@@ -86,7 +86,7 @@ impl Caches<'_> {
         }
     }
 
-    /// Writes the sources cache to disk. Problems are returned as warnings, because a cache shouldn't fail a build.
+    /// Writes the sources cache to disk. Problems are returned as warnings because a cache should not fail a build.
     pub(crate) fn keep(
         self,
         known: &[(FileStamp, SourceFacts)],

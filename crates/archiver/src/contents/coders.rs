@@ -1,6 +1,6 @@
 //! Encoders with a common interface: bytes in, bytes out, always the same.
 //!
-//! We decode and compare each result before we use it. Timestamps, file names and thread counts don't affect the output.
+//! We decode and compare each result before we use it. Timestamps, file names and thread counts do not affect the output.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -51,7 +51,7 @@ pub(super) struct Coders {
     unzstd: DCtx<'static>,
 }
 
-/// The encoder failed, or its output doesn't decode to the original content.
+/// The encoder failed, or its output does not decode to the original content.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EncodeError;
 
@@ -79,7 +79,7 @@ impl Coders {
         coded.filter(|coded| self.reproduces(coding(encoder), coded, content)).ok_or(EncodeError)
     }
 
-    /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest. There must be no trailing bytes, because
+    /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest. There must be no trailing bytes because
     /// a client might read on. Allocates at most `length` bytes, regardless of the length claimed by `coded`.
     pub(super) fn decodes_to(
         &mut self,
@@ -119,7 +119,7 @@ impl Coders {
     fn zstd(&mut self, content: &[u8]) -> Option<Vec<u8>> {
         let level = self.levels.of(Encoder::Zstd);
         self.zstd.set_parameter(CParameter::CompressionLevel(level)).ok()?;
-        // With the content size, clients can allocate once. We don't need a checksum, because the transport and the entity tag
+        // With the content size, clients can allocate once. We do not need a checksum because the transport and the entity tag
         // already protect the content.
         self.zstd.set_parameter(CParameter::ContentSizeFlag(true)).ok()?;
         self.zstd.set_parameter(CParameter::ChecksumFlag(false)).ok()?;

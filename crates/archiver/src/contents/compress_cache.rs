@@ -3,8 +3,8 @@
 //! Results are keyed by content digest, encoder, encoder version and level, so entries never become stale. Files are created
 //! under a temporary name and renamed, so several builds may share the directory.
 //!
-//! Entries aren't trusted. We only use a result if it decodes to its content, or if an earlier build has verified it, which is
-//! recorded in the sources cache. Invalid entries are replaced and reported. If the directory can't be written, we only warn.
+//! Entries are not trusted. We only use a result if it decodes to its content, or if an earlier build has verified it, which is
+//! recorded in the sources cache. Invalid entries are replaced and reported. If the directory cannot be written, we only warn.
 
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
@@ -37,7 +37,7 @@ pub(super) enum Outcome {
     Coded(Vec<u8>, Digest),
     /// A body in the archive of the last build, with its digest.
     Stored(Extent, Digest),
-    /// Compression doesn't save enough.
+    /// Compression does not save enough.
     NotWorth,
 }
 
@@ -79,11 +79,11 @@ pub(super) struct CompressCache {
 /// Problems with the directory.
 #[derive(Debug, Default)]
 struct Problems {
-    /// Set once results can't be stored any more.
+    /// Set once results cannot be stored any more.
     unwritable: Option<io::Error>,
     /// Number of invalid results.
     corrupt: u64,
-    /// The one that comes first by name, so that the warning doesn't depend on timing.
+    /// The one that comes first by name, so that the warning does not depend on timing.
     first_corrupt: Option<PathBuf>,
 }
 
@@ -91,7 +91,7 @@ impl CompressCache {
     /// Uses `folder`, creating it if needed.
     ///
     /// # Errors
-    /// Returns an error if the name exists but isn't a directory.
+    /// Returns an error if the name exists but is not a directory.
     pub(super) fn open(folder: &Path) -> Result<CompressCache, Error> {
         let mut problems = Problems::default();
         match fs::create_dir_all(folder) {
@@ -108,7 +108,7 @@ impl CompressCache {
         })
     }
 
-    /// Returns the result for a content of `length` bytes, if there's a valid one. If its digest is `verified`, the result isn't
+    /// Returns the result for a content of `length` bytes, if there is a valid one. If its digest is `verified`, the result is not
     /// decoded again.
     pub(super) fn find(
         &self,
@@ -197,9 +197,9 @@ impl CompressCache {
     }
 }
 
-/// Why an entry can't be used.
+/// Why an entry cannot be used.
 enum Unusable {
-    /// It doesn't exist, or has another format version.
+    /// It does not exist, or has another format version.
     Missing,
     /// It's invalid.
     Corrupt,
@@ -222,7 +222,7 @@ fn read(
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(|_| Unusable::Corrupt)?);
     file.read_to_end(&mut bytes).map_err(|_| Unusable::Corrupt)?;
 
-    // Another format version isn't corruption. We'll just replace the file.
+    // Another format version is not corruption. We'll just replace the file.
     let (found, coded) = bytes.split_at_checked(HEADER_BYTES).ok_or(Unusable::Corrupt)?;
     if !found.starts_with(MAGIC) && found.starts_with(&MAGIC[..MAGIC.len() - 1]) {
         return Err(Unusable::Missing);

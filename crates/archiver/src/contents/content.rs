@@ -35,7 +35,7 @@ pub(crate) struct Content {
     pub(crate) forms: Vec<Form>,
 }
 
-/// Content and properties of a source. Keep this small, because there may be many.
+/// Content and properties of a source. Keep this small because there may be many.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceContent {
     pub(crate) content: ContentId,

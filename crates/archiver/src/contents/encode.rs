@@ -1,7 +1,7 @@
 //! Second pass: compresses contents and stores the results that pay off.
 //!
-//! There is a job for each content and coding. We start with the longest jobs, because otherwise a single CPU might be busy with
-//! one at the end while all others are idle. Results are committed in order, so the archive doesn't depend on timing.
+//! There is a job for each content and coding. We start with the longest jobs because otherwise a single CPU might be busy with
+//! one at the end while all others are idle. Results are committed in order, so the archive does not depend on timing.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -241,7 +241,7 @@ const fn cost(encoder: Encoder) -> u64 {
     }
 }
 
-/// Returns the compressed bytes, or [`Outcome::NotWorth`] if they don't save enough.
+/// Returns the compressed bytes, or [`Outcome::NotWorth`] if they do not save enough.
 fn worth(coded: Vec<u8>, length: u64) -> Outcome {
     let saved = length.saturating_sub(coded.len() as u64);
     if saved >= SAVED_BYTES_MIN.max(length / SAVED_PART_MIN) {

@@ -13,7 +13,7 @@ use crate::sources::snapshot::Snapshot;
 
 /// Maximum number of bytes held by the cache. Results beyond that are only in the archive of their build, so they are lost if
 /// the build is abandoned. The next build stores everything that the cache holds, which makes room again. This means that even
-/// frequent edits can't keep a large site from being compressed in the end.
+/// frequent edits cannot keep a large site from being compressed in the end.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct Results {
 }
 
 /// We drop results of vanished contents once there are this many new results, in addition to as many as the last cleanup has
-/// left. Such results hold no bytes, so there's no hurry.
+/// left. Such results hold no bytes, so there is no hurry.
 const DROPPED_AFTER: usize = 1024;
 
 /// A compression result, or where to find it.
@@ -109,7 +109,7 @@ impl MemoryCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Results> {
-        // A poisoned lock is harmless, because each update leaves a consistent map.
+        // A poisoned lock is harmless because each update leaves a consistent map.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

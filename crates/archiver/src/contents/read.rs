@@ -1,4 +1,4 @@
-//! First pass: reads and hashes every source, and stores contents that won't be compressed.
+//! First pass: reads and hashes every source, and stores contents that will not be compressed.
 //!
 //! Sources are read in parallel but committed in order, so neither timing nor caches affect the archive. Compression comes
 //! later, apart from a small probe of files with an unknown type.
@@ -28,10 +28,10 @@ use crate::sources::source_facts::{Examination, Probe, SourceFacts};
 /// Longer sources are streamed instead of being held in memory.
 pub(super) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
 
-/// Longer sources aren't compressed, because an encoder would have to hold them in memory.
+/// Longer sources are not compressed because an encoder would have to hold them in memory.
 pub const ENCODED_BYTES_MAX: u64 = 128 << 20;
 
-/// Shorter sources aren't compressed, because `Content-Encoding` and `Vary` would take more bytes than we'd save.
+/// Shorter sources are not compressed because `Content-Encoding` and `Vary` would take more bytes than we'd save.
 const ENCODED_BYTES_MIN: u64 = 96;
 
 /// Maximum number of bytes that have been read but not yet committed.
@@ -45,7 +45,7 @@ const JOB_BYTES: u64 = 2 << 20;
 pub(crate) struct Reading<'a> {
     pub(crate) options: &'a Options,
     pub(crate) sources: &'a Sources,
-    /// Sources that don't answer any path, sorted. They are stored uncompressed for `extract`, or not at all.
+    /// Sources that do not answer any path, sorted. They are stored uncompressed for `extract`, or not at all.
     pub(crate) control: &'a [SourceId],
     pub(crate) caches: &'a Caches<'a>,
     pub(crate) cancel: &'a CancelFlag,
@@ -98,7 +98,7 @@ pub(crate) struct Outcome {
 }
 
 impl Reading<'_> {
-    /// Reads all sources, and stores the bodies that won't be compressed.
+    /// Reads all sources, and stores the bodies that will not be compressed.
     pub(crate) fn run(&self, store: &mut Store) -> Result<Outcome, Error> {
         let all = self.jobs();
         let held_bytes = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();
@@ -110,14 +110,14 @@ impl Reading<'_> {
         let mut known = Vec::with_capacity(if self.caches.stores_facts() { self.sources.len() } else { 0 });
 
         let work = |(): &mut (), job: &Range<SourceId>| {
-            // Don't stop at the first unreadable file, so that a single error can list all of them.
+            // Do not stop at the first unreadable file, so that a single error can list all of them.
             let read = |id| match self.read(id, &claimed, &found_in_cache) {
                 Err(error) if self.sources.set_aside(id, &error) => Ok(ReadSource::unreadable()),
                 outcome => outcome,
             };
             let sources = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
 
-            // Tell the scheduler how much memory the job really holds: most bodies aren't needed any more.
+            // Tell the scheduler how much memory the job really holds: most bodies are not needed any more.
             let held_bytes = sources.iter().map(|source| match &source.body {
                 BodySource::Memory(bytes) => bytes.len() as u64,
                 BodySource::File | BodySource::LastBuild(_) => 0,
@@ -204,10 +204,10 @@ impl Reading<'_> {
         found_in_cache: &AtomicU64,
     ) -> Result<ReadSource, Error> {
         self.cancel.check()?;
-        // A precompressed file must be read anyway, because we have to decode it.
+        // A precompressed file must be read anyway because we have to decode it.
         let cached = if self.sources.precompressed.contains_key(&id) { None } else { self.find_in_cache(id) };
         if let Some((stamp, facts)) = cached {
-            // Generated pages don't count, because there is no file to read.
+            // Generated pages do not count because there is no file to read.
             let is_file = matches!(self.sources.of(id), Source::File(_));
             found_in_cache.fetch_add(u64::from(is_file), Ordering::Relaxed);
 
@@ -262,7 +262,7 @@ impl Reading<'_> {
             Source::File(file) => (file.stamp, self.caches.facts(&file.path, &file.stamp)?),
             Source::Generated(generated) => (generated.stamp(), *generated.page.facts.get()?),
         };
-        // The cached facts may come from a build that didn't need the probe. If we do now, we have to read the file.
+        // The cached facts may come from a build that did not need the probe. If we do now, we have to read the file.
         let lacks_probe = facts.probe == Probe::Missing && self.compression(id) == Compression::ByProbe;
         (!lacks_probe).then_some((stamp, facts))
     }
@@ -382,7 +382,7 @@ fn store_streamed(
     Ok(body)
 }
 
-/// Hashes a file while reading it. Remembers the read error, because the archive's error type can't express it.
+/// Hashes a file while reading it. Remembers the read error because the archive's error type cannot express it.
 struct Hashed {
     file: File,
     hasher: blake3::Hasher,

@@ -1,8 +1,8 @@
-//! On-disk cache of source file digests, so that unchanged files aren't read again.
+//! On-disk cache of source file digests, so that unchanged files are not read again.
 //!
 //! The cache is a single file that is loaded and replaced as a whole. An entry is valid as long as the file at its absolute
-//! path has exactly the same stamp. Files modified within two seconds before the build aren't stored, because they could be
-//! modified again within the same tick of the file system's clock. We don't use the clock for anything else. If the cache is
+//! path has exactly the same stamp. Files modified within two seconds before the build are not stored because they could be
+//! modified again within the same tick of the file system's clock. We do not use the clock for anything else. If the cache is
 //! damaged or has another version, we start with an empty one.
 //!
 //! The cache also records which compressed results have been verified, so that each has to be decoded only once. This means
@@ -30,7 +30,7 @@ use crate::sources::source_facts::{Probe, SourceFacts};
 /// Magic bytes. The digit is the format version.
 const MAGIC: &[u8; 8] = b"CANRSRC3";
 
-/// Files younger than this, in nanoseconds, aren't stored: some file systems have a resolution of two seconds.
+/// Files younger than this, in nanoseconds, are not stored: some file systems have a resolution of two seconds.
 const RACY_NS: i128 = 2_000_000_000;
 
 /// File mode. Since we trust the file, other users must not be able to write to it.
@@ -74,10 +74,10 @@ pub(super) struct SourcesCache {
 }
 
 impl SourcesCache {
-    /// Loads the cache at `place`. If it doesn't exist or can't be trusted, starts with an empty one.
+    /// Loads the cache at `place`. If it does not exist or cannot be trusted, starts with an empty one.
     ///
     /// # Errors
-    /// Returns an error if the name exists but isn't a regular file.
+    /// Returns an error if the name exists but is not a regular file.
     pub(super) fn load(place: &Path) -> Result<SourcesCache, Error> {
         let (bytes, unused) = match read(place) {
             Ok(bytes) => (bytes, None),
@@ -103,15 +103,15 @@ impl SourcesCache {
         self.memory.verified.get(key)
     }
 
-    /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `verified`, and writes the
-    /// cache to disk. Returns warnings.
+    /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `verified`, and writes
+    /// the cache to disk. Returns warnings.
     pub(super) fn replace(
         mut self,
         root: &[u8],
         files: impl Iterator<Item = (Box<[u8]>, FileStamp, SourceFacts)>,
         verified: Verified,
     ) -> Vec<Diagnostic> {
-        // Entries of other folders are kept, because several sites may share a cache.
+        // Entries of other folders are kept because several sites may share a cache.
         let Memory { entries, verified: known } = &mut self.memory;
         entries.retain(|path, _| !path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")));
         let racy_ns = self.began_ns - RACY_NS;
@@ -140,13 +140,13 @@ impl SourcesCache {
     }
 }
 
-/// Why the cache file can't be used.
+/// Why the cache file cannot be used.
 enum Unusable {
-    /// It doesn't exist.
+    /// It does not exist.
     Missing,
-    /// It isn't a regular file.
+    /// It is not a regular file.
     Kind(io::Error),
-    /// It can't be read, or shouldn't be trusted.
+    /// It cannot be read, or should not be trusted.
     Warning(String),
 }
 
@@ -222,7 +222,7 @@ fn decode(bytes: &[u8]) -> Option<Memory> {
     let mut rest = written.strip_prefix(MAGIC)?;
 
     let count = u64::from_le_bytes(take(&mut rest)?);
-    // The count hasn't been checked against anything, so we derive the capacity from the file length instead.
+    // The count has not been checked against anything, so we derive the capacity from the file length instead.
     let mut entries = Vec::with_capacity(rest.len() / (ENTRY_BYTES + 48));
     for _ in 0..count {
         entries.push(decode_entry(&mut rest)?);

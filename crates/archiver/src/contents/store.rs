@@ -46,8 +46,8 @@ impl Store {
         };
 
         let file = match earlier.as_ref().map(|earlier| earlier.estimate_archive_bytes(content_bytes)) {
-            // If we know that memory won't suffice, it's better to start on disk: moving the archive there later would take a quarter
-            // of the time of a quick build.
+            // If we know that memory will not suffice, it's better to start on disk: moving the archive there later would take a
+            // quarter of the time of a quick build.
             Some(bytes) if destination.needs_disk(bytes) => destination.begin_on_disk(content_bytes),
             Some(_) | None => None,
         };

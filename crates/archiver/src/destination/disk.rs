@@ -1,8 +1,8 @@
 //! Temporary files on disk, for archives that are too large for memory.
 //!
-//! The pages of such a file belong to the page cache, so the kernel may drop them and read them again. The file doesn't have a name, so
-//! other users can't open it. The kernel removes it when the last descriptor and mapping are gone, even after a crash. Unlike memory, a
-//! file can't be sealed: a process of the same user that may trace ours can modify it via `/proc/PID/fd`.
+//! The pages of such a file belong to the page cache, so the kernel may drop them and read them again. The file does not have a
+//! name, so other users cannot open it. The kernel removes it when the last descriptor and mapping are gone, even after a crash.
+//! Unlike memory, a file cannot be sealed: a process of the same user that may trace ours can modify it via `/proc/PID/fd`.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 use crate::ground::diagnostic::Diagnostic;
 
-/// If an archive of a [`Compiler`](crate::Compiler) is larger than this, not counting response heads, it's a temporary file on disk. Up
-/// to four archives exist at a time: the one being served, the one before it, and those of a quick and a full build. So they take up
-/// to 256 MiB of memory in total. Text sites, which people edit most, are hardly ever written to disk.
+/// If an archive of a [`Compiler`](crate::Compiler) is larger than this, not counting response heads, it's a temporary file on
+/// disk. Up to four archives exist at a time: the one being served, the one before it, and those of a quick and a full build. So
+/// they take up to 256 MiB of memory in total. Text sites, which people edit most, are hardly ever written to disk.
 pub const MEMORY_ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 
 /// Environment variables for the directory, in order of precedence. `CACHE_DIRECTORY` is set by systemd's `CacheDirectory=`. It may
@@ -122,7 +122,7 @@ pub(crate) struct Space {
     directory: Arc<TemporaryDirectory>,
     /// Archives up to this size are in memory.
     memory_bytes_max: u64,
-    /// Set if this build can't use the disk.
+    /// Set if this build cannot use the disk.
     warning: Option<Diagnostic>,
 }
 
@@ -140,7 +140,7 @@ impl Space {
         archive_bytes > self.memory_bytes_max && self.warning.is_none()
     }
 
-    /// Creates a file on disk, if there's room for an archive of this length.
+    /// Creates a file on disk, if there is room for an archive of this length.
     pub(super) fn create_on_disk(&self, archive_bytes: u64) -> io::Result<File> {
         let file = self.directory.create()?;
         // Check this first. If we filled up the file system, other programs would suffer until the build fails.

@@ -1,8 +1,8 @@
 //! Atomically replaces an archive, or a program with an archive: temporary file, fsync, rename, fsync of the directory.
 //!
 //! The temporary file is in the same directory, and it's removed if the build fails or is interrupted. A running build locks its
-//! temporary file. This allows the next build in the same directory to remove files left behind by builds that were killed, no matter
-//! how their archives were named.
+//! temporary file. This allows the next build in the same directory to remove files left behind by builds that were killed, no
+//! matter how their archives were named.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -23,11 +23,11 @@ const SUFFIX: &[u8] = b".cannery.tmp";
 /// Maximum number of names to try for a temporary file.
 const NAMES_MAX: u32 = 100;
 
-/// Replaces the file at `path` with whatever `write` writes, as a whole or not at all. The file keeps its permissions. A new file gets
-/// `mode`, subject to the umask.
+/// Replaces the file at `path` with whatever `write` writes, as a whole or not at all. The file keeps its permissions. A new file
+/// gets `mode`, subject to the umask.
 ///
 /// # Errors
-/// The path doesn't name a file, or the file can't be written. In this case, the old file is unchanged.
+/// The path does not name a file, or the file cannot be written. In this case, the old file is unchanged.
 pub fn replace_file(
     path: &Path,
     mode: u32,
@@ -90,7 +90,7 @@ impl Staging {
                 created => created?,
             };
 
-            // Between these two steps, another build may have removed the file because it wasn't locked.
+            // Between these two steps, another build may have removed the file because it was not locked.
             let is_ours =
                 file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| is_same_file(&found, &file));
             if is_ours {
@@ -146,7 +146,7 @@ impl Staging {
         name
     }
 
-    /// Removes temporary files that aren't locked by any process. Errors are ignored, because leftover files are harmless.
+    /// Removes temporary files that are not locked by any process. Errors are ignored because leftover files are harmless.
     fn remove_stale(&self) {
         let Ok(entries) = fs::read_dir(self.folder()) else { return };
         for entry in entries.flatten().filter(|entry| is_temporary_name(&entry.file_name())) {

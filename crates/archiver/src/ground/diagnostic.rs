@@ -14,8 +14,8 @@ pub enum Severity {
     Note,
     /// Probably a mistake. With `--strict`, it's an error.
     Warning,
-    /// A problem that would make the site insecure, for example a page that would be public although it was meant to be protected. The
-    /// build fails.
+    /// A problem that would make the site insecure, for example a page that would be public although it was meant to be protected.
+    /// The build fails.
     Error,
 }
 
@@ -35,8 +35,8 @@ impl fmt::Display for Severity {
 pub struct Diagnostic {
     /// The severity.
     pub severity: Severity,
-    /// File relative to the source root, or the absolute path of a directory outside it. For display only: invalid UTF-8 is replaced
-    /// with U+FFFD.
+    /// File relative to the source root, or the absolute path of a directory outside it. For display only: invalid UTF-8 is
+    /// replaced with U+FFFD.
     pub file: String,
     /// Line number, starting at 1, or `None` if the remark is about the whole file.
     pub line: Option<u32>,
@@ -91,8 +91,8 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Escapes control characters. File names and rule files aren't trusted, so they may contain escape sequences that must not reach the
-/// terminal.
+/// Escapes control characters. File names and rule files are not trusted, so they may contain escape sequences that must not reach
+/// the terminal.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {

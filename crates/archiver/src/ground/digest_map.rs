@@ -1,6 +1,6 @@
 //! Hash maps with digests as keys.
 //!
-//! Digests are uniformly distributed, so we needn't hash them again. Builds look up tens of thousands.
+//! Digests are uniformly distributed, so we need not hash them again. Builds look up tens of thousands.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};

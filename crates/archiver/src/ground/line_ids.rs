@@ -19,7 +19,7 @@ impl Uses {
         *self.heads.entry(head).or_insert(0) += uses;
     }
 
-    /// Returns how often each line is used. Omits lines that don't fit into a dynamic table or are in HPACK's static table.
+    /// Returns how often each line is used. Omits lines that do not fit into a dynamic table or are in HPACK's static table.
     fn lines(&self) -> HashMap<Line, u64> {
         let mut lines = HashMap::new();
         for (head, uses) in &self.heads {

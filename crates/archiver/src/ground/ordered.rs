@@ -1,7 +1,7 @@
-//! Runs jobs in parallel with results in order, so that the archive doesn't depend on timing.
+//! Runs jobs in parallel with results in order, so that the archive does not depend on timing.
 //!
 //! Workers take jobs in order. The calling thread commits results in the same order, and holds back those that come early. We limit
-//! the number of held bytes, because otherwise results might pile up while a slow job is running.
+//! the number of held bytes because otherwise results might pile up while a slow job is running.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -100,7 +100,7 @@ impl<R, E> Queue<R, E> {
         Queue { state: Mutex::new(state), room: Condvar::new(), result: Condvar::new(), held_bytes_max, jobs }
     }
 
-    /// Returns the next job as soon as there's room for it, or `None` after the last one.
+    /// Returns the next job as soon as there is room for it, or `None` after the last one.
     fn take(&self, weight: impl Fn(usize) -> u64) -> Option<usize> {
         let mut state = self.lock();
         loop {

@@ -7,9 +7,9 @@ use serde::Serialize;
 #[serde(rename_all = "kebab-case")]
 // Exhaustive: programs must name each stage.
 pub enum Stage {
-    /// Lists the source folder. Doesn't count.
+    /// Lists the source folder. Does not count.
     Walk,
-    /// Plans the routes. Doesn't count.
+    /// Plans the routes. Does not count.
     Route,
     /// Reads and hashes files. Counts files.
     Read,
@@ -19,7 +19,7 @@ pub enum Stage {
     Write,
     /// Looks for broken links. Counts pages and style sheets.
     Links,
-    /// Syncs and renames the archive. Doesn't count.
+    /// Syncs and renames the archive. Does not count.
     Publish,
 }
 

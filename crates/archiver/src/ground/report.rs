@@ -53,7 +53,8 @@ pub struct Report {
     pub skipped: Vec<SkippedGroup>,
     /// Remarks about the source folder.
     pub diagnostics: Vec<Diagnostic>,
-    /// Problems with the caches, with their paths. Since they don't affect the archive, [`Report::warnings`] doesn't include them.
+    /// Problems with the caches, with their paths. Since they do not affect the archive, [`Report::warnings`] does not include
+    /// them.
     pub cache_warnings: Vec<Diagnostic>,
     /// The largest files, up to [`Report::BIGGEST_MAX`].
     pub biggest: Vec<BigFile>,

@@ -2,7 +2,7 @@
 
 use crate::ground::diagnostic::{Diagnostic, Severity};
 
-/// Limits the length of a line. Clients and proxies don't accept longer targets in a field.
+/// Limits the length of a line. Clients and proxies do not accept longer targets in a field.
 pub(crate) const LINE_BYTES_MAX: usize = 4096;
 
 /// Why a line yields no rule. Together with file and line, this becomes a diagnostic.

@@ -1,7 +1,7 @@
 //! Temporary files, which are removed when dropped, or all together if the process is interrupted.
 //!
-//! The list of files is global, because a signal ends the whole process. Files are created, renamed and removed while the list is
-//! locked, so [`remove_all`] can't miss any.
+//! The list of files is global because a signal ends the whole process. Files are created, renamed and removed while the list is
+//! locked, so [`remove_all`] cannot miss any.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ static SERIAL: AtomicU64 = AtomicU64::new(0);
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn live() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    // A poisoned lock is harmless, because the set is always consistent.
+    // A poisoned lock is harmless because the set is always consistent.
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
     Ok(host.to_ascii_lowercase())
 }
 
-/// Maximum number of labels in a wildcard. The server doesn't look up more.
+/// Maximum number of labels in a wildcard. The server does not look up more.
 const WILDCARD_LABELS_MAX: usize = 16;
 
 /// Returns `true` if a wildcard has more labels than the server looks up.

@@ -65,7 +65,7 @@ pub(crate) fn ascii_folder(folder: &[u8]) -> Option<String> {
     (host != name && host_of_folder(&host).is_some()).then(|| format!("_hosts/{host}"))
 }
 
-/// Returns the host that a folder is named after. Both `*.example.com` and, for file systems that don't allow `*`,
+/// Returns the host that a folder is named after. Both `*.example.com` and, for file systems that do not allow `*`,
 /// `_wildcard.example.com` stand for all hosts below `example.com`.
 fn host_of_folder(name: &str) -> Option<Cow<'_, str>> {
     let below = name.strip_prefix("_wildcard.");
@@ -88,7 +88,7 @@ pub(crate) fn source_path(stored: &[u8]) -> Vec<u8> {
     let (host, key) = split_host(stored);
     let key = key.strip_prefix(b"/").unwrap_or(key);
     match host {
-        // In archives, wildcard hosts don't have their asterisk.
+        // In archives, wildcard hosts do not have their asterisk.
         Some(host) if host.starts_with(b".") => [b"_hosts/*".as_slice(), host, b"/", key].concat(),
         Some(host) => [b"_hosts", host, key].join(&b'/'),
         None => key.to_vec(),

@@ -77,7 +77,7 @@ pub(super) fn html(text: &[u8]) -> Document {
             reader.read(&event, span.start);
             None
         });
-    // Needed because scripts, style sheets and text areas don't contain tags.
+    // Needed because scripts, style sheets and text areas do not contain tags.
     emitter.naively_switch_states(true);
     let Ok(()) = Tokenizer::new_with_emitter(text, emitter).finish();
     reader.document
@@ -148,13 +148,13 @@ impl Reader {
                 let inner = html(value);
                 self.document.links.extend(inner.links.into_iter().map(|link| link.after(offset)));
             }
-            // The content of `<style>` is a single string, so whatever comes next isn't part of the style sheet.
+            // The content of `<style>` is a single string, so whatever comes next is not part of the style sheet.
             CallbackEvent::EndTag { .. } => self.element.clear(),
             _ => {}
         }
     }
 
-    /// Returns `true` if an attribute has one of these values. Letter case doesn't matter.
+    /// Returns `true` if an attribute has one of these values. Letter case does not matter.
     fn has_value(&self, wanted: Attribute, values: &[&[u8]]) -> bool {
         self.attributes.iter().any(|(attribute, link)| {
             let value = link.reference.trim_ascii();

@@ -4,7 +4,7 @@
 
 use crate::rulefiles::percent::percent_encode;
 
-/// The part of a URL that selects a response. Queries and fragments don't.
+/// The part of a URL that selects a response. Queries and fragments do not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Url {
     /// In lower case and without a port. `None` for the default site.

@@ -16,7 +16,7 @@ pub struct MediaType<'a> {
     pub text: &'a str,
     /// Whether to add `; charset=utf-8` if the content is valid UTF-8.
     pub charset: bool,
-    /// Whether to compress it. Formats that already use compression aren't worth it.
+    /// Whether to compress it. Formats that already use compression are not worth it.
     pub compress: bool,
 }
 
@@ -34,14 +34,14 @@ struct Override {
 }
 
 impl MediaTypes {
-    /// Adds an override with the form `EXT=TYPE`, for example `ts=text/plain` or `.geo=application/geo+json`. If there's already one for
-    /// the extension, it's replaced.
+    /// Adds an override with the form `EXT=TYPE`, for example `ts=text/plain` or `.geo=application/geo+json`. If there is already
+    /// one for the extension, it's replaced.
     ///
-    /// If the table has a row for this type, other properties come from there; otherwise, from the type's family. Parameters of the type
-    /// are kept.
+    /// If the table has a row for this type, other properties come from there; otherwise, from the type's family. Parameters of
+    /// the type are kept.
     ///
     /// # Errors
-    /// Returns an error if the text doesn't have this form, or if TYPE isn't a media type (RFC 9110 §8.3.1).
+    /// Returns an error if the text does not have this form, or if TYPE is not a media type (RFC 9110 §8.3.1).
     pub fn set(&mut self, assignment: &str) -> Result<(), MediaTypeError> {
         let error = || MediaTypeError { assignment: assignment.to_owned() };
         let (extension, text) = assignment.split_once('=').ok_or_else(error)?;
@@ -75,8 +75,8 @@ impl MediaTypes {
     }
 }
 
-/// First bytes of all extensions in the table. Each build looks up every name several times, and comparing numbers takes a fraction of
-/// the time of comparing strings.
+/// First bytes of all extensions in the table. Each build looks up every name several times, and comparing numbers takes a
+/// fraction of the time of comparing strings.
 static BEGINNINGS: [u64; TABLE.len()] = {
     let mut beginnings = [0; TABLE.len()];
     let mut row = 0;
@@ -106,7 +106,7 @@ pub struct MediaTypeError {
     pub assignment: String,
 }
 
-/// Type of unknown files. It's worth trying to compress them, because we only keep smaller results.
+/// Type of unknown files. It's worth trying to compress them because we only keep smaller results.
 const UNKNOWN: MediaType<'static> =
     MediaType { text: "application/octet-stream", charset: false, compress: true };
 
@@ -114,7 +114,7 @@ const PLAIN: MediaType<'static> = MediaType { text: "text/plain", charset: true,
 
 const JSON: MediaType<'static> = MediaType { text: "application/json", charset: false, compress: true };
 
-/// Names without extension that are text by convention. Only in upper case, because `/readme`, for example, may well be a page.
+/// Names without extension that are text by convention. Only in upper case because `/readme`, for example, may well be a page.
 const PLAIN_NAMES: [&str; 18] = [
     "AUTHORS",
     "CHANGELOG",
@@ -192,7 +192,7 @@ fn by_family(essence: &str) -> MediaType<'static> {
     MediaType { text: "", charset: is_text, compress: is_text || is_structured || !is_media }
 }
 
-/// Checks for `type "/" subtype` with optional parameters. Bytes that might end a header field aren't allowed.
+/// Checks for `type "/" subtype` with optional parameters. Bytes that might end a header field are not allowed.
 fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
         !part.is_empty()

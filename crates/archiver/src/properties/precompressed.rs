@@ -1,8 +1,8 @@
 //! Files that are already compressed according to `Content-Encoding` in `_headers`, for example `game.wasm.br` in a Unity build.
 //!
-//! With other providers, such a line means that the file is sent as it is, so browsers that don't support the coding can't read it. We
-//! decode the file during the build instead, and publish the content under the same name. From then on, it's compressed and negotiated
-//! like any other file. The media type comes from the name without the coding's suffix.
+//! With other providers, such a line means that the file is sent as it is, so browsers that do not support the coding cannot read
+//! it. We decode the file during the build instead, and publish the content under the same name. From then on, it's compressed and
+//! negotiated like any other file. The media type comes from the name without the coding's suffix.
 //! [`content_encoding`](crate::routes::content_encoding) finds these files.
 
 use cannery_archive::Coding;
@@ -37,8 +37,8 @@ pub(crate) fn inner_name(path: &[u8]) -> &[u8] {
     SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix)).unwrap_or(path)
 }
 
-/// Returns a stamp for the decoded file. No real file has this stamp. Otherwise, if the rule is removed, a cache might take the decoded
-/// content for the content of the file.
+/// Returns a stamp for the decoded file. No real file has this stamp. Otherwise, if the rule is removed, a cache might take the
+/// decoded content for the content of the file.
 pub(crate) fn stamp_of_decoded(stamp: &FileStamp, length: u64) -> FileStamp {
     let version = FileVersion { size: length, inode: !stamp.version.inode, ..stamp.version };
     FileStamp { version, ..*stamp }

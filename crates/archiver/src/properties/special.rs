@@ -20,7 +20,7 @@ const ERRORS: [u16; 18] =
 pub(crate) enum Role<'n> {
     /// Only answers its own name.
     Plain,
-    /// Index page. The lowest rank is preferred. If it's `hidden`, it isn't served under its own name.
+    /// Index page. The lowest rank is preferred. If it's `hidden`, it is not served under its own name.
     Index { rank: usize, hidden: bool },
     /// Fallback page for paths below the folder.
     Fallback { suffix: &'n [u8], hidden: bool },
@@ -75,7 +75,7 @@ fn number_of(digits: &[u8]) -> Option<u16> {
     digits.parse().ok().filter(|_| is_status)
 }
 
-/// Returns `true` if a file of this name isn't served under it.
+/// Returns `true` if a file of this name is not served under it.
 pub(crate) fn is_hidden(name: &[u8]) -> bool {
     match role(name) {
         Role::Plain => false,
@@ -95,7 +95,7 @@ pub(crate) fn is_page_suffix(suffix: &[u8]) -> bool {
     place(&PAGE_SUFFIXES, suffix).is_some()
 }
 
-/// Returns `true` for a number that isn't a status, such as that of a tile or a chapter.
+/// Returns `true` for a number that is not a status, such as that of a tile or a chapter.
 pub(crate) fn is_ordinary_number(name: &[u8], suffix: &[u8]) -> bool {
     let Some((stem, own)) = split(name) else { return false };
     own == suffix && stem.iter().all(u8::is_ascii_digit) && !number_of(stem).is_some_and(is_known_status)

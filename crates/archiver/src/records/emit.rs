@@ -115,7 +115,7 @@ struct Delivery<'p> {
 }
 
 impl Delivery<'_> {
-    /// Returns a page that is sent for paths that aren't known at build time.
+    /// Returns a page that is sent for paths that are not known at build time.
     fn without_path(host: HostId, id: SourceId, status: u16) -> Delivery<'static> {
         Delivery { host, id, status, path: None, origin: Origin::Alias }
     }
@@ -224,7 +224,7 @@ impl<'a> Emission<'a> {
             }
         }
 
-        // Pages that aren't bound to a path.
+        // Pages that are not bound to a path.
         for ((host, _), scope) in &routes.scopes {
             for (_, id) in &scope.fallbacks {
                 self.note(&Delivery::without_path(*host, *id, 200));
@@ -269,8 +269,8 @@ impl<'a> Emission<'a> {
         'a: 'p,
     {
         let routes: &'a Routes = self.routes;
-        // A listing isn't a file, and it changes with every file in its folder. Rules that describe a file shouldn't apply to it, just
-        // as they don't apply to rewritten paths.
+        // A listing is not a file, and it changes with every file in its folder. Rules that describe a file should not apply to
+        // it, just as they do not apply to rewritten paths.
         let is_rewritten = matches!(origin, Origin::Rule | Origin::Generated);
         RulePath { site: site_index(host), host: routes.host_name(host), path, is_rewritten }
     }
@@ -346,7 +346,7 @@ impl<'a> Emission<'a> {
                 representations,
             };
 
-            // Only a forged archive can have an invalid key. Requests can't reach it, so we may drop it.
+            // Only a forged archive can have an invalid key. Requests cannot reach it, so we may drop it.
             let name = path.key.strip_prefix(b"/").unwrap_or(&path.key);
             let Ok(key) = Key::from_file(name, &mut buffer) else { continue };
             writer.path(self.routes.host_name(path.host), key, &record)?;

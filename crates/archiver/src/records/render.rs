@@ -1,7 +1,7 @@
 //! Renders response heads. Representations with the same fields share a head.
 //!
-//! We need two passes over all heads, because header lines are numbered by frequency before we write the first head. Fields that
-//! vary per request aren't part of any head.
+//! We need two passes over all heads because header lines are numbered by frequency before we write the first head. Fields that
+//! vary per request are not part of any head.
 
 use std::collections::HashMap;
 
@@ -80,7 +80,7 @@ pub(super) fn caching<'a>(
         return None;
     }
     if status >= 400 {
-        // A page for a missing path must not outlive the next release, which may have this path. Caches can't revalidate errors.
+        // A page for a missing path must not outlive the next release, which may have this path. Caches cannot revalidate errors.
         return Some("no-store");
     }
     if options.preview {
@@ -137,8 +137,8 @@ impl<'a> Heads<'a> {
         self.line_ids = LineIds::of(&uses);
     }
 
-    /// Returns a representation's head with the header rules of `path`. New heads are written. Without a path, returns the head without
-    /// rules, because the server will add the fields for the requested path.
+    /// Returns a representation's head with the header rules of `path`. New heads are written. Without a path, returns the head
+    /// without rules because the server will add the fields for the requested path.
     ///
     /// `own` are the fields of a file that is sent in place of another path.
     pub(super) fn of(
@@ -170,7 +170,7 @@ impl<'a> Heads<'a> {
     ) -> Result<HeadId, WriteError> {
         let mut added = own.clone();
         if let Some(RulePath { site, host, path, is_rewritten }) = path {
-            // The server adds the fields of matching rules to this head. It can't replace any, so we must not include those.
+            // The server adds the fields of matching rules to this head. It cannot replace any, so we must not include those.
             let rules = self.rules(site);
             added.retain(|name| !headers::is_named_exactly(rules, path, name));
             if !is_rewritten {
@@ -231,7 +231,7 @@ impl<'a> Heads<'a> {
         Ok(id)
     }
 
-    /// Returns a site's header rules. The server applies these to paths that aren't known at build time.
+    /// Returns a site's header rules. The server applies these to paths that are not known at build time.
     pub(super) fn rules(&self, site: usize) -> &'a [HeaderRule] {
         self.rules.get(site).map_or(&[], Vec::as_slice)
     }
@@ -322,7 +322,7 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
     }
 }
 
-/// Returns `true` for fields that we don't send in previews. After the next edit, the same name has other bytes, and browsers
+/// Returns `true` for fields that we do not send in previews. After the next edit, the same name has other bytes, and browsers
 /// would remember HSTS for months.
 pub(super) fn is_unfit_for_preview(name: &str) -> bool {
     ["cache-control", "strict-transport-security"].contains(&name)

@@ -1,8 +1,8 @@
 //! Recognizes fingerprinted names that were made by build tools.
 //!
 //! Some tools hash their input, or the content before other names are inserted. [`fingerprint`](crate::properties::fingerprint)
-//! can't verify such names, because the hash doesn't match the content. We still trust a name if there is evidence that a tool made
-//! it:
+//! cannot verify such names because the hash does not match the content. We still trust a name if there is evidence that a tool
+//! made it:
 //!
 //! - Its folder: `_app/immutable/` is reserved for fingerprints, and so are names with a hash in `_next/static/`, `_astro/` and
 //!   `_nuxt/`.
@@ -98,7 +98,7 @@ fn is_entry_type(text: &str) -> bool {
     entries.iter().any(|entry| essence(text).trim().eq_ignore_ascii_case(entry))
 }
 
-/// Removes the mark from names that contain a verified digest, but can't be fingerprints for another reason.
+/// Removes the mark from names that contain a verified digest, but cannot be fingerprints for another reason.
 pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, contents: &mut Contents) {
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
         content.fingerprinted &= names.may_infer(&file.path);
@@ -110,7 +110,7 @@ pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, conte
 ///
 /// # Errors
 ///
-/// Returns an error if a source can't be read.
+/// Returns an error if a source cannot be read.
 pub(crate) fn mark(
     names: InferableNames<'_>,
     sources: &Sources,
@@ -126,7 +126,7 @@ pub(crate) fn mark(
     let mut changed = Vec::new();
     let mut newly_mutable = Vec::new();
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
-        // An earlier release has the last word. If it had other bytes under this name, the name isn't a fingerprint.
+        // An earlier release has the last word. If it had other bytes under this name, the name is not a fingerprint.
         let path: &[u8] = &file.path;
         if let Some(refuted) = evidence.refutation(path) {
             if content.fingerprinted || refuted.immutable_in.is_some() {

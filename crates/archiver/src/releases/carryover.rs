@@ -4,7 +4,7 @@
 //! files are carried, so a removed site stays removed. Pages are never carried.
 //!
 //! If `--ignore` or `.canneryignore` matches a path, it's withdrawn. This archive answers 410 for such a path, so that the server
-//! doesn't find it in an earlier release instead.
+//! does not find it in an earlier release instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -159,7 +159,7 @@ fn gather<'a>(
         let GoneFile { stored, resource, place, path } = found?;
         let was_withdrawn = resource.origin == Origin::Rule && resource.status == WITHDRAWN_STATUS;
 
-        // We may recognize more names than the earlier build did, because now we can compare two releases.
+        // We may recognize more names than the earlier build did because now we can compare two releases.
         let is_fingerprinted = resource.origin == Origin::Carried
             || evidence.has_fingerprinted_key(stored)
             || is_immutable(archive, &resource)?;

@@ -25,7 +25,7 @@ const CURRENT: &str = "current";
 /// File name extension of archives.
 const SUFFIX: &str = "cdb";
 
-/// Sort key for releases. The newest comes first. If serials are equal, the digest decides, so the order of flags doesn't matter.
+/// Sort key for releases. The newest comes first. If serials are equal, the digest decides, so the order of flags does not matter.
 pub(super) type Rank = (std::cmp::Reverse<u64>, String);
 
 fn rank(release: &Release) -> Rank {
@@ -72,7 +72,7 @@ fn is_in_empty_release_dir(path: &Path) -> bool {
         && archives_of(directory).is_ok_and(|archives| archives.is_empty())
 }
 
-/// Returns all archives in a directory, sorted. This includes archives that don't have the usual extension.
+/// Returns all archives in a directory, sorted. This includes archives that do not have the usual extension.
 fn archives_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut archives = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -118,7 +118,7 @@ impl Previous {
             if path.is_dir() || is_in_empty_release_dir(path) {
                 previous.add_directory(path, own.as_deref())?;
             } else if *path == options.archive && !path.exists() {
-                // On the first deploy, the archive that this build would replace doesn't exist yet.
+                // On the first deploy, the archive that this build would replace does not exist yet.
                 let message = "doesn't exist yet: this is the first release";
                 previous.notes.push(Diagnostic::note(path.as_os_str().as_bytes(), "first-release", message));
             } else {
@@ -161,7 +161,7 @@ impl Previous {
     }
 
     /// Checks that no other archive in this build's release directory has the same serial. We only do this if the serial was chosen
-    /// with others in mind: without `--previous` and `--serial`, a build doesn't number releases.
+    /// with others in mind: without `--previous` and `--serial`, a build does not number releases.
     fn refuse_existing_serial(&self, options: &Options, own: Option<&Path>) -> Result<(), Error> {
         let directory = match options.archive.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -183,7 +183,7 @@ impl Previous {
         Ok(())
     }
 
-    /// Drops archives from which we don't carry any files, and verifies the others.
+    /// Drops archives from which we do not carry any files, and verifies the others.
     fn drop_unneeded(&mut self) -> Result<(), Error> {
         let releases = &self.releases;
         self.archives.retain(|earlier| earlier.is_verified || releases.contains_key(&earlier.own));
@@ -230,7 +230,7 @@ impl Previous {
 
     /// Drops releases that exceed the maximum number or age.
     ///
-    /// A release starts aging when the next one replaces it, because clients can load its pages until then. If its successor has no
+    /// A release starts aging when the next one replaces it because clients can load its pages until then. If its successor has no
     /// date, the age is unknown.
     fn apply_limits(&mut self, options: &Options) {
         let age_max = options.previous_age_days.map(|days| u64::from(days) * SECONDS_PER_DAY);

@@ -1,11 +1,11 @@
-//! Lists the files in an earlier archive, including those at paths that this release doesn't have.
+//! Lists the files in an earlier archive, including those at paths that this release does not have.
 
 use cannery_archive::{Archive, Corrupt, Record, RecordKind, Resource, split_host};
 
 use crate::hosts::site_path::source_path;
 use crate::routes::{HostId, Routes};
 
-/// A file from an earlier archive, at a path that this release doesn't have.
+/// A file from an earlier archive, at a path that this release does not have.
 pub(super) struct GoneFile<'a> {
     /// The key in that archive.
     pub(super) stored: &'a [u8],
@@ -31,7 +31,7 @@ pub(super) fn resources(archive: &Archive) -> impl Iterator<Item = Result<(&[u8]
     })
 }
 
-/// Lists resources at paths that this release doesn't have. Hosts without a site in this release don't count.
+/// Lists resources at paths that this release does not have. Hosts without a site in this release do not count.
 pub(super) fn gone_files<'a>(
     archive: &'a Archive,
     routes: &Routes,

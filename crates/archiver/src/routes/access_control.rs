@@ -1,10 +1,10 @@
 //! Finds access control for other servers and hosting providers in the source folder.
 //!
-//! We don't check passwords or roles. A line that restricts access elsewhere is therefore an error. If we just ignored it with a
+//! We do not check passwords or roles. A line that restricts access elsewhere is therefore an error. If we just ignored it with a
 //! warning, the protected pages would be exposed, and perhaps even the password.
 //!
-//! For the files to search, see [`FILES`]. This includes names that are left out, since `.htaccess`, for example, protects the files
-//! next to it.
+//! For the files to search, see [`FILES`]. This includes names that are left out, since `.htaccess`, for example, protects the
+//! files next to it.
 
 mod hosts;
 mod servers;
@@ -22,7 +22,7 @@ use crate::sources::source::Sources;
 use crate::tree::folder_file;
 
 /// Searches the text of a file. Returns the first line with access control and a description. The description must not contain any
-/// part of the line, because that could be a password.
+/// part of the line because that could be a password.
 type Search = fn(&str) -> Option<Found>;
 
 type Found = (u32, String);
@@ -111,8 +111,8 @@ const FILES: &[(&[&str], Search)] = &[
 /// Maximum number of bytes to search in a file.
 const SEARCHED_BYTES_MAX: u64 = 1 << 20;
 
-/// Reports access control in files that our server doesn't read: configuration of other servers, and rule files with the wrong name
-/// or in the wrong place.
+/// Reports access control in files that our server does not read: configuration of other servers, and rule files with the wrong
+/// name or in the wrong place.
 pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
     let published = sources.files.par_iter().map(|file| &*file.path);
     let left_out =
@@ -159,7 +159,7 @@ fn is_rule_file(path: &[u8]) -> bool {
         || name == b"_headers" && (folder.is_empty() || is_host_folder(folder))
 }
 
-/// Matches a pattern with `*` against a whole text. Letter case doesn't matter.
+/// Matches a pattern with `*` against a whole text. Letter case does not matter.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let Some(star) = pattern.iter().position(|byte| *byte == b'*') else {
         return pattern.eq_ignore_ascii_case(text);

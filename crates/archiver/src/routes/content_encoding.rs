@@ -16,7 +16,7 @@ use crate::sources::source::{Source, SourceId, Sources};
 /// Decodes each file that is compressed according to a rule, to learn its length. Removes `Content-Encoding` from the rules.
 ///
 /// # Errors
-/// Returns an error if a file can't be read. If it can't be decoded, that's a diagnostic.
+/// Returns an error if a file cannot be read. If it cannot be decoded, that is a diagnostic.
 pub(crate) fn find(
     routes: &mut Routes,
     sources: &mut Sources,
@@ -43,7 +43,7 @@ pub(crate) fn find(
         }
     }
 
-    // Decode one file after another, because each of them may take hundreds of megabytes.
+    // Decode one file after another because each of them may take hundreds of megabytes.
     for (id, (coding, file, line)) in found {
         let reason = match examine(sources, id, coding)? {
             Examined::Decoded(precompressed) => {
@@ -84,7 +84,7 @@ pub(crate) fn find(
 /// Outcome for a file that a rule says is compressed.
 pub(crate) enum Examined {
     Decoded(Precompressed),
-    /// It can't be read, and the folder is being edited.
+    /// It cannot be read, and the folder is being edited.
     SetAside,
     Refused(DecodeError),
 }

@@ -1,7 +1,7 @@
 //! Folder listings, as HTML pages for people and JSON for programs.
 //!
-//! They only depend on names, sizes and, if the build stores them, modification times, so they are the same on every machine. The page
-//! doesn't load anything else. A short inline script lets people sort the rows. Without it, they are sorted by name.
+//! They only depend on names, sizes and, if the build stores them, modification times, so they are the same on every machine. The
+//! page does not load anything else. A short inline script lets people sort the rows. Without it, they are sorted by name.
 
 mod add;
 mod rendered;
@@ -49,8 +49,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Creates the listing for the folder at `path`, relative to the site's root. The path has no `/` at either end, and is empty for
-    /// the root.
+    /// Creates the listing for the folder at `path`, relative to the site's root. The path has no `/` at either end, and is empty
+    /// for the root.
     pub fn new(path: &[u8], mut entries: Vec<Entry>) -> Listing {
         entries.sort_by(|a, b| (!a.is_folder(), &a.name).cmp(&(!b.is_folder(), &b.name)));
         let is_dated = entries.iter().any(|entry| entry.modified.is_some());
@@ -90,7 +90,7 @@ impl Listing {
     }
 
     /// Returns the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`. Only
-    /// files have `size`, in bytes. `modified` is in UTC (RFC 3339), if known. If a name isn't UTF-8, `name` contains U+FFFD, but
+    /// files have `size`, in bytes. `modified` is in UTC (RFC 3339), if known. If a name is not UTF-8, `name` contains U+FFFD, but
     /// `href` always works.
     pub fn json(&self) -> String {
         let below = if self.path.is_empty() { "" } else { "/" };
@@ -111,7 +111,7 @@ impl Listing {
             entries: entries.collect(),
         };
 
-        // Serializing strings and numbers can't fail.
+        // Serializing strings and numbers cannot fail.
         serde_json::to_string(&listing).unwrap_or_default() + "\n"
     }
 
@@ -123,7 +123,7 @@ impl Listing {
             return html.push_str("<h1>Index of /</h1>\n");
         };
 
-        // Use relative links, because a proxy may serve the site below some path.
+        // Use relative links because a proxy may serve the site below some path.
         push(html, format_args!("<h1>Index of <a href=\"{}\">/</a>", "../".repeat(segments.len())));
         for (depth, segment) in (1..).zip(above) {
             let climb = "../".repeat(segments.len() - depth);
@@ -213,7 +213,7 @@ fn push(html: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = html.write_fmt(text);
 }
 
-/// Converts a name for display. U+FFFD replaces invalid UTF-8, and also control characters, because HTML doesn't allow them.
+/// Converts a name for display. U+FFFD replaces invalid UTF-8, and also control characters because HTML does not allow them.
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name)
         .chars()
@@ -262,7 +262,7 @@ pub fn human_size(bytes: u64) -> String {
         scale *= 1000;
     }
 
-    // Unreachable, because 2^64 bytes are less than 1,000 EB.
+    // Unreachable because 2^64 bytes are less than 1,000 EB.
     format!("{bytes} B")
 }
 

@@ -1,14 +1,14 @@
 //! Finds redirects that never end, for example:
 //!
-//! - `/* /en/:splat` for a page that doesn't exist,
+//! - `/* /en/:splat` for a page that does not exist,
 //! - `/a /b` and `/b /a`,
 //! - `/docs/* /docs 301!` for a folder,
-//! - `://*.example.com/* https://www.example.com/:splat` if `www.example.com` doesn't have a site.
+//! - `://*.example.com/* https://www.example.com/:splat` if `www.example.com` does not have a site.
 //!
 //! From each redirect, we follow rules and slash redirects exactly like the server would. Captures are symbols that stand for any
-//! text. A path without captures may have a file, which ends the walk. If a path has captures, we can't rely on that, so we also walk
-//! from files that are overridden by rules with captures. Rules in a loop are kept, because they may still be useful for paths and
-//! hosts outside of it.
+//! text. A path without captures may have a file, which ends the walk. If a path has captures, we cannot rely on that, so we also
+//! walk from files that are overridden by rules with captures. Rules in a loop are kept because they may still be useful for paths
+//! and hosts outside of it.
 //!
 //! The answer to a URL only depends on the URL, so we follow each of them just once.
 
@@ -28,7 +28,7 @@ use crate::sources::source::Sources;
 /// Browsers follow at most 20 redirects.
 const REDIRECTS_MAX: usize = 20;
 
-/// If a path without captures has grown by this much, we don't follow it. Rules that let it grow forever are found by captures.
+/// If a path without captures has grown by this much, we do not follow it. Rules that let it grow forever are found by captures.
 const GROWTH_MAX: usize = 512;
 
 /// Maximum total length of paths, for a single walk and for all walks.
@@ -101,11 +101,12 @@ enum Walk {
     Loop(Loop),
     /// A loop that we have reported before.
     KnownLoop,
-    /// After this number of redirects, the walk ends, or we can't tell.
+    /// After this number of redirects, the walk ends, or we cannot tell.
     Ends(usize),
 }
 
-/// Returns a diagnostic for each redirect loop, and for each chain that is too long for browsers. Rules are passed with their sites.
+/// Returns a diagnostic for each redirect loop, and for each chain that is too long for browsers. Rules are passed with their
+/// sites.
 pub(super) fn find(
     routes: &Routes,
     rules: &[(HostId, RedirectRule)],
@@ -196,8 +197,8 @@ impl Search<'_> {
         let mut symbols = 0;
         let mut is_cut = false;
         while let Some(step) = next {
-            // If we have seen this URL before, we're in a loop. It's also a loop if the same rule applies again and again without making
-            // the path shorter, because then the path grows forever.
+            // If we have seen this URL before, we are in a loop. It's also a loop if the same rule applies again and again without
+            // making the path shorter because then the path grows forever.
             let returned = visited.get(&step.to).copied();
             let mut grown = None;
             if let Some(rule) = step.cause.rule() {
@@ -213,7 +214,7 @@ impl Search<'_> {
                 (*count, *last) = (*count + 1, steps.len());
             }
 
-            // Give up if this takes too long. We don't report anything we aren't sure of.
+            // Give up if this takes too long. We do not report anything we are not sure of.
             symbols += step.to.path.len();
             is_cut = symbols > WALK_SYMBOLS_MAX.min(self.symbols_left)
                 || steps.len() >= steps_max
@@ -332,8 +333,8 @@ impl<'r> RuleMap<'r> {
         map
     }
 
-    /// Returns additional URLs to start from, other than the sources of rules: URLs with a short text in place of `*`, and URLs of files
-    /// that are overridden by a rule with captures.
+    /// Returns additional URLs to start from, other than the sources of rules: URLs with a short text in place of `*`, and URLs of
+    /// files that are overridden by a rule with captures.
     fn further_starts(&self) -> Vec<Url> {
         let mut starts = Vec::new();
         for (host, rule) in self.rules.iter().filter(|(_, rule)| is_redirect(rule)) {
@@ -359,7 +360,7 @@ impl<'r> RuleMap<'r> {
         if overriding.is_empty() {
             return starts;
         }
-        // If a host doesn't have a site, the default site's files answer for it too.
+        // If a host does not have a site, the default site's files answer for it too.
         let without_site: Vec<HostId> = overriding
             .iter()
             .copied()
@@ -470,7 +471,7 @@ impl<'r> RuleMap<'r> {
         index.first(path, covers).into_iter().chain(shorter).min()
     }
 
-    /// Returns what answers exactly this path. Rules with captures don't count.
+    /// Returns what answers exactly this path. Rules with captures do not count.
     fn record(&self, site: HostId, path: &[u8]) -> Option<Record> {
         let of_rule = |rule: usize| match self.rules[rule].1.action {
             Action::Redirect { .. } => Record::Redirect(rule),

@@ -1,7 +1,7 @@
-//! Adds the rules in `_redirects` to the routes. If a rule is for a single path, it becomes a route. Rules with patterns belong to the
-//! scope of their site's root.
+//! Adds the rules in `_redirects` to the routes. If a rule is for a single path, it becomes a route. Rules with patterns belong to
+//! the scope of their site's root.
 //!
-//! Rules that we can't honor are reported with their file and line.
+//! Rules that we cannot honor are reported with their file and line.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::sources::source::{Generated, GeneratedPage, SourceId, Sources};
 const CAPTURES_MAX: usize = 16;
 
 /// Maximum number of rules per site with a pattern such as `/aa*aa`. In a short path, both ends may overlap, so the server's index
-/// can't exclude such a rule without matching it.
+/// cannot exclude such a rule without matching it.
 const OVERLAPPING_MAX: usize = 64;
 
 /// Reads all rule files and adds their rules to the routes.
@@ -133,10 +133,10 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
     }
 }
 
-/// Returns the source at the constant path that a rule rewrites to. If there's none, reports this.
+/// Returns the source at the constant path that a rule rewrites to. If there is none, reports this.
 ///
-/// Rules with an error status withdraw whatever they match. They must work even without an error page, so in this case we use a line
-/// of text.
+/// Rules with an error status withdraw whatever they match. They must work even without an error page, so in this case we use a
+/// line of text.
 fn rewritten_source(
     routes: &mut Routes,
     sources: &mut Sources,
@@ -152,7 +152,7 @@ fn rewritten_source(
             "this rule answers {status} with a line of text, because {} is not a file of the site",
             quoted(path)
         );
-        // Most such rules name the error page that many sites have, so this isn't worth a warning.
+        // Most such rules name the error page that many sites have, so this is not worth a warning.
         let severity = if path == b"/404.html" { Severity::Note } else { Severity::Warning };
         let found = diagnostic(rule, severity, "redirect-target-missing", message);
         // If the rule is for a single path and ordered, we come here twice.

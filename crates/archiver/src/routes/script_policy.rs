@@ -41,7 +41,7 @@ pub(super) fn find(rules: &[HeaderRule]) -> Vec<Diagnostic> {
 
 /// Warns if a policy in a page's `<meta>` element blocks the script.
 pub(crate) fn in_page(path: &[u8], line: u32, policy: &[u8]) -> Option<Diagnostic> {
-    // `sandbox` doesn't work in there (CSP Level 3 §3.3).
+    // `sandbox` does not work in there (CSP Level 3 §3.3).
     let obstacle = (!permits(&String::from_utf8_lossy(policy))).then_some(Obstacle::Sources)?;
     Some(Diagnostic::warning(path, "live-reload-blocked-by-page", obstacle.message()).at_line(line))
 }
@@ -93,7 +93,7 @@ fn is_permitted(policy: &str, directives: &[&str]) -> bool {
     let sources = directives.iter().find_map(|wanted| words_of(policy, wanted));
     let Some(sources) = sources else { return true };
     let has = |wanted: &str| sources.clone().any(|source| source.eq_ignore_ascii_case(wanted));
-    // With 'strict-dynamic', origins don't count.
+    // With 'strict-dynamic', origins do not count.
     (has("'self'") || has("*") || has("http:")) && !has("'strict-dynamic'")
 }
 

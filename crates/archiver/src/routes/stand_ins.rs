@@ -1,11 +1,11 @@
 //! Header fields for pages that answer in place of another path: fallback pages, error pages, and pages shown by rules.
 //!
-//! The content is described by header rules for the page's own file. For example, a fallback page isn't a download just because
+//! The content is described by header rules for the page's own file. For example, a fallback page is not a download just because
 //! `/*.pdf` is.
 //!
-//! Caching needs more care, because such a response must not outlive a deploy that adds the missing path. If a header rule or flag
-//! gives the path a lifetime, it's about the missing file, so it doesn't count. Rules for the page's own file do, but we never accept
-//! `immutable`, and lifetimes of more than an hour only if the rule is for exactly this file.
+//! Caching needs more care because such a response must not outlive a deploy that adds the missing path. If a header rule or flag
+//! gives the path a lifetime, it's about the missing file, so it does not count. Rules for the page's own file do, but we never
+//! accept `immutable`, and lifetimes of more than an hour only if the rule is for exactly this file.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -23,7 +23,7 @@ use crate::sources::source::{SourceId, Sources};
 
 /// For each page that stands in for other paths, the fields that header rules set for its own file.
 ///
-/// The key contains the site that the page is sent for, because rules may be for one host.
+/// The key contains the site that the page is sent for because rules may be for one host.
 #[derive(Default)]
 pub(crate) struct StandIns(HashMap<(HostId, SourceId), OwnFields>);
 
@@ -47,7 +47,7 @@ impl StandIns {
             let name = routes.host_name(host);
             let mut representation = MergedFields::default();
 
-            // Our generated texts don't have a file.
+            // Our generated texts do not have a file.
             if !routes.status_texts.values().any(|text| *text == id) {
                 representation = headers::merge(rules, name, key.bytes());
                 representation.retain(|name| is_representation_field(name.as_bytes()));
@@ -87,7 +87,8 @@ impl StandIns {
             }
         }
         if status >= 400 {
-            // A page for a missing path must not outlive the next release, which may have this path. Caches can't revalidate errors.
+            // A page for a missing path must not outlive the next release, which may have this path. Caches cannot revalidate
+            // errors.
             return Some("no-store");
         }
         if options.preview {
@@ -128,14 +129,14 @@ fn constant_source(routes: &Routes, host: HostId, ordinal: u32) -> Option<(HostI
 
 /// Gives each host that shares a site, and that a header rule names, its own copies of the pages that stand in for other paths.
 ///
-/// This is done only for rules with fields about content, which the heads of the shared site's pages can't have.
+/// This is done only for rules with fields about content, which the heads of the shared site's pages cannot have.
 pub(crate) fn repeat_for_hosts(routes: &mut Routes, rules: &mut Vec<Vec<HeaderRule>>) {
     let named: BTreeSet<String> = rules
         .iter()
         .flatten()
         .filter(|rule| rule.fields.iter().any(|field| headers::is_about_content(field.name())))
         .filter_map(|rule| rule.host.clone())
-        // An archive can't have a site for a host such as `:project.pages.dev`.
+        // An archive cannot have a site for a host such as `:project.pages.dev`.
         .filter(|host| host.starts_with('[') || !host.contains(':'))
         .collect();
 
@@ -153,8 +154,8 @@ pub(crate) fn repeat_for_hosts(routes: &mut Routes, rules: &mut Vec<Vec<HeaderRu
 }
 
 fn repeat(routes: &mut Routes, shared: HostId, host: HostId) {
-    // The host's own rules come before all rules of the shared site. If there are any, the shared site keeps its rules, since those of
-    // deeper folders would otherwise come first.
+    // The host's own rules come before all rules of the shared site. If there are any, the shared site keeps its rules, since
+    // those of deeper folders would otherwise come first.
     let has_rules = routes.scopes.iter().any(|((site, _), scope)| *site == host && !scope.rules.is_empty());
     let start = (shared, Box::default());
     let scopes: Vec<_> = routes
@@ -199,7 +200,7 @@ pub(crate) fn has_lifetime(value: &str) -> bool {
     let asks = |directive: &str| {
         matches!(directive, "no-store" | "max-age=0" | "no-cache") || directive.starts_with("no-cache=")
     };
-    // If it doesn't contain any of these, caches may choose a lifetime themselves.
+    // If it does not contain any of these, caches may choose a lifetime themselves.
     !directives.any(|directive| asks(&directive)) || value.to_ascii_lowercase().contains("s-maxage")
 }
 

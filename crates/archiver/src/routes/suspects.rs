@@ -1,4 +1,4 @@
-//! Warns about files that probably aren't meant to be public, and about names that resemble special names.
+//! Warns about files that probably are not meant to be public, and about names that resemble special names.
 //!
 //! Most checks only look at names. We just open files that may contain a private key. Nothing is left out.
 
@@ -35,7 +35,7 @@ const NEAR_MISSES: [(&str, &str); 11] = [
 /// Folders in the root that are easily mistaken for `_hosts/`.
 const HOST_NEAR_MISSES: [&str; 2] = ["_host", "_hosts"];
 
-/// Configuration for hosting providers, which doesn't have any effect here.
+/// Configuration for hosting providers, which does not have any effect here.
 const FOREIGN_CONFIGURATION: [&str; 9] = [
     ".htaccess",
     ".htpasswd",
@@ -85,7 +85,7 @@ const KEY_SUFFIXES: [&str; 6] = [".crt", ".key", ".p8", ".pem", ".pk8", ".ppk"];
 /// How many bytes to search for a private key at the start of a file.
 const KEY_BYTES_MAX: u64 = 4096;
 
-/// Folder for packages of build tools. Pages don't need these.
+/// Folder for packages of build tools. Pages do not need these.
 const PACKAGES: &[u8] = b"node_modules";
 
 /// Suffixes of files compressed by a build tool.

@@ -79,7 +79,7 @@ pub(crate) fn known_field(line: &str) -> Option<&'static str> {
     })
 }
 
-/// Looks for the first word that names an unmistakable field. Paths don't count.
+/// Looks for the first word that names an unmistakable field. Paths do not count.
 pub(crate) fn field_in(words: &[&str]) -> Option<&'static str> {
     let names = (0..words.len()).filter(|place| !words[*place].contains('/'));
     names.into_iter().find_map(|place| known_field(&words[place..].join(" ")).and_then(unmistakable))

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A rule begins with a path, or with a URL if it's for a single host. The lines below it are its fields; `!` removes a field. This
-//! module also decides which fields a site may set. Some fields belong to the server, because a wrong value could break the
+//! module also decides which fields a site may set. Some fields belong to the server because a wrong value could break the
 //! connection or a cache. These are reported and ignored.
 //!
 //! # Merging rules
@@ -15,9 +15,9 @@
 //! All matching rules apply, in file order. If a name already has a value, another one is appended with `, ` (RFC 9110 §5.3), just
 //! like both providers do. There are some exceptions:
 //!
-//! - `Set-Cookie` values can't be joined, so each of them gets a line (RFC 6265 §3).
+//! - `Set-Cookie` values cannot be joined, so each of them gets a line (RFC 6265 §3).
 //! - If a field can only have a single value, the last rule wins. The general rule should come first, with exceptions below it.
-//! - `Cache-Control` is both: the lines of one rule are one list, and the last rule's list wins, because two policies would
+//! - `Cache-Control` is both: the lines of one rule are one list, and the last rule's list wins because two policies would
 //!   contradict each other.
 //!
 //! `!` removes the values of earlier rules and the server's default. Later rules may set the name again.
@@ -123,7 +123,7 @@ impl HeaderRule {
         }
     }
 
-    /// Rejects values that refer to a part of the host. We store a path's fields once, so they can't depend on the host.
+    /// Rejects values that refer to a part of the host. We store a path's fields once, so they cannot depend on the host.
     fn refuse_host_reference(&self, field: HeaderField) -> Result<HeaderField, RuleError> {
         let host = self.host.as_deref().unwrap_or_default();
         let names: Vec<String> =
@@ -217,8 +217,8 @@ pub(crate) fn merge_for_rewrite(
     merged
 }
 
-/// Merges fields whose values refer to this path. The server can't compute these: if there are rules for single hosts, it gets the
-/// head without rules. Names that another rule sets or removes are left out, because the server handles those.
+/// Merges fields whose values refer to this path. The server cannot compute these: if there are rules for single hosts, it gets the
+/// head without rules. Names that another rule sets or removes are left out because the server handles those.
 pub(crate) fn merge_references(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
     let mut merged = MergedFields::default();
     if !rules.iter().any(|rule| rule.host.is_some()) {
@@ -272,7 +272,7 @@ fn merge_all<'r>(rules: impl Iterator<Item = &'r HeaderRule>, path: &[u8]) -> Me
 }
 
 impl MergedFields {
-    /// Returns `true` if the rules don't change anything.
+    /// Returns `true` if the rules do not change anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.fields.is_empty() && self.removed.is_empty()
     }
@@ -402,7 +402,7 @@ struct Parser<'a> {
 
 /// The rule that following field lines belong to.
 enum Block {
-    /// There hasn't been a path yet.
+    /// There has not been a path yet.
     None,
     /// The path was rejected and reported, so its fields are skipped silently.
     Refused,
@@ -417,7 +417,7 @@ impl Parser<'_> {
             return Ok(());
         }
 
-        // Like Netlify and Cloudflare, we ignore indentation. Field names can't contain a slash.
+        // Like Netlify and Cloudflare, we ignore indentation. Field names cannot contain a slash.
         if is_path(content) {
             return self.open_block(line, content);
         }
@@ -437,7 +437,7 @@ impl Parser<'_> {
                 };
                 Err(RuleError::new("header-without-path", message))
             }
-            // The field is ignored anyway, but users must know that the path isn't protected.
+            // The field is ignored anyway, but users must know that the path is not protected.
             Block::Refused => refuse_access_control(content),
             Block::Open { rule, has_dropped } => {
                 let field = parse_field(content)
@@ -503,7 +503,7 @@ fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     Some(RuleError::new("header-twice", message))
 }
 
-/// Returns `true` if the line is a path. Field names can't begin with `/` or contain `//`.
+/// Returns `true` if the line is a path. Field names cannot begin with `/` or contain `//`.
 fn is_path(text: &str) -> bool {
     text.starts_with(['/', '*'])
         || text.contains("://") && !text.split("://").next().unwrap_or("").contains([' ', ':'])

@@ -10,7 +10,8 @@ use crate::rulefiles::percent::percent_decode;
 /// A pattern for percent-decoded paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// At least one piece. The first is a literal that begins with `/`. There's at most one splat, which may be followed by one literal.
+    /// At least one piece. The first is a literal that begins with `/`. There is at most one splat, which may be followed by one
+    /// literal.
     pub pieces: Vec<PatternPiece>,
 }
 
@@ -28,9 +29,9 @@ pub enum PatternPiece {
 /// Where a dialect allows `*` and `:name`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PatternSyntax {
-    /// `*` doesn't have to be the last character.
+    /// `*` does not have to be the last character.
     pub(crate) splat_anywhere: bool,
-    /// `:name` doesn't have to start a segment. If this is off, `/wiki/Help:Contents` is a plain path.
+    /// `:name` does not have to start a segment. If this is off, `/wiki/Help:Contents` is a plain path.
     pub(crate) placeholder_anywhere: bool,
 }
 
@@ -73,12 +74,12 @@ impl Pattern {
         Ok((Pattern { pieces }, names))
     }
 
-    /// Returns `true` if the pattern doesn't have captures.
+    /// Returns `true` if the pattern does not have captures.
     pub fn is_static(&self) -> bool {
         self.pieces.iter().all(|piece| matches!(piece, PatternPiece::Literal(_)))
     }
 
-    /// If the pattern doesn't have captures, returns the only path that it matches, percent-decoded.
+    /// If the pattern does not have captures, returns the only path that it matches, percent-decoded.
     pub fn static_path(&self) -> Option<Vec<u8>> {
         let mut path = Vec::new();
         for piece in &self.pieces {
@@ -93,13 +94,13 @@ impl Pattern {
         self.captures(path).is_some()
     }
 
-    /// Returns the captures in a percent-decoded path in order, or `None` if the pattern doesn't match.
+    /// Returns the captures in a percent-decoded path in order, or `None` if the pattern does not match.
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         self.match_symbols(path, |&byte| Some(byte), |_| true)
     }
 
-    /// Returns `true` if the pattern matches all paths of another one, given as `symbols`. There may be false negatives, but no false
-    /// positives.
+    /// Returns `true` if the pattern matches all paths of another one, given as `symbols`. There may be false negatives, but no
+    /// false positives.
     pub(super) fn covers(&self, symbols: &[Symbol]) -> bool {
         self.captures_within(symbols).is_some()
     }
@@ -110,7 +111,7 @@ impl Pattern {
     }
 
     /// Matches either the bytes of a path or the symbols of another pattern. If a symbol is a byte, `byte_of` must return it.
-    /// `in_segment` must be `true` for symbols that can't contain `/`.
+    /// `in_segment` must be `true` for symbols that cannot contain `/`.
     fn match_symbols<'s, S>(
         &self,
         symbols: &'s [S],
@@ -145,7 +146,7 @@ impl Pattern {
                     captures.push(head);
                     rest = tail;
                 }
-                // A splat takes everything except for the literal after it, so we're done here.
+                // A splat takes everything except for the literal after it, so we are done here.
                 PatternPiece::Splat => {
                     let literal: &[u8] = match pieces.next() {
                         Some(PatternPiece::Literal(literal)) => literal,
@@ -238,7 +239,7 @@ fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
     text.len()
 }
 
-/// Returns the identifier at the start of `text`. It consists of letters, digits and `_`, but can't begin with a digit.
+/// Returns the identifier at the start of `text`. It consists of letters, digits and `_`, but cannot begin with a digit.
 pub(super) fn identifier(text: &str) -> &str {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         return "";

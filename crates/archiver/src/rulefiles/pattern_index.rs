@@ -1,6 +1,7 @@
 //! Finds patterns that may match a path, or cover another pattern, without comparing all of them.
 //!
-//! This is a trie over path segments. It's searched for each rule, so even with 100,000 patterns a file doesn't take quadratic time.
+//! This is a trie over path segments. It's searched for each rule, so even with 100,000 patterns a file does not take quadratic
+//! time.
 
 use std::collections::HashMap;
 
@@ -27,7 +28,7 @@ const ROOT: NodeId = 0;
 #[derive(PartialEq, Eq, Hash)]
 struct Edge {
     from: NodeId,
-    /// All bytes before the first symbol that isn't a byte.
+    /// All bytes before the first symbol that is not a byte.
     prefix: Vec<u8>,
     tail: Tail,
 }
@@ -60,8 +61,8 @@ impl PatternIndex {
         self.ends[node - 1].push(number);
     }
 
-    /// Returns the lowest number that satisfies `is_match` among all patterns that may cover `symbols`, which are a path or a pattern and
-    /// must begin with a slash.
+    /// Returns the lowest number that satisfies `is_match` among all patterns that may cover `symbols`, which are a path or a
+    /// pattern and must begin with a slash.
     pub(crate) fn first(&self, symbols: &[Symbol], is_match: impl Fn(usize) -> bool) -> Option<usize> {
         let mut candidates = Vec::new();
         self.find(ROOT, after_slash(symbols), &mut candidates);

@@ -18,14 +18,14 @@ pub(crate) fn percent_encode(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String 
         if byte.is_ascii() && keep(byte) {
             text.push(char::from(byte));
         } else {
-            // Writing to a string can't fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "%{byte:02X}");
         }
     }
     text
 }
 
-/// Percent-decodes a path. Encoded separators and NUL are rejected, because requests can't contain them.
+/// Percent-decodes a path. Encoded separators and NUL are rejected because requests cannot contain them.
 pub(crate) fn percent_decode(text: &[u8]) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -55,7 +55,7 @@ fn bad_escape() -> RuleError {
     RuleError::new("bad-escape", "a `%` must be followed by two hex digits; write a literal one as %25")
 }
 
-/// Encodes text for a `Location` field. Bytes that aren't allowed in a URL are percent-encoded.
+/// Encodes text for a `Location` field. Bytes that are not allowed in a URL are percent-encoded.
 pub(super) fn encode_for_location(text: &str) -> Result<String, RuleError> {
     let is_sound = text
         .bytes()

@@ -1,7 +1,7 @@
 //! Parser for `_redirects` in three dialects.
 //!
-//! If we can't honor a rule as a whole, it's reported with its line and ignored. For example, it may have a condition on the query
-//! or the visitor, or proxy another origin. At this point, we don't know which paths exist.
+//! If we cannot honor a rule as a whole, it's reported with its line and ignored. For example, it may have a condition on the query
+//! or the visitor, or proxy another origin. At this point, we do not know which paths exist.
 //!
 //! | dialect | code if none is given | beats a file | `*` | `:name` begins |
 //! |---|---|---|---|---|
@@ -39,7 +39,7 @@ use crate::rulefiles::pattern::{Pattern, PatternPiece};
 /// Parses a rule file. `file` is its path in diagnostics, and `folder` is its folder relative to the source root, or empty for the
 /// root.
 ///
-/// Returns rules in file order. There are diagnostics about lines that couldn't be converted to a rule, and remarks about some
+/// Returns rules in file order. There are diagnostics about lines that could not be converted to a rule, and remarks about some
 /// of the accepted rules.
 pub fn parse(
     text: &[u8],

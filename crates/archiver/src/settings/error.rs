@@ -12,7 +12,7 @@ use crate::kawipiko::ReadError;
 use crate::tree::skip::{IgnoreFileError, PatternError};
 use crate::tree::walk::WalkError;
 
-/// Why a build didn't write an archive.
+/// Why a build did not write an archive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -27,7 +27,7 @@ pub enum Error {
     /// No encoder was selected.
     #[error("no encoder is selected: name at least one of identity, gzip, zopfli, brotli, zstd")]
     NoEncoder,
-    /// A `Cache-Control` value contains a byte that isn't allowed in field values.
+    /// A `Cache-Control` value contains a byte that is not allowed in field values.
     #[error("`--cache-control` contains a byte that a field value can't contain: {value:?}")]
     CacheControl {
         /// The value.
@@ -36,7 +36,7 @@ pub enum Error {
     /// An option contains an invalid pattern.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// The source folder can't be listed.
+    /// The source folder cannot be listed.
     #[error(transparent)]
     Walk(#[from] WalkError),
     /// The source folder is empty.
@@ -51,7 +51,7 @@ pub enum Error {
         /// The source folder.
         folder: PathBuf,
     },
-    /// The kawipiko archive is damaged, or isn't one.
+    /// The kawipiko archive is damaged, or is not one.
     #[error("{}: {source}", path.display())]
     Import {
         /// The archive.
@@ -59,10 +59,10 @@ pub enum Error {
         /// The reason.
         source: ReadError,
     },
-    /// The ignore file can't be read.
+    /// The ignore file cannot be read.
     #[error(transparent)]
     IgnoreFile(#[from] IgnoreFileError),
-    /// A source file can't be read, or was removed during the build.
+    /// A source file cannot be read, or was removed during the build.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
@@ -76,7 +76,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// In a folder that is being edited, some files can't be read. The next attempt leaves them out.
+    /// In a folder that is being edited, some files cannot be read. The next attempt leaves them out.
     #[error("{} has files that cannot be read", folder.display())]
     Unreadable {
         /// The source folder.
@@ -88,10 +88,10 @@ pub enum Error {
         /// The source folder.
         folder: PathBuf,
     },
-    /// The build was canceled, because its result is no longer needed.
+    /// The build was canceled because its result is no longer needed.
     #[error("the build was canceled")]
     Canceled,
-    /// A compressed content doesn't decompress to the original, because of a bug in the encoder or a memory error.
+    /// A compressed content does not decompress to the original because of a bug in the encoder or a memory error.
     #[error("{encoder} didn't reproduce the content of {}: leave this coding out and report a bug", path.display())]
     Encoder {
         /// The encoder's name.
@@ -99,7 +99,7 @@ pub enum Error {
         /// A file with this content.
         path: PathBuf,
     },
-    /// Files of an earlier release can't be carried forward.
+    /// Files of an earlier release cannot be carried forward.
     #[error("cannot carry files forward from {}: {source}", path.display())]
     Previous {
         /// The archive.
@@ -107,7 +107,7 @@ pub enum Error {
         /// The reason.
         source: PreviousError,
     },
-    /// The requested serial isn't higher than all earlier ones.
+    /// The requested serial is not higher than all earlier ones.
     #[error("`--serial {serial}`: an earlier release has serial {newest}; give a greater number, or none")]
     Serial {
         /// The requested serial.
@@ -133,7 +133,7 @@ pub enum Error {
         /// The operating system's error.
         source: io::Error,
     },
-    /// The archive can't be written.
+    /// The archive cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The archive.
@@ -141,7 +141,7 @@ pub enum Error {
         /// The reason.
         source: WriteError,
     },
-    /// The archive was written, but can't be opened to check its links.
+    /// The archive was written, but cannot be opened to check its links.
     #[error("cannot open the new archive {}: {source}", path.display())]
     ReadBack {
         /// The archive.
@@ -149,7 +149,7 @@ pub enum Error {
         /// The reason.
         source: OpenError,
     },
-    /// Threads can't be started.
+    /// Threads cannot be started.
     #[error("cannot start {threads} threads: {source}")]
     Threads {
         /// The number of threads.
@@ -157,7 +157,7 @@ pub enum Error {
         /// The reason.
         source: rayon::ThreadPoolBuildError,
     },
-    /// A source file asks for something that we don't support, and without it the site would be insecure.
+    /// A source file asks for something that we do not support, and without it the site would be insecure.
     #[error("{} error(s) in the source folder: {} was not replaced", report.errors(), path.display())]
     Sources {
         /// The archive that would have been replaced.
@@ -182,7 +182,7 @@ pub enum ErrorClass {
     Usage,
     /// The source folder has a problem.
     Input,
-    /// The archive or a cache can't be written.
+    /// The archive or a cache cannot be written.
     Output,
     /// The build succeeded, but with warnings.
     Strict,
@@ -190,26 +190,26 @@ pub enum ErrorClass {
     Internal,
 }
 
-/// Why files of an earlier archive can't be carried forward.
+/// Why files of an earlier archive cannot be carried forward.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PreviousError {
-    /// The directory can't be listed.
+    /// The directory cannot be listed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It can't be opened, or isn't an archive.
+    /// It cannot be opened, or is not an archive.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Its bytes don't match its digest.
+    /// Its bytes do not match its digest.
     #[error(transparent)]
     Damaged(#[from] VerifyError),
     /// A number in it is out of range.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// Its manifest can't be parsed.
+    /// Its manifest cannot be parsed.
     #[error("its manifest is damaged: {0}")]
     Manifest(#[from] serde_json::Error),
-    /// Its manifest doesn't name the release of a carried path.
+    /// Its manifest does not name the release of a carried path.
     #[error("its manifest doesn't name the release of {path}")]
     Unlisted {
         /// The path as in a URL.
@@ -257,7 +257,8 @@ impl Error {
         }
     }
 
-    /// Returns `true` if a [`Compiler`](crate::Compiler) has found that the folder is probably still being written. Build again soon.
+    /// Returns `true` if a [`Compiler`](crate::Compiler) has found that the folder is probably still being written. Build again
+    /// soon.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         matches!(self, Error::Unfinished { .. })

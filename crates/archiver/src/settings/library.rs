@@ -1,4 +1,4 @@
-//! Messages for programs that use `cannery-build`. They don't have flags, so messages must name methods instead.
+//! Messages for programs that use `cannery-build`. They do not have flags, so messages must name methods instead.
 
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::settings::error::Error;

@@ -1,6 +1,6 @@
 //! Build options with their defaults, and the reasons for these.
 //!
-//! This is a plain value. The command line is parsed elsewhere. Levels that are out of range can't be represented.
+//! This is a plain value. The command line is parsed elsewhere. Levels that are out of range cannot be represented.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,21 +22,21 @@ pub struct Options {
     /// The encoders. Default: identity, gzip and brotli. Every client accepts one of these, and nearly all accept brotli, which is
     /// the smallest.
     ///
-    /// Without [`Encoder::Identity`], contents are only stored compressed, unless compression doesn't pay off.
+    /// Without [`Encoder::Identity`], contents are only stored compressed, unless compression does not pay off.
     /// [`Encoder::Zopfli`] and [`Encoder::Gzip`] produce the same format. If both are enabled, we use Zopfli.
     pub encoders: BTreeSet<Encoder>,
     /// Compression levels.
     pub levels: Levels,
     /// Format of the archive. Default: [`FormatChoice::Auto`].
     pub format: FormatChoice,
-    /// Directory for keeping compressed contents between builds. Several builds may use it at the same time. Default: none, because
-    /// a build shouldn't leave files behind unless asked to.
+    /// Directory for keeping compressed contents between builds. Several builds may use it at the same time. Default: none because
+    /// a build should not leave files behind unless asked to.
     pub compress_cache: Option<PathBuf>,
-    /// File for keeping digests of source files between builds, so that unchanged files aren't hashed again. Default: none.
+    /// File for keeping digests of source files between builds, so that unchanged files are not hashed again. Default: none.
     pub sources_cache: Option<PathBuf>,
     /// Disables index pages, so that no file answers `/folder/`. Default: off.
     pub exclude_index: bool,
-    /// Disables names without suffix, so that `page.html` doesn't answer `/page`. Default: off.
+    /// Disables names without suffix, so that `page.html` does not answer `/page`. Default: off.
     pub exclude_strip: bool,
     /// Disables redirects between `/folder` and `/folder/`, and from `/file/` to `/file`. Default: off.
     pub exclude_slash_redirects: bool,
@@ -44,32 +44,32 @@ pub struct Options {
     pub exclude_cache: bool,
     /// Sets the same `Cache-Control` for all responses except error pages. By default, it depends on the kind of file.
     pub cache_control: Option<String>,
-    /// Disables entity tags. Default: off, because clients without entity tags have to download what they already have.
+    /// Disables entity tags. Default: off because clients without entity tags have to download what they already have.
     pub exclude_etag: bool,
-    /// Which resources have a `Last-Modified` field. Default: none, because entity tags are more precise, and if several machines
+    /// Which resources have a `Last-Modified` field. Default: none because entity tags are more precise, and if several machines
     /// build the same folder, file times differ.
     pub last_modified: LastModified,
     /// Serial of this release, which must increase from release to release. Default: the serial of the newest archive in
     /// [`Options::previous`] plus one, or 1.
     pub serial: Option<u64>,
     /// Date of this release in seconds since 1970-01-01 00:00:00 UTC. It's needed for the age of earlier releases. Default: none,
-    /// because archives don't depend on a clock.
+    /// because archives do not depend on a clock.
     pub released: Option<u64>,
     /// Archives of earlier releases, or directories of them, from which to carry fingerprinted files forward. Default: none.
     pub previous: Vec<PathBuf>,
-    /// Maximum number of earlier releases to carry. Default: 3. Two are needed for pages of the release before last, and sometimes a
-    /// deploy is followed by a fix right away.
+    /// Maximum number of earlier releases to carry. Default: 3. Two are needed for pages of the release before last, and sometimes
+    /// a deploy is followed by a fix right away.
     pub previous_releases: usize,
     /// Maximum number of days for which to carry a release after it was replaced, if releases have dates. Default: no limit.
     pub previous_age_days: Option<u32>,
-    /// Leaves out files that aren't served under their own name, such as `_redirects`. After this, `extract` can't restore the
+    /// Leaves out files that are not served under their own name, such as `_redirects`. After this, `extract` cannot restore the
     /// whole folder. Default: off.
     pub exclude_file_listing: bool,
-    /// Adds a listing page to each folder without an index page, and `_listing.json` to every folder. Default: off, because listings
+    /// Adds a listing page to each folder without an index page, and `_listing.json` to every folder. Default: off because listings
     /// reveal names even if there are no links to them.
     pub include_folder_listing: bool,
     /// Builds a preview of a site that is being edited. Clients must revalidate every copy regardless of `_headers`,
-    /// `Strict-Transport-Security` isn't sent, and listings have times and don't replace fallback pages. Default: off.
+    /// `Strict-Transport-Security` is not sent, and listings have times and do not replace fallback pages. Default: off.
     pub preview: bool,
     /// Warns about policies that would block the script that preview servers add to HTML pages. Default: off.
     pub page_script: bool,
@@ -91,14 +91,15 @@ pub struct Options {
     pub check_links_except: Vec<LinkException>,
     /// How to treat symbolic links out of the source folder. Default: follow them, with a warning.
     pub links_out: LinksOut,
-    /// Publishes sparse files. Default: off, because most of their bytes aren't on the disk, but an archive would contain all the
+    /// Publishes sparse files. Default: off because most of their bytes are not on the disk, but an archive would contain all the
     /// zeros.
     pub allow_sparse: bool,
-    /// Publishes folders without files, or without a page for `/`. Default: off, because usually it's just the wrong folder.
+    /// Publishes folders without files, or without a page for `/`. Default: off because usually it's just the wrong folder.
     pub allow_empty: bool,
     /// Fails if there are warnings, so that the old archive stays in place. Default: off.
     pub strict: bool,
-    /// Number of threads for reading and compressing, or 0 for one per available CPU. The archive doesn't depend on this. Default: 0.
+    /// Number of threads for reading and compressing, or 0 for one per available CPU. The archive does not depend on this.
+    /// Default: 0.
     pub threads: usize,
 }
 
@@ -174,8 +175,8 @@ pub enum LastModified {
     /// None.
     #[default]
     None,
-    /// Each file has its time in the file system. The archive then depends on more than contents. Listings don't have a time, since
-    /// the newest time in a folder doesn't change when a file is removed.
+    /// Each file has its time in the file system. The archive then depends on more than contents. Listings do not have a time,
+    /// since the newest time in a folder does not change when a file is removed.
     Files,
     /// All of them have this time, in seconds since 1970-01-01 00:00:00 UTC.
     At(u64),
@@ -184,7 +185,7 @@ pub enum LastModified {
 /// How to report broken internal links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkCheck {
-    /// Don't look for broken links.
+    /// Do not look for broken links.
     Off,
     /// Print a single note with their number.
     #[default]
@@ -201,7 +202,7 @@ impl LinkException {
     /// Parses a path in which `*` stands for anything and `:name` for a segment.
     ///
     /// # Errors
-    /// Returns the reason if it isn't a valid pattern.
+    /// Returns the reason if it is not a valid pattern.
     pub fn parse(text: &str) -> Result<LinkException, String> {
         if !text.starts_with('/') {
             return Err("a pattern begins with `/`, such as `/api/*`".to_owned());
@@ -220,7 +221,7 @@ impl LinkException {
 /// Format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FormatChoice {
-    /// 32-bit up to 4 GiB, because every CDB tool can read this; 64-bit beyond.
+    /// 32-bit up to 4 GiB because every CDB tool can read this; 64-bit beyond.
     #[default]
     Auto,
     /// 32-bit. Fails if the archive is too large.
@@ -262,7 +263,7 @@ impl Encoder {
         }
     }
 
-    /// Returns the lowest, default and highest level. For Zopfli, levels are numbers of iterations. More than 60 haven't saved a
+    /// Returns the lowest, default and highest level. For Zopfli, levels are numbers of iterations. More than 60 have not saved a
     /// single byte in our tests.
     const fn range(self) -> (i32, i32, i32) {
         match self {
@@ -301,7 +302,7 @@ impl Levels {
     /// Sets the level of `encoder`, which may be [`Self::DEFAULT_WORD`] or [`Self::EXTREME_WORD`].
     ///
     /// # Errors
-    /// Returns an error if the encoder doesn't have this level. The old level is kept.
+    /// Returns an error if the encoder does not have this level. The old level is kept.
     pub fn set(&mut self, encoder: Encoder, level: i32) -> Result<(), LevelError> {
         let (lowest, default, highest) = encoder.range();
         self.0[encoder as usize] = match level {
@@ -314,7 +315,7 @@ impl Levels {
     }
 }
 
-/// The encoder doesn't have this level.
+/// The encoder does not have this level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{encoder} has levels {lowest} to {highest} (or -1 for the default, -2 for the highest), not {got}")]
 pub struct LevelError {

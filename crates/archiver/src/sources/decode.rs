@@ -1,6 +1,6 @@
 //! Decodes bodies in any content coding.
 //!
-//! We don't trust any lengths in the data: the content is limited, and if we can't allocate it, that's an error.
+//! We do not trust any lengths in the data: the content is limited, and if we cannot allocate it, that is an error.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use zstd_safe::{DCtx, InBuffer, OutBuffer};
 /// Maximum compression ratio of deflate. In the best case, two bits encode a run of 258 bytes.
 const DEFLATE_RATIO_MAX: usize = 1032;
 
-/// Why a body can't be decoded.
+/// Why a body cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 // Exhaustive: callers must decide for each whose fault it is.
 pub enum DecodeError {
@@ -19,7 +19,7 @@ pub enum DecodeError {
     Damaged,
     /// The content exceeds the limit. It's probably a decompression bomb.
     TooLong,
-    /// There isn't enough memory for the content.
+    /// There is not enough memory for the content.
     OutOfMemory,
 }
 
@@ -36,7 +36,7 @@ pub fn decode(coding: Coding, body: &[u8], bytes_max: u64) -> Result<Vec<u8>, De
     }
 }
 
-/// Decodes Brotli. Streams don't contain the content length, so the buffer has to grow.
+/// Decodes Brotli. Streams do not contain the content length, so the buffer has to grow.
 fn unbrotli(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     let mut writer = BoundedWriter { content: Vec::new(), bytes_max, error: None };
     let decoded = brotli::BrotliDecompress(&mut &body[..], &mut writer);
@@ -91,7 +91,7 @@ fn gunzip(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// Decodes Zstandard. Some frames don't contain the content length (RFC 8878 §3.1.1), so the buffer has to grow.
+/// Decodes Zstandard. Some frames do not contain the content length (RFC 8878 §3.1.1), so the buffer has to grow.
 fn unzstd(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     let mut context = DCtx::create();
     let mut input = InBuffer::around(body);
@@ -117,7 +117,7 @@ fn unzstd(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// Returns an empty vector with room for `length` bytes, or fails if that's too much.
+/// Returns an empty vector with room for `length` bytes, or fails if that is too much.
 fn allocate(length: usize, bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     if length as u64 > bytes_max {
         return Err(DecodeError::TooLong);

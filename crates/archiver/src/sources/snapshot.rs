@@ -1,4 +1,4 @@
-//! The last build of this process. The next build takes everything from it that hasn't changed: digests of files, and contents.
+//! The last build of this process. The next build takes everything from it that has not changed: digests of files, and contents.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Snapshot {
     /// Builds are numbered in the order in which they start.
     pub(crate) number: u64,
     pub(crate) files: Arc<KnownFiles>,
-    /// Contains all contents, because builds of this kind always store them uncompressed too.
+    /// Contains all contents because builds of this kind always store them uncompressed too.
     pub(crate) archive: Arc<Archive>,
     pub(crate) bodies: Bodies,
     /// Whether the site has a page for `/`.
@@ -94,7 +94,7 @@ impl Snapshot {
 }
 
 /// Estimates the length of an archive from the last one. If there are fewer source bytes, we assume that the archive shrinks in
-/// proportion, because compressed contents shrink too. If there are more, we add the difference.
+/// proportion because compressed contents shrink too. If there are more, we add the difference.
 fn estimate_archive_bytes(archive_before: u64, sources_before: u64, source_bytes: u64) -> u64 {
     let Some(removed_bytes) = sources_before.checked_sub(source_bytes).filter(|removed| *removed > 0) else {
         return archive_before.saturating_add(source_bytes - sources_before);
@@ -111,7 +111,7 @@ pub(crate) struct Earlier {
     pub(crate) held_back: BTreeSet<Box<[u8]>>,
     /// Files that have been held back for too long. They are read even if they are still being written.
     pub(crate) overdue: BTreeSet<Box<[u8]>>,
-    /// Contents of new files at the time when the folder was listed, because temporary files may vanish at any moment.
+    /// Contents of new files at the time when the folder was listed because temporary files may vanish at any moment.
     pub(crate) captured: HashMap<Box<[u8]>, Captured>,
 }
 
@@ -161,7 +161,8 @@ impl Earlier {
         self.snapshot.as_ref().is_some_and(|snapshot| snapshot.has_start_page)
     }
 
-    /// Returns `true` if a folder with this number of files has lost more than half of the files of the last build, and not just a few.
+    /// Returns `true` if a folder with this number of files has lost more than half of the files of the last build, and not just a
+    /// few.
     pub(crate) fn lacks_most(&self, files: usize) -> bool {
         let before = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.files.len());
         before.saturating_sub(files) >= LOST_FILES_MIN.max(files)
@@ -187,7 +188,8 @@ impl std::fmt::Debug for Earlier {
 mod tests {
     use super::*;
 
-    /// Even a tiny archive has tables with thousands of bytes. If we scaled them in proportion, a photo would have looked like a video.
+    /// Even a tiny archive has tables with thousands of bytes. If we scaled them in proportion, a photo would have looked like a
+    /// video.
     #[test]
     fn archive_that_grows_is_estimated_by_the_difference() {
         assert_eq!(estimate_archive_bytes(2_300, 11, 400_011), 402_300);

@@ -1,7 +1,7 @@
-//! Reads source files. Each file is either read whole and unchanged, or there's an error that names it.
+//! Reads source files. Each file is either read whole and unchanged, or there is an error that names it.
 //!
 //! If a file has changed since the walk, we read it again. In a folder that is being edited, we also wait while another process is
-//! writing the file. If it doesn't settle or has vanished, the build takes the version of the last build.
+//! writing the file. If it does not settle or has vanished, the build takes the version of the last build.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +76,7 @@ pub(crate) struct Sources {
     pub(crate) generated: Vec<Generated>,
     /// The last build, if the folder is being edited.
     pub(crate) earlier: Option<Earlier>,
-    /// Files that didn't settle, so that we had to take the version of the last build.
+    /// Files that did not settle, so that we had to take the version of the last build.
     pub(crate) unsettled: Mutex<BTreeSet<Box<[u8]>>>,
     /// Set if the server adds a script to pages. Media types tell which sources are pages.
     pub(crate) script_pages: Option<MediaTypes>,
@@ -86,7 +86,7 @@ pub(crate) struct Sources {
     pub(crate) skipped: Vec<Skipped>,
     /// Collects unreadable files, if the folder is being edited.
     pub(crate) unreadable: Option<UnreadableFiles>,
-    /// Number of files that this attempt leaves out because an earlier one couldn't read them.
+    /// Number of files that this attempt leaves out because an earlier one could not read them.
     pub(crate) unreadable_before: usize,
 }
 
@@ -107,7 +107,7 @@ struct EarlierVersion<'a> {
 enum Origin {
     /// The archive of the last build.
     LastBuild,
-    /// Memory. We keep new files there that aren't in an archive yet.
+    /// Memory. We keep new files there that are not in an archive yet.
     Capture,
 }
 
@@ -126,7 +126,7 @@ impl Sources {
     /// Returns the number of sources, which is the next unused ID.
     ///
     /// # Panics
-    /// Panics if there are 2^32 sources. This can't happen: their names alone would take hundreds of gigabytes of memory.
+    /// Panics if there are 2^32 sources. This cannot happen: their names alone would take hundreds of gigabytes of memory.
     pub(crate) fn next_id(&self) -> SourceId {
         SourceId::try_from(self.len()).expect("a build has fewer than 2^32 sources")
     }
@@ -266,7 +266,7 @@ impl Sources {
         Ok(precompressed::stamp_of_decoded(&stamp, *length))
     }
 
-    /// Returns the content of a file, if we have it and the file hasn't changed since then.
+    /// Returns the content of a file, if we have it and the file has not changed since then.
     fn stored(&self, id: SourceId, file: &SourceFile) -> Option<EarlierVersion<'_>> {
         let earlier = self.earlier.as_ref()?;
         if let Some(Precompressed { coding, .. }) = self.precompressed.get(&id)
@@ -362,7 +362,7 @@ impl Sources {
         }
     }
 
-    /// Returns the bytes of a source, or an error if they don't have this digest. Bytes from the last build aren't copied.
+    /// Returns the bytes of a source, or an error if they do not have this digest. Bytes from the last build are not copied.
     pub(crate) fn read_again(&self, id: SourceId, digest: &Digest) -> Result<Cow<'_, [u8]>, Error> {
         if let Some(content) = self.earlier.as_ref().and_then(|earlier| earlier.content(digest)) {
             return Ok(content.into());
@@ -397,7 +397,7 @@ fn expect_end(file: &mut File) -> std::io::Result<()> {
     }
 }
 
-/// Returns the error for a file that isn't changing, but doesn't have the length that the system says.
+/// Returns the error for a file that is not changing, but does not have the length that the system says.
 fn false_length(path: &Path, stamp: &FileStamp) -> Error {
     let message = format!(
         "it doesn't have the {} bytes that its file system says; copy its content into an ordinary file",
@@ -436,7 +436,7 @@ fn unchanged(
 /// Reads a small file into memory, like [`settled`] but with a single attempt.
 ///
 /// # Errors
-/// Returns [`Error::Changing`] if the file changes or is being written, and the system's error if it can't be read.
+/// Returns [`Error::Changing`] if the file changes or is being written, and the system's error if it cannot be read.
 pub(crate) fn capture(confinement: &Confinement, path: &Path) -> Result<(FileStamp, Vec<u8>), Error> {
     let mut bytes = Vec::new();
     let read = |opened: &mut File, stamp: &FileStamp| read_whole(opened, stamp, &mut bytes);

@@ -12,7 +12,7 @@ const PROBE_BYTES: usize = 64 << 10;
 pub(crate) struct SourceFacts {
     /// Digest of the content.
     pub(crate) digest: Digest,
-    /// Whether the content is valid UTF-8, and isn't in another encoding that happens to be valid UTF-8.
+    /// Whether the content is valid UTF-8, and is not in another encoding that happens to be valid UTF-8.
     pub(crate) utf8: bool,
     /// Whether the name contains a digest of the content.
     pub(crate) fingerprinted: bool,
@@ -23,7 +23,7 @@ pub(crate) struct SourceFacts {
 /// Whether the first bytes of a content are compressible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// We didn't try, because the media type is enough to decide.
+    /// We did not try because the media type is enough to decide.
     Missing,
     Compressible,
     Incompressible,
@@ -130,7 +130,7 @@ struct OtherEncoding {
     searched_bytes: usize,
     /// Number of zeros among them. In UTF-16, each ASCII character has one zero byte.
     zeros: usize,
-    /// Whether there was a byte that ISO-2022-JP can't contain.
+    /// Whether there was a byte that ISO-2022-JP cannot contain.
     has_high_byte: bool,
     escape: Escape,
 }

@@ -1,6 +1,6 @@
 //! Unreadable files in a folder that is being edited: the build goes on without them and warns.
 //!
-//! A single build fails instead, because its archive might be deployed before anyone reads the warnings.
+//! A single build fails instead because its archive might be deployed before anyone reads the warnings.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) struct UnreadableFiles(Arc<Mutex<BTreeMap<Box<[u8]>, UnreadableFile>>
 struct UnreadableFile {
     stamp: FileStamp,
     reason: String,
-    /// Whether the file can't be opened, or else can be opened but not read.
+    /// Whether the file cannot be opened, or else can be opened but not read.
     fails_to_open: bool,
 }
 
@@ -39,7 +39,7 @@ impl UnreadableFiles {
         self.files().is_empty()
     }
 
-    /// Forgets files that aren't in the folder any more, or that may be readable by now.
+    /// Forgets files that are not in the folder any more, or that may be readable by now.
     pub(crate) fn refresh(&self, root: &Path, stamp: impl Fn(&[u8]) -> Option<FileStamp>) {
         self.files().retain(|path, file| {
             let is_same = stamp(path).is_some_and(|stamp| stamp == file.stamp);
@@ -66,7 +66,7 @@ impl UnreadableFiles {
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, UnreadableFile>> {
-        // A poisoned lock is harmless, because each update leaves a consistent map.
+        // A poisoned lock is harmless because each update leaves a consistent map.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

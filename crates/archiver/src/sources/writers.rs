@@ -1,8 +1,8 @@
-//! Detects files that another process is writing, so that we don't read half-written content.
+//! Detects files that another process is writing, so that we do not read half-written content.
 //!
-//! If an editor truncates a file and writes it again, it keeps the file open in the meantime, and Linux tells us whether a file is open
-//! for writing. Where we can't tell, we wait until the file hasn't changed for a moment. Only the change times of recently modified
-//! files are ever compared with the clock.
+//! If an editor truncates a file and writes it again, it keeps the file open in the meantime, and Linux tells us whether a file is
+//! open for writing. Where we cannot tell, we wait until the file has not changed for a moment. Only the change times of recently
+//! modified files are ever compared with the clock.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cannery_archive::{Writers, writers};
 use cannery_base::FileStamp;
 
-/// If a file hasn't changed for this long, we assume that it's complete, even if some process keeps it open. After this time, its
+/// If a file has not changed for this long, we assume that it's complete, even if some process keeps it open. After this time, its
 /// stamp is unique too: in the worst case, a file system has a resolution of two seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// If we can't detect writers, we assume that a file is complete once it hasn't changed for this long. This also applies to files that
-/// are just being created, because they exist for a moment before they are open for writing.
+/// If we cannot detect writers, we assume that a file is complete once it has not changed for this long. This also applies to
+/// files that are just being created because they exist for a moment before they are open for writing.
 const QUIET_AFTER: Duration = Duration::from_millis(30);
 
 /// The same for empty files. These may have been truncated to be written again.
@@ -43,7 +43,7 @@ pub(crate) fn is_half_written(file: &File, stamp: &FileStamp) -> bool {
     }
 }
 
-/// Returns the time since a file last changed, or zero if that's in the future.
+/// Returns the time since a file last changed, or zero if that is in the future.
 fn age(stamp: &FileStamp) -> Duration {
     age_at(stamp, SystemTime::now())
 }

@@ -51,7 +51,7 @@ impl Boundary {
     /// Resolves the path of the source folder.
     ///
     /// # Errors
-    /// Returns the system's error if the path can't be resolved.
+    /// Returns the system's error if the path cannot be resolved.
     pub fn of(root: &Path, links_out: LinksOut) -> io::Result<Boundary> {
         let inside = fs::canonicalize(root)?;
         let device = fs::metadata(&inside)?.dev();
@@ -126,7 +126,7 @@ fn is_kernel_file_system(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|found| MAGIC_NUMBERS.contains(&(found.f_type as u64 & 0xffff_ffff)))
 }
 
-/// Returns `false`, because other systems don't have such file systems, or sites don't link to them.
+/// Returns `false` because other systems do not have such file systems, or sites do not link to them.
 #[cfg(not(target_os = "linux"))]
 fn is_kernel_file_system(_path: &Path) -> bool {
     false

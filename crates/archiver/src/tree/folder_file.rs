@@ -14,7 +14,7 @@ pub(crate) fn full_path(root: &Path, path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(path))
 }
 
-/// Opens a file in the folder. Doesn't block if another process has replaced the file with a FIFO since the walk.
+/// Opens a file in the folder. Does not block if another process has replaced the file with a FIFO since the walk.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
@@ -37,8 +37,8 @@ pub(super) fn kind_of(metadata: &Metadata) -> &'static str {
 
 /// If links out of the folder are left out, makes sure that all published files are in the folder.
 ///
-/// The walk already leaves out such links, but users who may write to the folder could replace a file or folder with a link later. So
-/// we check where each file really is after opening it.
+/// The walk already leaves out such links, but users who may write to the folder could replace a file or folder with a link later.
+/// So we check where each file really is after opening it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Confinement {
     /// Canonical path of the folder.
@@ -48,7 +48,7 @@ pub(crate) struct Confinement {
 impl Confinement {
     /// Confines files to the folder at `root` in its current place.
     pub(crate) fn of(root: &Path, links_out: LinksOut) -> Confinement {
-        // If a folder has no canonical path, we can't walk it either.
+        // If a folder has no canonical path, we cannot walk it either.
         let inside = || fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
         Confinement { inside: (links_out == LinksOut::LeftOut).then(inside) }
     }
@@ -78,7 +78,7 @@ impl Confinement {
     }
 }
 
-/// Returns the path of an open file, if the kernel tells us. Changed links don't affect this.
+/// Returns the path of an open file, if the kernel tells us. Changed links do not affect this.
 #[cfg(target_os = "linux")]
 fn path_of(file: &File) -> Option<PathBuf> {
     use std::os::fd::AsRawFd;

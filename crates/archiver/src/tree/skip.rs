@@ -1,9 +1,9 @@
-//! Skip rules, which decide what doesn't become part of the archive.
+//! Skip rules, which decide what does not become part of the archive.
 //!
 //! Built-in rules leave out files of editors, version control and desktop systems. More names can be left out, or included again,
 //! with gitignore patterns on the command line or in `.canneryignore`. Rules only look at names.
 //!
-//! Just like in git, we don't enter skipped folders. For example, `!.config/site.css` has no effect without `!.config/` before it.
+//! Just like in git, we do not enter skipped folders. For example, `!.config/site.css` has no effect without `!.config/` before it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -31,7 +31,7 @@ pub const IGNORE_FILE_BYTES_MAX: u64 = 1 << 20;
 const WELL_KNOWN: &[u8] = b".well-known";
 
 /// Suffixes of files that are left over or still being written: logs, locks, downloads by browsers and transfer programs, and
-/// temporary files of JetBrains editors. Letter case doesn't matter.
+/// temporary files of JetBrains editors. Letter case does not matter.
 const TRANSIENT_SUFFIXES: [&str; 15] = [
     ".!qb",
     ".!ut",
@@ -53,7 +53,7 @@ const TRANSIENT_SUFFIXES: [&str; 15] = [
 /// Prefix of lock files that office programs create next to an open document.
 const OFFICE_LOCK_PREFIX: &str = "~$";
 
-/// Files and folders that are created by desktop systems. Letter case doesn't matter.
+/// Files and folders that are created by desktop systems. Letter case does not matter.
 const DESKTOP_FILES: [&str; 8] = [
     ".DS_Store",
     "@eaDir",
@@ -84,20 +84,20 @@ impl Default for SkipRules {
 }
 
 impl SkipRules {
-    /// Creates rules that don't leave out anything.
+    /// Creates rules that do not leave out anything.
     pub fn none() -> SkipRules {
-        // Paths are relative to the source root, so that's `.` for the matcher.
+        // Paths are relative to the source root, so that is `.` for the matcher.
         SkipRules { built_in: false, patterns: Gitignore::empty(), builder: GitignoreBuilder::new(".") }
     }
 
     /// Adds the lines of `.canneryignore` in `root`, if it exists. Patterns from the command line should be added later, with
-    /// [`add_pattern`](Self::add_pattern), because the last match wins.
+    /// [`add_pattern`](Self::add_pattern) because the last match wins.
     ///
     /// Returns a warning for each invalid line. Such lines have no effect.
     ///
     /// # Errors
-    /// Returns an error if the name exists but isn't a readable text file, or is a link that we don't follow. We can't just go on
-    /// without it, because then the build would publish files that it shouldn't.
+    /// Returns an error if the name exists but is not a readable text file, or is a link that we do not follow. We cannot just go
+    /// on without it because then the build would publish files that it should not.
     pub fn add_ignore_file(
         &mut self,
         root: &Path,
@@ -155,7 +155,7 @@ impl SkipRules {
         (self.built_in && length == 0 && name == VIM_TEST_FILE).then_some(SkipReason::VimTest)
     }
 
-    /// Returns `true` if a change to this path, relative to the source root, may affect a build. This is the case if it isn't left
+    /// Returns `true` if a change to this path, relative to the source root, may affect a build. This is the case if it is not left
     /// out, or if it's the ignore file.
     pub fn may_matter(&self, path: &Path, is_folder: bool) -> bool {
         path == Path::new(IGNORE_FILE) || self.verdict(path.as_os_str().as_bytes(), is_folder).is_none()
@@ -277,7 +277,7 @@ impl PatternError {
     }
 }
 
-/// Why we can't read the ignore file.
+/// Why we cannot read the ignore file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IgnoreFileError {
@@ -295,7 +295,7 @@ pub enum IgnoreFileError {
         /// The ignore file.
         path: PathBuf,
     },
-    /// It isn't a file but, for example, a folder or a device.
+    /// It is not a file but, for example, a folder or a device.
     #[error("the ignore file {} is {kind}; write its patterns into a text file of this name, or remove it", path.display())]
     NotAFile {
         /// The ignore file.
@@ -309,7 +309,7 @@ pub enum IgnoreFileError {
         /// The ignore file.
         path: PathBuf,
     },
-    /// It's a link that leads out of the folder, and we don't follow those.
+    /// It's a link that leads out of the folder, and we do not follow those.
     #[error(
         "the ignore file {} leads out of the source folder, to {}, and is not read; copy it into the folder, or follow links with \
          `--follow-links`",
@@ -341,11 +341,11 @@ fn read_ignore_file(
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        // The folder can't be searched or is a link to itself. The walk will report that.
+        // The folder cannot be searched or is a link to itself. The walk will report that.
         Err(_) if fs::metadata(root.join(".")).is_err() => return Ok(None),
         Err(source) => return Err(IgnoreFileError::Read { path: path(), source }),
     };
-    // Check for this first: a sandbox may not let us open the target, and that error wouldn't say anything about the link.
+    // Check for this first: a sandbox may not let us open the target, and that error would not say anything about the link.
     if let Some(error) = outside() {
         return Err(error);
     }

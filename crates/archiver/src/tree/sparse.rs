@@ -18,14 +18,14 @@ const BLOCK_BYTES: u64 = 512;
 /// Maximum number of data ranges to measure. If a file has more, we trust its number of blocks.
 const PIECES_MAX: u32 = 100_000;
 
-/// Returns `true` if a file has far fewer blocks than its length would need. This may also be due to a file system with compression,
-/// and some file systems don't count blocks at all, so [`data_bytes`] has to decide.
+/// Returns `true` if a file has far fewer blocks than its length would need. This may also be due to a file system with
+/// compression, and some file systems do not count blocks at all, so [`data_bytes`] has to decide.
 pub(super) fn may_be_sparse(metadata: &Metadata) -> bool {
     let length = metadata.len();
     length >= BYTES_MIN && metadata.blocks().saturating_mul(BLOCK_BYTES) < length / DATA_DIVISOR
 }
 
-/// If only a small part of a file isn't holes, returns its number of bytes.
+/// If only a small part of a file is not holes, returns its number of bytes.
 pub(crate) fn data_bytes(file: &File, length: u64) -> Option<u64> {
     let enough = length / DATA_DIVISOR;
     let mut data = 0;
@@ -44,7 +44,7 @@ pub(crate) fn data_bytes(file: &File, length: u64) -> Option<u64> {
     Some(data)
 }
 
-/// Returns the next range of data, `Some(None)` if there's no more data, or `None` if the system can't tell.
+/// Returns the next range of data, `Some(None)` if there is no more data, or `None` if the system cannot tell.
 #[cfg(target_os = "linux")]
 #[allow(clippy::option_option, reason = "three outcomes of two system calls")]
 fn next_data(file: &File, position: u64) -> Option<Option<(u64, u64)>> {

@@ -1,7 +1,7 @@
 //! Walks the source folder. The result is a sorted list of files and folders.
 //!
-//! The walk only looks at names and inodes. It doesn't open any file, and the order of directory entries doesn't matter. Names are
-//! bytes rather than text, because URLs can contain any byte.
+//! The walk only looks at names and inodes. It does not open any file, and the order of directory entries does not matter. Names
+//! are bytes rather than text because URLs can contain any byte.
 //!
 //! We follow symlinks, with some exceptions. Links out of the root are reported or left out, unless they are allowed. Links to a
 //! folder above are left out, and so are links into kernel file systems such as `/proc` (see `boundary`). If several links lead to
@@ -44,11 +44,11 @@ pub struct Walked {
     pub files: Vec<SourceFile>,
     /// Folders that were read. The first is the root, whose path is empty.
     pub folders: Vec<Box<[u8]>>,
-    /// Names that were skipped by a rule. If it's a folder, names below it aren't listed.
+    /// Names that were skipped by a rule. If it's a folder, names below it are not listed.
     pub skipped: Vec<Skipped>,
     /// Files that have far fewer blocks than their length would need.
     pub thin: Vec<Box<[u8]>>,
-    /// Names that couldn't be read, with the reasons.
+    /// Names that could not be read, with the reasons.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -74,11 +74,11 @@ pub struct Skipped {
     pub reason: SkipReason,
 }
 
-/// Why a walk can't start. All later problems are diagnostics.
+/// Why a walk cannot start. All later problems are diagnostics.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WalkError {
-    /// The source root doesn't exist or can't be read.
+    /// The source root does not exist or cannot be read.
     #[error("cannot read the source folder {}: {source}; check that it exists and may be read", path.display())]
     Root {
         /// The source root from the options.
@@ -86,7 +86,7 @@ pub enum WalkError {
         /// The system's error.
         source: io::Error,
     },
-    /// The source root isn't a folder.
+    /// The source root is not a folder.
     #[error("the source {} is not a folder; name the folder that holds the site", path.display())]
     NotAFolder {
         /// The source root from the options.
@@ -94,10 +94,10 @@ pub enum WalkError {
     },
 }
 
-/// Lists everything in `root` that isn't skipped by `rules`, using all threads of the current pool.
+/// Lists everything in `root` that is not skipped by `rules`, using all threads of the current pool.
 ///
 /// # Errors
-/// Returns an error if the root can't be read or isn't a folder.
+/// Returns an error if the root cannot be read or is not a folder.
 pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walked, WalkError> {
     let root_error = |source| WalkError::Root { path: root.to_owned(), source };
     let metadata = fs::metadata(root).map_err(root_error)?;
@@ -105,9 +105,9 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
         return Err(WalkError::NotAFolder { path: root.to_owned() });
     }
 
-    // If a folder further down can't be read, that's just a warning, but the root must be readable.
+    // If a folder further down cannot be read, that is just a warning, but the root must be readable.
     fs::read_dir(root).map_err(root_error)?;
-    // Reading a folder isn't enough: without permission to search it, we can't look up the names in it.
+    // Reading a folder is not enough: without permission to search it, we cannot look up the names in it.
     fs::metadata(root.join(".")).map_err(root_error)?;
     let boundary = Boundary::of(root, links_out).map_err(root_error)?;
 
@@ -130,7 +130,7 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
             walked.append(reading.found);
         }
 
-        // Sort first, because the order decides which paths are over the limit.
+        // Sort first because the order decides which paths are over the limit.
         next.sort_unstable_by(|one: &Folder, other| one.path.cmp(&other.path));
         next.retain(|folder| walked.admit(folder, &mut linked_paths) == Admission::Admitted);
         level = next;
@@ -273,7 +273,7 @@ impl Walk<'_> {
         let mut entries = Vec::new();
         let mut read_error = None;
 
-        // If the path is empty, this adds a `/` to the root. That's fine even if the root is a symlink.
+        // If the path is empty, this adds a `/` to the root. That is fine even if the root is a symlink.
         match fs::read_dir(self.root.join(OsStr::from_bytes(&first.path))) {
             Ok(found) => {
                 for entry in found {
@@ -317,7 +317,7 @@ impl Walk<'_> {
 
     fn examine(&self, entry: &fs::DirEntry) -> Entry {
         let name = entry.file_name().into_vec();
-        // `DirEntry::metadata` doesn't need a path lookup in the kernel. Links do need one.
+        // `DirEntry::metadata` does not need a path lookup in the kernel. Links do need one.
         let found = entry.metadata();
         let is_link = found.as_ref().is_ok_and(Metadata::is_symlink);
         let metadata = if is_link { fs::metadata(entry.path()) } else { found };
@@ -365,7 +365,7 @@ impl Reading {
                                the folder";
                 return self.warn(&path, "kernel-file", message.to_owned());
             }
-            // We have already reported the link that led out of the root. Don't report links that stay below its target.
+            // We have already reported the link that led out of the root. Do not report links that stay below its target.
             Place::Outside(target)
                 if folder.outside.as_ref().is_some_and(|known| target.starts_with(known)) =>
             {

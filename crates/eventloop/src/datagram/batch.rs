@@ -21,7 +21,7 @@ const CACHE_LINE_BYTES: usize = 64;
 /// Datagrams received by one call. Each worker has one batch that it uses for all its sockets.
 #[derive(Default)]
 pub struct ReceiveBatch {
-    /// Zeroed memory, so that a page doesn't take up real memory until a datagram reaches it.
+    /// Zeroed memory, so that a page does not take up real memory until a datagram reaches it.
     memory: Vec<u8>,
     /// Where the first buffer starts. Buffers are aligned to cache lines. Otherwise it may take Linux seven times as long to copy
     /// 64 KB (`rep movsb` on an AMD EPYC: 25 µs instead of 3.6 µs).
@@ -67,7 +67,7 @@ pub(crate) struct Message {
 pub struct Datagram<'a> {
     /// The peer's address. If the socket is bound to all IPv4 and IPv6 addresses, IPv4 addresses are mapped to IPv6.
     pub source: SocketAddr,
-    /// The local address where it arrived. `None` if the system doesn't tell.
+    /// The local address where it arrived. `None` if the system does not tell.
     pub destination: Option<IpAddr>,
     /// The ECN codepoint.
     pub ecn: Option<Ecn>,
@@ -76,8 +76,8 @@ pub struct Datagram<'a> {
 }
 
 impl ReceiveBatch {
-    /// Creates an empty batch. It won't allocate memory before it's used. Then it takes about a megabyte of address space, but most
-    /// of that will never be backed by real memory.
+    /// Creates an empty batch. It will not allocate memory before it's used. Then it takes about a megabyte of address space, but
+    /// most of that will never be backed by real memory.
     #[must_use]
     pub fn new() -> ReceiveBatch {
         ReceiveBatch::default()

@@ -12,7 +12,7 @@ use crate::platform::syscalls;
 
 /// A UDP address that we've reserved, so that the workers can open their sockets.
 ///
-/// These sockets share the address (`SO_REUSEPORT`). Without a reservation, a second server on the same address wouldn't be
+/// These sockets share the address (`SO_REUSEPORT`). Without a reservation, a second server on the same address would not be
 /// noticed. It would just get some of the datagrams.
 #[derive(Debug)]
 pub struct DatagramClaim {
@@ -26,7 +26,7 @@ impl DatagramClaim {
     /// Reserves `address`.
     ///
     /// # Errors
-    /// Another process has the address, the address can't be used, or it's a local socket.
+    /// Another process has the address, the address cannot be used, or it's a local socket.
     pub fn new(address: &Address, options: DatagramOptions) -> io::Result<DatagramClaim> {
         retry_while_in_use(|| DatagramClaim::try_once(address, options))
     }
@@ -74,7 +74,7 @@ impl DatagramClaim {
 
     /// Opens sockets for this number of workers, in order. There will be at least one.
     ///
-    /// The first socket is the reservation itself, because a UDP socket receives as soon as it's bound. On systems that don't
+    /// The first socket is the reservation itself because a UDP socket receives as soon as it's bound. On systems that do not
     /// distribute datagrams among several sockets, workers share a single one.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Control messages: what system calls take and return in addition to a datagram's bytes.
 //!
 //! A control message consists of a header (length, level, type) and data, both padded (`cmsg(3)`). We read and write them as
-//! plain bytes. This doesn't need `unsafe` code, and an invalid length can't lead out of the buffer.
+//! plain bytes. This does not need `unsafe` code, and an invalid length cannot lead out of the buffer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -198,7 +198,7 @@ impl Request {
         self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
     }
 
-    /// Does nothing, because other systems don't split trains.
+    /// Does nothing because other systems do not split trains.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn set_segment_bytes(&mut self, _: u16) {}
 

@@ -36,7 +36,7 @@ impl Name {
         Name { bytes, length }
     }
 
-    /// Parses an address. Returns `None` if it isn't an IP address.
+    /// Parses an address. Returns `None` if it is not an IP address.
     pub(super) fn parse(bytes: &[u8; NAME_BYTES]) -> Option<SocketAddr> {
         let port = u16::from_be_bytes([bytes[2], bytes[3]]);
         match family(bytes) {

@@ -5,7 +5,7 @@
 //! give the kernel a program that selects the socket by this number.
 //!
 //! Still, workers may receive datagrams for other workers. When datagrams are merged, the kernel only looks at the first of
-//! them, and some systems don't support such programs. So each worker applies the same rule to each datagram, and drops those
+//! them, and some systems do not support such programs. So each worker applies the same rule to each datagram, and drops those
 //! that belong to others. Clients will send them again.
 
 use std::io;
@@ -39,7 +39,7 @@ pub(crate) const SHORT_ID_AT: u8 = 1;
 pub(crate) const RANDOM_BYTE: u8 = 3;
 
 impl WorkerRouting {
-    /// Returns which worker a datagram is for. If it's too short to tell, that's worker 0.
+    /// Returns which worker a datagram is for. If it's too short to tell, that is worker 0.
     #[must_use]
     pub fn worker_of(&self, datagram: &[u8]) -> u8 {
         self.routing_byte(datagram).map_or(0, |byte| byte % self.workers.max(1))
@@ -55,12 +55,12 @@ impl WorkerRouting {
     }
 
     /// Makes the kernel apply this rule to all sockets that share the address of this one. It numbers them by the order in which
-    /// they were bound. This does nothing if there's a single socket.
+    /// they were bound. This does nothing if there is a single socket.
     ///
-    /// Don't close one of several sockets, because the last one would then take its place.
+    /// Do not close one of several sockets because the last one would then take its place.
     ///
     /// # Errors
-    /// The system doesn't support such programs.
+    /// The system does not support such programs.
     pub fn attach(&self, socket: &UdpSocket) -> io::Result<()> {
         if self.workers < 2 { Ok(()) } else { platform::attach_routing(socket, *self) }
     }

@@ -36,7 +36,7 @@ pub struct UdpSocket {
 /// Options of UDP sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramOptions {
-    /// Size of the receive buffer to request. Datagrams that don't fit are lost.
+    /// Size of the receive buffer to request. Datagrams that do not fit are lost.
     pub receive_buffer_bytes: usize,
     /// Size of the send buffer to request.
     pub send_buffer_bytes: usize,
@@ -82,7 +82,7 @@ impl UdpSocket {
     /// Takes over a UDP socket that the parent process has left open for us. Must be called only once per descriptor.
     ///
     /// # Errors
-    /// The descriptor isn't open, or isn't a UDP socket.
+    /// The descriptor is not open, or is not a UDP socket.
     pub fn inherit(descriptor: i32, options: DatagramOptions) -> io::Result<UdpSocket> {
         let socket = RawSocket::from(syscalls::inherit(descriptor)?);
         if socket.r#type()? != Type::DGRAM {
@@ -93,11 +93,11 @@ impl UdpSocket {
     }
 
     /// Opens one more socket on this address, for another worker. It'll be the last one in order (see
-    /// [`WorkerRouting::attach`](super::WorkerRouting::attach)). On systems that don't distribute datagrams among several sockets,
+    /// [`WorkerRouting::attach`](super::WorkerRouting::attach)). On systems that do not distribute datagrams among several sockets,
     /// this is just another descriptor for the same socket.
     ///
     /// # Errors
-    /// The address isn't shared, because another program has opened the socket without this option.
+    /// The address is not shared because another program has opened the socket without this option.
     pub fn open_another(&self, options: DatagramOptions) -> io::Result<UdpSocket> {
         if !syscalls::BALANCES_LISTENERS {
             return self.try_clone();
@@ -152,7 +152,7 @@ impl UdpSocket {
             self.discarded.set(discarded);
         }
         let source = Name::parse(&envelope.name);
-        // The peer must be an IP address, and datagrams can't exceed our buffers.
+        // The peer must be an IP address, and datagrams cannot exceed our buffers.
         let is_whole = source.is_some() && !envelope.is_truncated;
         let bytes = if is_whole { envelope.bytes } else { 0 };
         Message {
@@ -180,7 +180,7 @@ impl UdpSocket {
     #[inline]
     fn outgoing<'a>(&self, train: &Train<'_>, bytes: &'a [u8], segment_bytes: usize) -> OutgoingMessage<'a> {
         let mut control = Request::new();
-        // If the socket has only one address, there's nothing to choose. BSD would even refuse it.
+        // If the socket has only one address, there is nothing to choose. BSD would even refuse it.
         if let Some(source) = train.source.filter(|_| self.fixed_address().is_none()) {
             control.set_source(source);
         }
@@ -193,7 +193,7 @@ impl UdpSocket {
         OutgoingMessage { name: Name::new(train.destination), control, bytes }
     }
 
-    /// Sends datagrams with a single call. If the system can't split them, sends each one separately.
+    /// Sends datagrams with a single call. If the system cannot split them, sends each one separately.
     fn send_part(&self, train: &Train<'_>, part: &[u8], segment_bytes: usize) -> SendOutcome {
         match syscalls::send_message(self.as_fd(), &self.outgoing(train, part, segment_bytes)) {
             Ok(()) => SendOutcome::Sent,
@@ -222,7 +222,7 @@ impl UdpSocket {
     }
 
     /// Sends a train without GSO, after the system has refused to split it. If this works, GSO was the problem, and we leave it
-    /// off. Otherwise there's something wrong with the datagrams, for example their size or an address.
+    /// off. Otherwise there is something wrong with the datagrams, for example their size or an address.
     #[cold]
     fn send_after_gso_error(&self, train: &Train<'_>, error: &io::Error) -> SendOutcome {
         self.has_gso.set(false);
@@ -236,8 +236,8 @@ impl UdpSocket {
     }
 }
 
-/// Returns `true` if this error may mean that the system can't split trains. For example, the device can't compute checksums, or
-/// the kernel doesn't know GSO.
+/// Returns `true` if this error may mean that the system cannot split trains. For example, the device cannot compute checksums, or
+/// the kernel does not know GSO.
 fn is_gso_error(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
 }

@@ -1,6 +1,6 @@
 //! An event loop based on `epoll(7)`.
 //!
-//! It's edge-triggered. We register each descriptor once, for both directions, and don't need to change that later.
+//! It's edge-triggered. We register each descriptor once, for both directions, and do not need to change that later.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -41,12 +41,12 @@ pub struct Epoll {
     waker: Waker,
     balancer: Option<Balancer>,
     clock: Clock,
-    /// Sockets that we're watching for room to send, with their numbers and descriptors.
+    /// Sockets that we are watching for room to send, with their numbers and descriptors.
     awaiting_room: Vec<(u32, RawFd)>,
 }
 
 impl Epoll {
-    /// Creates a loop that watches its waker. If there's a balancer, it balances connections with other loops.
+    /// Creates a loop that watches its waker. If there is a balancer, it balances connections with other loops.
     ///
     /// # Errors
     /// The process has run out of descriptors.
@@ -119,7 +119,7 @@ impl EventLoop for Epoll {
                     readable: any(libc::EPOLLIN | libc::EPOLLRDHUP),
                     read_closed: any(libc::EPOLLRDHUP | libc::EPOLLHUP),
                     writable: any(libc::EPOLLOUT),
-                    // EPOLLHUP isn't a failure. It's set as soon as both sides have shut down their sending direction.
+                    // EPOLLHUP is not a failure. It's set as soon as both sides have shut down their sending direction.
                     failed: any(libc::EPOLLERR),
                 };
                 Event::Ready(token, readiness)
@@ -190,7 +190,7 @@ impl EventLoop for Epoll {
         if !self.awaiting_room.contains(&(number, descriptor)) {
             self.awaiting_room.push((number, descriptor));
         }
-        // If there's room already, this will report it.
+        // If there is room already, this will report it.
         let token = datagrams_token(number).pack();
         syscalls::epoll_modify(&self.epoll, descriptor, ARRIVALS_AND_ROOM, token)
     }

@@ -1,7 +1,7 @@
 //! Memory for response heads that are sent zero-copy.
 //!
 //! Response heads are rendered into a buffer. The next response will overwrite it, long before the peer has read the spliced
-//! pages. So we copy each head to memory that was never used before and won't be reused. When this memory is full, we unmap
+//! pages. So we copy each head to memory that was never used before and will not be reused. When this memory is full, we unmap
 //! it and map more. The kernel keeps each page until its last reader is done.
 
 use std::io::IoSlice;
@@ -11,10 +11,10 @@ use memmap2::MmapMut;
 /// Page size on most machines. If pages are larger, spliced data will start in the middle of a page, which costs a bit more.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// How much memory we map at a time. There's room for some hundred heads, so the cost of mapping can't be measured.
+/// How much memory we map at a time. There is room for some hundred heads, so the cost of mapping cannot be measured.
 const ARENA_BYTES: usize = 64 * 1024;
 
-/// An arena where each byte is written only once. It doesn't map any memory before it's used.
+/// An arena where each byte is written only once. It does not map any memory before it's used.
 #[derive(Debug, Default)]
 pub(super) struct HeaderArena {
     memory: Option<MmapMut>,
@@ -26,7 +26,7 @@ impl HeaderArena {
         HeaderArena::default()
     }
 
-    /// Copies the concatenated `runs` into a single page. Returns `None` if they exceed a page, or if we're out of memory.
+    /// Copies the concatenated `runs` into a single page. Returns `None` if they exceed a page, or if we are out of memory.
     pub(super) fn copy(&mut self, runs: &[IoSlice<'_>]) -> Option<&[u8]> {
         let length = runs.iter().map(|run| run.len()).sum::<usize>();
         if length > PAGE_BYTES {
@@ -68,7 +68,7 @@ mod tests {
             let range = copy.as_ptr_range();
             let (start, end) = (range.start.addr(), range.end.addr());
             assert_eq!(start / PAGE_BYTES, (end - 1) / PAGE_BYTES);
-            // Addresses increase, until there's new memory.
+            // Addresses increase, until there is new memory.
             if ends.last().is_some_and(|last| start < *last) {
                 ends.clear();
             }

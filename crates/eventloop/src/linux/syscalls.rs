@@ -1,10 +1,10 @@
 //! Linux system calls, each in a safe function.
 //!
-//! All `unsafe` code for Linux is in here and in `uring/ring.rs`. Errors aren't interpreted, except for "would block" and
+//! All `unsafe` code for Linux is in here and in `uring/ring.rs`. Errors are not interpreted, except for "would block" and
 //! "interrupted".
 //!
 //! On the hot path we use `syscall(2)`. The C library's functions are cancellation points, which means two atomic operations
-//! per call in a multithreaded program. We don't cancel threads, so we don't need that.
+//! per call in a multithreaded program. We do not cancel threads, so we do not need that.
 
 #![allow(unsafe_code)]
 
@@ -84,7 +84,7 @@ pub(super) fn epoll_modify(epoll: &OwnedFd, watched: RawFd, events: u32, data: u
     Ok(())
 }
 
-/// Stops watching a descriptor. Closing the descriptor wouldn't do that if another process has it open too.
+/// Stops watching a descriptor. Closing the descriptor would not do that if another process has it open too.
 pub(super) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Result<()> {
     let epoll = epoll.as_raw_fd();
     let watched = watched.as_raw_fd();
@@ -95,7 +95,7 @@ pub(super) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Resu
 }
 
 /// Waits for events, up to `timeout_ms` milliseconds (-1 for no limit). Returns the number of events. If the call is interrupted by
-/// a signal, that's 0.
+/// a signal, that is 0.
 pub(super) fn epoll_wait(
     epoll: &OwnedFd,
     events: &mut [libc::epoll_event],
@@ -116,7 +116,7 @@ pub(super) fn epoll_wait(
     }
 }
 
-/// Accepts the next pending connection, in non-blocking mode. Returns it with the peer's address, or `None` if there isn't any.
+/// Accepts the next pending connection, in non-blocking mode. Returns it with the peer's address, or `None` if there is not any.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     let listener = listener.as_raw_fd();
@@ -240,7 +240,7 @@ pub(crate) fn receive_messages(
     Ok(count)
 }
 
-/// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there isn't any room.
+/// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there is not any room.
 pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> io::Result<()> {
     let vector = IoSlice::new(message.bytes);
     let header = header_of(message, &vector);
@@ -333,8 +333,8 @@ pub(crate) fn send_vectored(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io:
     sendmsg(socket, runs, libc::MSG_NOSIGNAL)
 }
 
-/// Sends several runs of bytes in order. The kernel won't send a partial segment yet, because more data is about to follow. `None`
-/// means that the call would block.
+/// Sends several runs of bytes in order. The kernel will not send a partial segment yet because more data is about to follow.
+/// `None` means that the call would block.
 #[inline]
 pub(super) fn send_vectored_more(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     sendmsg(socket, runs, libc::MSG_NOSIGNAL | libc::MSG_MORE)
@@ -381,7 +381,7 @@ pub(super) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Optio
     check_bytes(unsafe { libc::syscall(libc::SYS_vmsplice, pipe, start, count, flags) })
 }
 
-/// Moves bytes from a pipe to a socket or file. `None` means that there isn't any room.
+/// Moves bytes from a pipe to a socket or file. `None` means that there is not any room.
 pub(super) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::Result<Option<usize>> {
     let no_offset = std::ptr::null_mut::<libc::loff_t>();
     let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
@@ -392,7 +392,7 @@ pub(super) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::
     check_bytes(unsafe { libc::syscall(libc::SYS_splice, pipe, no_offset, into, no_offset, bytes, flags) })
 }
 
-/// Takes over a descriptor that the parent process has left open for us. Fails if it isn't open.
+/// Takes over a descriptor that the parent process has left open for us. Fails if it is not open.
 pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     check(unsafe { libc::fcntl(descriptor, libc::F_GETFD) })?;
@@ -452,7 +452,7 @@ pub(super) fn eventfd() -> io::Result<OwnedFd> {
     Ok(unsafe { own(descriptor) })
 }
 
-/// Returns the address of a connection's peer. `None` if it doesn't have one, or if the connection has failed.
+/// Returns the address of a connection's peer. `None` if it does not have one, or if the connection has failed.
 pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
     socket2::SockRef::from(socket).peer_addr().ok()?.as_socket()
 }

@@ -16,7 +16,7 @@ pub(crate) fn configure_udp(socket: &Socket, local: SocketAddr, has_ipv4: bool) 
     let set = |level, name, value| syscalls::set_option(socket.as_fd(), level, name, value);
     let has_all_addresses = c_int::from(local.ip().is_unspecified());
 
-    // Never fragment datagrams. The path MTU is up to the transport, so don't use the kernel's cache.
+    // Never fragment datagrams. The path MTU is up to the transport, so do not use the kernel's cache.
     if local.is_ipv6() {
         set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         set(libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;

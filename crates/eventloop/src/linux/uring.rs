@@ -5,7 +5,7 @@
 //! whole batch anyway. And since merged datagrams need buffers of 64 KB, it's good to need only a few of these.
 //!
 //! This loop should be indistinguishable from the one based on epoll. The ring is created in the worker's thread. System call
-//! filters don't see ring operations, so we restrict the ring to operations that we need. This can't be undone.
+//! filters do not see ring operations, so we restrict the ring to operations that we need. This cannot be undone.
 
 mod accept_queue;
 mod ring;
@@ -39,12 +39,12 @@ pub struct Uring {
     state: Rc<RefCell<State>>,
     balancer: Option<Balancer>,
     clock: Clock,
-    /// Whether accepted connections need their peer's address. The ring doesn't tell, so this takes a system call.
+    /// Whether accepted connections need their peer's address. The ring does not tell, so this takes a system call.
     needs_peer_addresses: bool,
 }
 
 impl Uring {
-    /// Creates a loop that watches its waker. If there's a balancer, it balances connections with other loops.
+    /// Creates a loop that watches its waker. If there is a balancer, it balances connections with other loops.
     ///
     /// # Errors
     /// The kernel lacks a feature that we need (Linux 6.1 has all of them), or forbids io_uring.
@@ -121,7 +121,7 @@ impl EventLoop for Uring {
             return Ok(None);
         }
 
-        // The ring isn't accepting from this listener any more, but there may still be pending connections.
+        // The ring is not accepting from this listener any more, but there may still be pending connections.
         let accepted = syscalls::accept(listener.as_fd())?;
         Ok(accepted.map(|(descriptor, peer)| Accepted {
             socket: UringSocket::new(descriptor, Rc::clone(&self.state)),

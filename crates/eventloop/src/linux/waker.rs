@@ -31,7 +31,7 @@ impl Waker {
 
     /// Consumes pending wake-ups. After that, the next one will make the descriptor readable again.
     pub(super) fn clear(&self) {
-        // This only fails if there aren't any.
+        // This only fails if there are not any.
         let _ = (&*self.0).read(&mut [0; 8]);
     }
 }

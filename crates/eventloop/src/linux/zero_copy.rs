@@ -1,7 +1,7 @@
 //! Zero-copy sends. A pipe is used to move pages of memory to a socket without copying them.
 //!
 //! First, `vmsplice(2)` makes the pipe refer to pages. Then `splice(2)` moves these references to the socket. Each thread has a
-//! pipe, which is empty between sends. This is like `sendfile(2)`, but for memory. We don't need a descriptor of the archive, and
+//! pipe, which is empty between sends. This is like `sendfile(2)`, but for memory. We do not need a descriptor of the archive, and
 //! it also works if the archive was read into memory. Note that the bytes in these pages must never change.
 
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use super::header_arena::{HeaderArena, PAGE_BYTES};
 use super::syscalls;
 
-/// How many bytes we splice at a time. If it was more, the socket often wouldn't have enough room, and some of the work would be
+/// How many bytes we splice at a time. If it was more, the socket often would not have enough room, and some of the work would be
 /// in vain.
 const SPLICE_BYTES_MAX: usize = 128 * 1024;
 
@@ -32,7 +32,7 @@ pub struct SplicePipe(RefCell<State>);
 
 #[derive(Debug)]
 struct State {
-    /// If the system doesn't give us a pipe, we have to copy.
+    /// If the system does not give us a pipe, we have to copy.
     pipe: Option<Pipe>,
     /// Where response heads are copied, so that they can be spliced together with their bodies.
     arena: HeaderArena,
@@ -60,8 +60,8 @@ impl Pipe {
         Some(Pipe { reader, writer })
     }
 
-    /// Moves the `piped` bytes from the pipe to the socket, as far as there's room. Returns the number of bytes moved. `None` means
-    /// that this kind of socket or this kernel doesn't support that.
+    /// Moves the `piped` bytes from the pipe to the socket, as far as there is room. Returns the number of bytes moved. `None`
+    /// means that this kind of socket or this kernel does not support that.
     fn move_to(&self, socket: BorrowedFd<'_>, piped: usize) -> Option<usize> {
         let mut moved = 0;
         while moved < piped {
@@ -78,7 +78,7 @@ impl Pipe {
 }
 
 impl SplicePipe {
-    /// Creates an empty pipe. If the system doesn't give us one, sends will copy.
+    /// Creates an empty pipe. If the system does not give us one, sends will copy.
     #[must_use]
     pub fn new() -> SplicePipe {
         SplicePipe(RefCell::new(State { pipe: Pipe::new(), arena: HeaderArena::new() }))
@@ -90,7 +90,7 @@ impl SplicePipe {
         self.0.borrow().pipe.is_some()
     }
 
-    /// Sends as much of `runs` followed by `body` as there's room for. Returns the number of bytes sent.
+    /// Sends as much of `runs` followed by `body` as there is room for. Returns the number of bytes sent.
     pub(crate) fn send(
         &self,
         socket: BorrowedFd<'_>,
@@ -101,7 +101,7 @@ impl SplicePipe {
         let runs_bytes = runs.iter().map(|run| run.len()).sum();
         let copied_bytes = if runs.len() < RUNS_MAX { copied_body_bytes(runs_bytes, body) } else { 0 };
 
-        // If the runs are short, and the body doesn't start with a part that should be copied, splice runs and body together.
+        // If the runs are short, and the body does not start with a part that should be copied, splice runs and body together.
         let head = match copied_bytes {
             0 if runs_bytes == 0 => Some(&[][..]),
             0 => arena.copy(runs),
@@ -121,7 +121,7 @@ impl SplicePipe {
     }
 }
 
-/// Sends as much of `runs` followed by `last` as there's room for. Everything is copied. More data will follow at once.
+/// Sends as much of `runs` followed by `last` as there is room for. Everything is copied. More data will follow at once.
 fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io::Result<usize> {
     let sent = if last.is_empty() {
         syscalls::send_vectored_more(socket, runs)?
@@ -138,7 +138,7 @@ fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io:
 ///
 /// The kernel can only send full segments if each consists of 17 fragments: one fragment, and then sixteen whole pages. If there
 /// are two fragments before the first whole page, and they are in different pages, the transfer costs half as much again. So if a
-/// body doesn't start at a page boundary, we copy its first fragment along with the runs. This only happens for ranges, because
+/// body does not start at a page boundary, we copy its first fragment along with the runs. This only happens for ranges because
 /// large bodies are page-aligned.
 fn copied_body_bytes(runs_bytes: usize, body: &[u8]) -> usize {
     let before_page = body.as_ptr().align_offset(PAGE_BYTES);
@@ -150,7 +150,7 @@ fn copied_body_bytes(runs_bytes: usize, body: &[u8]) -> usize {
     }
 }
 
-/// Sends as much of `head` followed by `body` as there's room for. Splices if the system can, and copies otherwise.
+/// Sends as much of `head` followed by `body` as there is room for. Splices if the system can, and copies otherwise.
 fn splice_all(
     pipe: &mut Option<Pipe>,
     socket: BorrowedFd<'_>,
@@ -176,7 +176,7 @@ fn splice_all(
     Ok(total)
 }
 
-/// Splices `runs` to the socket, as far as there's room. `None` means that this isn't supported.
+/// Splices `runs` to the socket, as far as there is room. `None` means that this is not supported.
 fn splice(pipe: &mut Option<Pipe>, socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> Option<Spliced> {
     let current = pipe.as_ref()?;
     let piped = syscalls::vmsplice(&current.writer, runs).ok().flatten().filter(|piped| *piped > 0)?;
@@ -216,13 +216,13 @@ mod tests {
     fn extra_fragment_is_copied() {
         let bytes = vec![0; 40 * PAGE_BYTES];
         let aligned = &bytes[bytes.as_ptr().align_offset(PAGE_BYTES)..];
-        // The head is followed by whole pages, so there isn't an extra fragment.
+        // The head is followed by whole pages, so there is not an extra fragment.
         assert_eq!(copied_body_bytes(400, aligned), 0);
         // A head of 400 bytes plus 96 bytes of the body are less than a page.
         assert_eq!(copied_body_bytes(400, &aligned[4000..]), 96);
         // Together they are more than a page.
         assert_eq!(copied_body_bytes(400, &aligned[300..]), 0);
-        // Without a head, there's just one fragment before the whole pages.
+        // Without a head, there is just one fragment before the whole pages.
         assert_eq!(copied_body_bytes(0, &aligned[4000..]), 0);
         // Both fit into a single segment.
         assert_eq!(copied_body_bytes(400, &aligned[4000..][..30_000]), 0);

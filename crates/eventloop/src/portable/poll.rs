@@ -1,6 +1,6 @@
 //! An event loop based on `mio`, which waits with kqueue on BSD and macOS, and with epoll on Linux.
 //!
-//! It makes the server work on systems for which we don't have a loop of our own. Performance isn't a goal. Like the other loops,
+//! It makes the server work on systems for which we do not have a loop of our own. Performance is not a goal. Like the other loops,
 //! it's edge-triggered.
 
 use std::io;
@@ -32,7 +32,7 @@ const DATAGRAMS: u32 = 1;
 /// An event loop based on `mio`, for one thread.
 pub struct Portable {
     poll: Poll,
-    /// Buffer for `mio`. We can't keep its iterator between calls.
+    /// Buffer for `mio`. We cannot keep its iterator between calls.
     events: Events,
     /// Events that were fetched but not returned yet, in reverse order.
     pending: Vec<Event>,
@@ -42,7 +42,7 @@ pub struct Portable {
 }
 
 impl Portable {
-    /// Creates a loop that watches its waker. If there's a balancer, it balances connections with other loops.
+    /// Creates a loop that watches its waker. If there is a balancer, it balances connections with other loops.
     ///
     /// # Errors
     /// The process has run out of descriptors.
@@ -61,7 +61,7 @@ impl Portable {
     }
 }
 
-/// Converts a token for `mio`. This doesn't compile if `usize` has less than 64 bits.
+/// Converts a token for `mio`. This does not compile if `usize` has less than 64 bits.
 fn mio_token(token: Token) -> mio::Token {
     mio::Token(usize::from_ne_bytes(token.pack().to_ne_bytes()))
 }
@@ -173,7 +173,7 @@ impl EventLoop for Portable {
     }
 
     fn await_room(&mut self, socket: &UdpSocket, number: u32) -> io::Result<()> {
-        // From now on, we watch for room all the time. More of these events don't cost much here, and don't do any harm.
+        // From now on, we watch for room all the time. More of these events do not cost much here, and do not do any harm.
         let both_directions = Interest::READABLE | Interest::WRITABLE;
         let socket = socket.as_fd().as_raw_fd();
         self.poll.registry().reregister(&mut SourceFd(&socket), datagrams_token(number), both_directions)

@@ -1,6 +1,6 @@
 //! System calls for systems other than Linux, through libraries. They correspond to the functions for Linux.
 //!
-//! If there's a call that only Linux has, it fails with `Unsupported`. Callers must be able to do without, for example if threads
+//! If there is a call that only Linux has, it fails with `Unsupported`. Callers must be able to do without, for example if threads
 //! have to share a descriptor table. We need `unsafe` code to take ownership of a descriptor, and for datagram calls that no
 //! library has.
 
@@ -26,8 +26,8 @@ pub(crate) const HAS_GSO: bool = false;
 /// Ratio between the reported buffer size and the one that we requested.
 pub(crate) const BUFFER_SIZE_FACTOR: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
 
-/// Flags for receiving descriptors. Not all systems can set close-on-exec atomically. That's fine, because a process that receives
-/// descriptors doesn't start programs.
+/// Flags for receiving descriptors. Not all systems can set close-on-exec atomically. That is fine because a process that receives
+/// descriptors does not start programs.
 pub(crate) const RECV_DESCRIPTORS: RecvFlags = RecvFlags::empty();
 
 /// Converts a result. `None` means that the call would block.
@@ -39,7 +39,7 @@ fn check_bytes(result: rustix::io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Accepts the next pending connection, in non-blocking mode. Returns it with the peer's address, or `None` if there isn't any.
+/// Accepts the next pending connection, in non-blocking mode. Returns it with the peer's address, or `None` if there is not any.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
     match SockRef::from(&listener).accept() {
         Ok((socket, peer)) => {
@@ -56,12 +56,12 @@ pub(crate) fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
     UnixDatagram::pair()
 }
 
-/// Returns 0, because these systems don't report unacknowledged bytes. [`set_notsent_lowat`] keeps the error small.
+/// Returns 0 because these systems do not report unacknowledged bytes. [`set_notsent_lowat`] keeps the error small.
 pub(crate) fn unacknowledged_bytes(_socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Does nothing, because other allocators return free memory on their own.
+/// Does nothing because other allocators return free memory on their own.
 pub(crate) fn release_free_memory() {}
 
 /// Limits how many bytes the kernel buffers for a connection. On these systems this includes bytes in flight.
@@ -69,13 +69,13 @@ pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()>
     listener.set_send_buffer_size(4 * bytes as usize)
 }
 
-/// Fails, because only Linux has this option.
+/// Fails because only Linux has this option.
 pub(crate) fn defer_accept(_listener: &Socket) -> io::Result<()> {
     let message = "only Linux can delay connections until their peers have sent data (TCP_DEFER_ACCEPT)";
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
-/// Returns `true` if a socket isn't connected. Not all systems can tell if it listens.
+/// Returns `true` if a socket is not connected. Not all systems can tell if it listens.
 pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
     Ok(socket.peer_addr().is_err())
 }
@@ -85,7 +85,7 @@ pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Opti
     check_bytes(rustix::net::recv(socket, buffer, RecvFlags::empty()).map(|(bytes, _)| bytes))
 }
 
-/// Sends one run of bytes. `None` means that the call would block. SIGPIPE isn't a problem, because Rust programs ignore it.
+/// Sends one run of bytes. `None` means that the call would block. SIGPIPE is not a problem because Rust programs ignore it.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
     check_bytes(rustix::net::send(socket, bytes, SendFlags::empty()))
 }
@@ -111,8 +111,8 @@ pub(crate) fn set_option(
     Ok(())
 }
 
-/// Receives messages until there aren't any more. Each one uses its own buffer in `memory` and its own envelope. Returns the number
-/// of messages.
+/// Receives messages until there are not any more. Each one uses its own buffer in `memory` and its own envelope. Returns the
+/// number of messages.
 pub(crate) fn receive_messages(
     socket: BorrowedFd<'_>,
     memory: &mut [u8],
@@ -151,7 +151,7 @@ fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8], envelope: &mut Env
     Ok(())
 }
 
-/// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there isn't any room.
+/// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there is not any room.
 #[allow(clippy::useless_conversion, reason = "other systems have other types")]
 pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> io::Result<()> {
     let control = message.control.as_bytes();
@@ -163,7 +163,7 @@ pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>
     header.msg_namelen = message.name.length.try_into().expect("the size of an address");
     header.msg_iov = &raw mut vector;
     header.msg_iovlen = 1;
-    // Some systems don't accept an empty buffer.
+    // Some systems do not accept an empty buffer.
     if !control.is_empty() {
         header.msg_control = control.as_ptr().cast_mut().cast();
         header.msg_controllen = control.len().try_into().expect("a small buffer");
@@ -187,7 +187,7 @@ pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<
     Ok(sent)
 }
 
-/// Takes over a descriptor that the parent process has left open for us. Fails if it isn't open.
+/// Takes over a descriptor that the parent process has left open for us. Fails if it is not open.
 pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
@@ -198,17 +198,17 @@ pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Fails, because threads share a descriptor table.
+/// Fails because threads share a descriptor table.
 pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Fails, because threads share a descriptor table.
+/// Fails because threads share a descriptor table.
 pub(crate) fn close_range(_first: RawFd, _last: RawFd) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns the address of a connection's peer. `None` if it doesn't have one, or if the connection has failed.
+/// Returns the address of a connection's peer. `None` if it does not have one, or if the connection has failed.
 pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
     SockRef::from(socket).peer_addr().ok()?.as_socket()
 }

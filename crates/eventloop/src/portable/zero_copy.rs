@@ -16,13 +16,13 @@ impl SplicePipe {
         SplicePipe
     }
 
-    /// Returns `false`, because sends have to copy.
+    /// Returns `false` because sends have to copy.
     #[must_use]
     pub fn is_available(&self) -> bool {
         false
     }
 
-    /// Sends as much of `runs` followed by `body` as there's room for. Returns the number of bytes sent.
+    /// Sends as much of `runs` followed by `body` as there is room for. Returns the number of bytes sent.
     #[expect(clippy::unused_self, reason = "the interface of Linux's pipe")]
     pub(crate) fn send(
         &self,
@@ -38,7 +38,7 @@ impl SplicePipe {
         Ok(sent + syscalls::send(socket, body)?.unwrap_or(0))
     }
 
-    /// Returns `true`, because there isn't a real pipe.
+    /// Returns `true` because there is not a real pipe.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         true

@@ -234,7 +234,7 @@ impl Datagrams {
         }
     }
 
-    /// Delivers a datagram to the peer or socket with its address. If there isn't any, the datagram is lost.
+    /// Delivers a datagram to the peer or socket with its address. If there is not any, the datagram is lost.
     fn deliver(&mut self, mut packet: Packet, time: Time) {
         if let Some(remote) = self.peers.iter().find(|remote| remote.address == packet.destination) {
             let Packet { source, destination, ecn, ref mut bytes } = packet;
@@ -321,7 +321,7 @@ impl Datagrams {
     pub(super) fn watch(&mut self, endpoint: usize, number: Option<u32>) {
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.number = number;
-        // Like with the kernel, there's a first event if datagrams have arrived before.
+        // Like with the kernel, there is a first event if datagrams have arrived before.
         endpoint.has_event = !endpoint.received.is_empty();
     }
 

@@ -30,7 +30,7 @@ struct State {
     /// Virtual time since the start.
     time: Duration,
     peers: Vec<Peer>,
-    /// Peers that have connected but weren't accepted yet.
+    /// Peers that have connected but were not accepted yet.
     pending: VecDeque<PeerId>,
     listener: Option<u32>,
     /// Whether the server still has to be notified of a pending connection.
@@ -140,7 +140,7 @@ impl Network {
         self.0.borrow_mut().woken = true;
     }
 
-    /// Runs peers and the clock until there's an event or a timeout. Returns the events.
+    /// Runs peers and the clock until there is an event or a timeout. Returns the events.
     pub(super) fn run(&self, timeout: Option<Duration>) -> VecDeque<Event> {
         let mut state = self.0.borrow_mut();
         let end = timeout.map(|timeout| state.time + timeout);

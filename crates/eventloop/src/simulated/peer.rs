@@ -34,7 +34,7 @@ pub enum ReadRate {
     Unlimited,
     /// Reads this number of bytes per second.
     BytesPerSecond(usize),
-    /// Doesn't read.
+    /// Does not read.
     Zero,
 }
 

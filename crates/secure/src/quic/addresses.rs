@@ -2,7 +2,7 @@
 //!
 //! A peer proves an address by responding to a PATH_CHALLENGE frame that was sent there (RFC 9000 §8.2). Before
 //! that, we may send it at most three times as much as we've received from there (§8.1, §9.3). `quinn-proto`
-//! also validates paths, but it doesn't tell us the result and may exceed the limit.
+//! also validates paths, but it does not tell us the result and may exceed the limit.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ impl Addresses {
         self.validated.contains(&Some(address))
     }
 
-    /// Returns `true` if there isn't any limit for any address.
+    /// Returns `true` if there is not any limit for any address.
     #[inline]
     pub(super) fn are_validated(&self) -> bool {
         self.unvalidated.is_empty()
@@ -59,7 +59,7 @@ impl Addresses {
         }
     }
 
-    /// Counts a datagram from an address that isn't validated. `current` is the address that the connection is
+    /// Counts a datagram from an address that is not validated. `current` is the address that the connection is
     /// using.
     pub(super) fn receive(&mut self, now: Instant, address: SocketAddr, bytes: usize, current: SocketAddr) {
         let lifetime = Duration::from_millis(QUIC_UNVALIDATED_ADDRESS_MS);
@@ -91,7 +91,7 @@ impl Addresses {
         });
     }
 
-    /// Returns how many bytes may be sent to an address, or `None` if there isn't any limit.
+    /// Returns how many bytes may be sent to an address, or `None` if there is not any limit.
     pub(super) fn allowance(&self, address: SocketAddr) -> Option<u64> {
         if self.is_validated(address) {
             return None;
@@ -129,7 +129,7 @@ impl Addresses {
         true
     }
 
-    /// Returns `true` if we may send another PATH_CHALLENGE frame to an address, because the last one may be
+    /// Returns `true` if we may send another PATH_CHALLENGE frame to an address because the last one may be
     /// lost.
     pub(super) fn may_challenge(&self, address: SocketAddr) -> bool {
         let known = self.unvalidated.iter().find(|known| known.address == address);

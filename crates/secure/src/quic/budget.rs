@@ -3,7 +3,7 @@
 //! For example, a peer may send any number of PINGs, PADDING, PATH_CHALLENGE frames, repeated or empty STREAM
 //! frames, or acknowledgments without any news. Each packet costs a token. So does a certain number of frames,
 //! since hundreds of them fit into a packet. Key updates cost more. The peer gets tokens back over time, for
-//! data that it sends on streams, and for our STREAM frames, because it has to acknowledge these and enlarge
+//! data that it sends on streams, and for our STREAM frames because it has to acknowledge these and enlarge
 //! its windows.
 //!
 //! We only charge packets that the peer has sealed, and each of them once
@@ -59,7 +59,7 @@ impl TokenBucket {
     /// Takes tokens.
     ///
     /// # Errors
-    /// Returns an error if there aren't enough tokens. In that case, takes all that are left.
+    /// Returns an error if there are not enough tokens. In that case, takes all that are left.
     pub(super) fn take(&mut self, tokens: u64) -> Result<(), Exhausted> {
         let left = self.tokens.checked_sub(tokens);
         self.tokens = left.unwrap_or(0);
@@ -67,7 +67,7 @@ impl TokenBucket {
     }
 }
 
-/// There weren't enough tokens in the bucket.
+/// There were not enough tokens in the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exhausted;
 
@@ -123,7 +123,7 @@ pub(super) struct Budget {
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Sufficient,
-    /// It has, but we haven't told the caller yet.
+    /// It has, but we have not told the caller yet.
     Exceeded,
     Reported,
 }
@@ -170,7 +170,7 @@ impl Budget {
         }
     }
 
-    /// Returns `true` if the peer has exceeded its budget. Its datagrams aren't worth reading any more.
+    /// Returns `true` if the peer has exceeded its budget. Its datagrams are not worth reading any more.
     pub(super) fn is_exceeded(&self) -> bool {
         self.state != State::Sufficient
     }

@@ -9,7 +9,7 @@
 //! (draft-ietf-quic-load-balancers, plaintext algorithm). In that case, the highest three bits of the first
 //! byte are 0; otherwise they are 7, which means "not routable".
 //!
-//! The worker and the generation of the process are in plaintext, because the kernel uses them to select a
+//! The worker and the generation of the process are in plaintext because the kernel uses them to select a
 //! socket. `r` is random. With 51 bits, we can assume that an ID and its stateless reset token are never issued
 //! twice.
 //!
@@ -44,7 +44,7 @@ const VERSION_1_ID_BYTES_MAX: usize = 20;
 const BLOCK_BYTES: usize = 16;
 const _: () = assert!(BYTES_MAX - CHECK_BYTES <= BLOCK_BYTES);
 
-/// Configuration bits of an ID that doesn't contain a server ID. They tell a load balancer not to look for one.
+/// Configuration bits of an ID that does not contain a server ID. They tell a load balancer not to look for one.
 const NOT_ROUTABLE: u8 = 0b1110_0000;
 
 /// Positions of the destination connection ID in a datagram. In a long header, it comes after the flags, the
@@ -130,7 +130,7 @@ impl ConnectionIdLayout {
         byte(position).unwrap_or(0)
     }
 
-    /// Returns the issuer named in a datagram's destination connection ID. Note that this doesn't check if the
+    /// Returns the issuer named in a datagram's destination connection ID. Note that this does not check if the
     /// ID was really issued by one of our processes.
     #[inline]
     pub fn named_issuer(self, datagram: &[u8]) -> Option<Issuer> {
@@ -150,7 +150,7 @@ impl ConnectionIdLayout {
 }
 
 /// Returns a datagram's destination connection ID if it starts with a long header. Returns `None` if it
-/// doesn't, or if the ID is longer than version 1 allows (RFC 9000 §17.2).
+/// does not, or if the ID is longer than version 1 allows (RFC 9000 §17.2).
 pub(super) fn long_header_destination(datagram: &[u8]) -> Option<ConnectionId> {
     let (LONG_HEADER.., length) = (*datagram.first()?, usize::from(*datagram.get(LONG_ID_START - 1)?)) else {
         return None;
@@ -177,7 +177,7 @@ impl ConnectionIds {
         self.layout
     }
 
-    /// Returns the issuer of a datagram's destination connection ID. Returns `None` if it wasn't issued by a
+    /// Returns the issuer of a datagram's destination connection ID. Returns `None` if it was not issued by a
     /// process of this server.
     pub(super) fn issuer_of(&self, datagram: &[u8]) -> Option<Issuer> {
         let id = self.layout.destination(datagram)?;
@@ -203,7 +203,7 @@ impl ConnectionIds {
 pub(super) struct IdGenerator {
     ids: Arc<ConnectionIds>,
     issuer: Issuer,
-    /// Encrypts a counter. The output is unpredictable, and it won't repeat unless the endpoint's seed does.
+    /// Encrypts a counter. The output is unpredictable, and it will not repeat unless the endpoint's seed does.
     random: HeaderProtectionKey,
     count: u64,
 }

@@ -1,4 +1,4 @@
-//! Checks of a ClientHello that QUIC requires but `rustls` doesn't make.
+//! Checks of a ClientHello that QUIC requires but `rustls` does not make.
 
 use quinn_proto::{TransportError, TransportErrorCode};
 use rustls::AlertDescription;
@@ -40,7 +40,7 @@ impl HelloCheck {
     }
 }
 
-/// Returns `true` if the message is complete, or if it can't be a ClientHello. `rustls` reports the latter.
+/// Returns `true` if the message is complete, or if it cannot be a ClientHello. `rustls` reports the latter.
 fn is_complete(bytes: &[u8]) -> bool {
     match *bytes {
         [1, high, middle, low, ref rest @ ..] => {

@@ -45,7 +45,7 @@ pub struct Connection {
     /// (RFC 9000 §8.1). `quinn-proto` also has this limit, but may exceed it by up to one datagram.
     unvalidated_first_bytes: Option<u64>,
     addresses: Addresses,
-    /// Limits datagrams from addresses that the peer hasn't proved. Such a datagram may be the first after a
+    /// Limits datagrams from addresses that the peer has not proved. Such a datagram may be the first after a
     /// migration, or it may probe a new path (RFC 9000 §8.2, §9.3).
     foreign: TokenBucket,
     budget: Budget,
@@ -56,13 +56,13 @@ pub struct Connection {
     migrations: u32,
     /// How many bidirectional streams the peer may have open at the same time.
     streams_permitted: u32,
-    /// How many unidirectional streams we've opened. We don't close them.
+    /// How many unidirectional streams we've opened. We do not close them.
     own_streams: usize,
     /// How many bidirectional streams we've accepted.
     streams_accepted: u64,
     /// `true` if the peer's address has changed since we last sent something.
     has_moved: bool,
-    /// `true` if we should send a short PATH_CHALLENGE, because the address's allowance is less than a full
+    /// `true` if we should send a short PATH_CHALLENGE because the address's allowance is less than a full
     /// datagram.
     needs_challenge: bool,
     /// `true` if the connection should be dropped as soon as its last datagram is sent, without waiting for
@@ -127,23 +127,23 @@ impl ConnectionKey {
 pub enum Event {
     /// The handshake is complete.
     Established,
-    /// The peer has opened streams. Callers should accept and read them, because there won't be any events for
+    /// The peer has opened streams. Callers should accept and read them because there will not be any events for
     /// data that has already arrived.
     StreamsOpened(Direction),
     /// Data has arrived on a stream, or the end.
     Readable(StreamId),
     /// A blocked write can continue.
     Writable(StreamId),
-    /// The peer doesn't want any more data on a stream, and gave us this code.
+    /// The peer does not want any more data on a stream, and gave us this code.
     Stopped(StreamId, u64),
     /// The peer has acknowledged everything on a stream.
     Finished(StreamId),
     /// More streams can be opened.
     StreamsAvailable(Direction),
-    /// The peer has sent too many packets that didn't have any effect. Callers should close the connection,
+    /// The peer has sent too many packets that did not have any effect. Callers should close the connection,
     /// which ignores any further datagrams.
     BudgetExceeded,
-    /// The connection has ended. There isn't such an event after [`Connection::close`].
+    /// The connection has ended. There is not such an event after [`Connection::close`].
     Closed(CloseReason),
 }
 
@@ -160,10 +160,10 @@ pub enum CloseReason {
     /// The peer's transport has closed the connection with this code (RFC 9000 §20.1).
     #[error("the peer closed the connection with transport code {0:#x}")]
     ByTransport(u64),
-    /// The peer doesn't remember the connection.
+    /// The peer does not remember the connection.
     #[error("the peer reset the connection")]
     Reset,
-    /// The peer has violated the protocol, or we don't have any cryptography in common. We've sent it this
+    /// The peer has violated the protocol, or we do not have any cryptography in common. We've sent it this
     /// code.
     #[error("the peer violated the QUIC protocol: {reason} ({code:#x})")]
     Violation {
@@ -172,7 +172,7 @@ pub enum CloseReason {
         /// Describes the violation, in words of the library.
         reason: String,
     },
-    /// We couldn't create the connection.
+    /// We could not create the connection.
     #[error("internal QUIC error: {0}")]
     Internal(String),
 }
@@ -192,7 +192,7 @@ pub struct Stats {
     pub received_bytes: u64,
     /// Datagrams received.
     pub received_datagrams: u64,
-    /// STREAM frames received. If there aren't any, datagrams are cheap for the peer but expensive for us.
+    /// STREAM frames received. If there are not any, datagrams are cheap for the peer but expensive for us.
     pub received_stream_frames: u64,
     /// Congestion window in bytes.
     pub congestion_window_bytes: u64,
@@ -328,8 +328,8 @@ impl Connection {
 
     /// Returns the memory that the peer's packets take, in bytes.
     ///
-    /// This includes data that hasn't been read, handshake messages that are waiting for earlier ones, packets
-    /// of ours that haven't been acknowledged, and ranges of our data with gaps in between. It's zero for an
+    /// This includes data that has not been read, handshake messages that are waiting for earlier ones, packets
+    /// of ours that have not been acknowledged, and ranges of our data with gaps in between. It's zero for an
     /// idle connection.
     pub fn kept_bytes(&mut self) -> u64 {
         let quinn = &mut self.quinn;
@@ -371,10 +371,10 @@ impl Connection {
         }
     }
 
-    /// Processes expired timers. Does nothing if there aren't any, or if some datagrams must be sent first.
+    /// Processes expired timers. Does nothing if there are not any, or if some datagrams must be sent first.
     pub fn handle_timeout(&mut self, now: Instant) {
         // The timer for lost packets still belongs to the peer's previous address. When it expires,
-        // `quinn-proto` has a debug assertion that there's a packet in flight to the new address. This will be
+        // `quinn-proto` has a debug assertion that there is a packet in flight to the new address. This will be
         // true after we've sent something.
         if self.has_moved {
             return;
@@ -382,7 +382,7 @@ impl Connection {
         let address = self.remote_address();
         self.quinn.handle_timeout(now);
         if self.remote_address() != address {
-            // The new address hasn't answered, so we're using the old one again. For the same reason as above,
+            // The new address has not answered, so we are using the old one again. For the same reason as above,
             // the timer now belongs to a different address.
             self.has_moved = true;
             self.quinn.ping();
@@ -437,7 +437,7 @@ impl Connection {
                     (bytes.map_or(SealLimit::None, SealLimit::OtherAddress), segments_max.get())
                 }
                 Some(allowance) => {
-                    // After each move, ask `quinn-proto` at least once, because its timers expect a packet on
+                    // After each move, ask `quinn-proto` at least once because its timers expect a packet on
                     // the new path.
                     let is_enough = allowance >= u64::from(self.quinn.current_mtu());
                     if !is_enough && !self.has_moved && !self.needs_challenge {
@@ -490,7 +490,7 @@ impl Connection {
     }
 
     /// Returns the last address that the peer has proved, either by receiving something there or with a token.
-    /// Returns `None` if there isn't one yet.
+    /// Returns `None` if there is not one yet.
     pub fn validated_address(&mut self) -> Option<SocketAddr> {
         self.note_validation();
         self.addresses.last_validated()
@@ -534,7 +534,7 @@ impl Connection {
         }
     }
 
-    /// Accepts the next stream opened by the peer. Callers should read it immediately, because there may
+    /// Accepts the next stream opened by the peer. Callers should read it immediately because there may
     /// already be some data.
     pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
         let mut streams = self.quinn.streams();
@@ -560,7 +560,7 @@ impl Connection {
         self.streams_accepted.saturating_sub(open) + permitted
     }
 
-    /// Opens a stream. Returns `None` if the peer doesn't allow any more, or if the connection has ended.
+    /// Opens a stream. Returns `None` if the peer does not allow any more, or if the connection has ended.
     pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
         let stream = self.quinn.streams().open(direction.to_quinn()).map(StreamId::from);
         self.own_streams += usize::from(stream.is_some() && direction == Direction::Unidirectional);
@@ -592,7 +592,7 @@ impl Connection {
                 Err(ReadError::Reset(code)) => break ReadOutcome::Reset(code.into_inner()),
             }
         };
-        // Callers ask for datagrams after each call, so we don't need to tell them about a new window here.
+        // Callers ask for datagrams after each call, so we do not need to tell them about a new window here.
         let _ = chunks.finalize();
         if matches!(outcome, ReadOutcome::Finished | ReadOutcome::Reset(_)) {
             self.unread.end(id.number());
@@ -612,7 +612,7 @@ impl Connection {
         let mut stream = self.quinn.send_stream(id.to_quinn());
         let mut rest = data;
         while !rest.is_empty() {
-            // Even after a partial write we need another one, because that registers the stream for an event.
+            // Even after a partial write we need another one because that registers the stream for an event.
             match stream.write_chunks(rest) {
                 Ok(written) => rest = &mut rest[written.chunks..],
                 Err(WriteError::Blocked) => return WriteOutcome::Blocked,
@@ -727,12 +727,12 @@ impl Connection {
         self.quinn.is_handshaking()
     }
 
-    /// Returns `true` if either side has ended the connection. It can't be read or written any more.
+    /// Returns `true` if either side has ended the connection. It cannot be read or written any more.
     pub fn is_closed(&self) -> bool {
         self.quinn.is_closed()
     }
 
-    /// Returns `true` if the connection doesn't need any more datagrams or timeouts. It can then be dropped,
+    /// Returns `true` if the connection does not need any more datagrams or timeouts. It can then be dropped,
     /// after a call of [`Endpoint::maintain`](super::Endpoint::maintain).
     ///
     /// This takes three probe timeouts if we've closed the connection. It's the case immediately if the peer
@@ -769,7 +769,7 @@ impl Connection {
     }
 }
 
-/// Returns the number of frames received. PADDING isn't counted.
+/// Returns the number of frames received. PADDING is not counted.
 fn received_frames(stats: &ConnectionStats) -> u64 {
     let frames = &stats.frame_rx;
     let on_streams = [

@@ -1,4 +1,4 @@
-//! Looks at the contents of opened packets: checks frames that `quinn-proto` doesn't, and limits the memory
+//! Looks at the contents of opened packets: checks frames that `quinn-proto` does not, and limits the memory
 //! that it keeps.
 //!
 //! If data arrives before earlier data, `quinn-proto` keeps it as a part of its packet, and counts the length
@@ -48,7 +48,7 @@ enum Verdict {
 }
 
 /// Processes the payload of a packet that was just opened. `records` are those of its connection; the first
-/// packet doesn't have any.
+/// packet does not have any.
 pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, records: Option<&Records>) {
     let mut packets = records.map(Records::lock);
     let piece_count = packets.as_ref().map_or(0, |packets| packets.pieces.len());
@@ -64,7 +64,7 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
     for (position, frame) in Frames::new(payload) {
         match frame {
             Frame::Padding => {
-                // Keep one byte, because packets without any frames aren't allowed.
+                // Keep one byte because packets without any frames are not allowed.
                 if position.end == payload.len() && position.len() >= PADDING_BYTES_MIN {
                     length = position.start + 1;
                 }
@@ -126,7 +126,7 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
             Frame::ApplicationClose if matches!(level, Level::Initial | Level::Handshake) => {
                 verdict = Verdict::Violation;
             }
-            // These aren't allowed in early data (RFC 9000 §12.5). NEW_TOKEN is 0x07, and HANDSHAKE_DONE is
+            // These are not allowed in early data (RFC 9000 §12.5). NEW_TOKEN is 0x07, and HANDSHAKE_DONE is
             // 0x1e.
             Frame::Ack(_)
             | Frame::PathResponse(_)
@@ -174,7 +174,7 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
 /// If a payload only uses a small part of its memory, copies it. Returns how much memory it takes then, in
 /// bytes.
 fn own_memory(payload: &mut BytesMut, datagram_bytes: usize) -> usize {
-    // For the first datagram, we don't know the size of the buffer. Assume the largest.
+    // For the first datagram, we do not know the size of the buffer. Assume the largest.
     let allocated =
         if datagram_bytes == 0 { usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) } else { datagram_bytes };
     if allocated > 2 * payload.len() + COPY_BYTES {
@@ -184,7 +184,7 @@ fn own_memory(payload: &mut BytesMut, datagram_bytes: usize) -> usize {
     allocated + COPY_BYTES
 }
 
-/// How many PATH_RESPONSE frames we read per datagram. Usually, there's only one.
+/// How many PATH_RESPONSE frames we read per datagram. Usually, there is only one.
 const PATH_RESPONSES_MAX: usize = 16;
 
 impl Verdict {
@@ -250,7 +250,7 @@ impl Packets {
     fn may_retire(&mut self, sequence: u64, header: &[u8]) -> bool {
         let destination = header.get(1..).unwrap_or_default();
         let used = self.own_ids.iter().find(|(_, id)| destination.starts_with(id));
-        // The ID in our handshake wasn't issued in a frame. We forget later IDs when they are retired, and the
+        // The ID in our handshake was not issued in a frame. We forget later IDs when they are retired, and the
         // client may then still use them in late packets.
         let used = used.map(|(sequence, _)| *sequence).or((!self.has_retired_ids).then_some(0));
         if used == Some(sequence) {
@@ -278,7 +278,7 @@ impl Packets {
                 _ => frames.extend_from_slice(&payload[position]),
             }
         }
-        // The rest can't be parsed. Keep it, so that it will be refused.
+        // The rest cannot be parsed. Keep it, so that it will be refused.
         frames.extend_from_slice(&payload[end..]);
         if frames.is_empty() {
             frames.push(0);
@@ -286,7 +286,7 @@ impl Packets {
         BytesMut::from(&frames[..])
     }
 
-    /// Appends an ACK frame without any hidden packets. Omits the frame if it doesn't acknowledge any others.
+    /// Appends an ACK frame without any hidden packets. Omits the frame if it does not acknowledge any others.
     fn put_ack(&mut self, ack: &Ack<'_>, frames: &mut Vec<u8>) {
         let mut ranges = Vec::new();
         for (low, high) in ack.numbers() {
@@ -321,7 +321,7 @@ impl Packets {
         frames.extend_from_slice(ack.ecn);
     }
 
-    /// Forgets hidden packets that `quinn-proto` believes to be lost. That's the case once a packet has been
+    /// Forgets hidden packets that `quinn-proto` believes to be lost. That is the case once a packet has been
     /// acknowledged that was sent three packets later.
     #[inline]
     fn forget_hidden(&mut self) {

@@ -30,10 +30,10 @@ pub struct Context {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EarlyData {
-    /// We don't accept it. Tickets contain the sessions, so all processes with the same seed can resume them.
+    /// We do not accept it. Tickets contain the sessions, so all processes with the same seed can resume them.
     #[default]
     Refused,
-    /// We accept it. The context stores the sessions and resumes each of them only once, so early data can't be
+    /// We accept it. The context stores the sessions and resumes each of them only once, so early data cannot be
     /// replayed.
     Accepted,
 }
@@ -45,7 +45,7 @@ impl Context {
     /// Creates a context for HTTP/3. It shares the certificates, ticket secret and clock of `tls`, so it
     /// changes together with it.
     ///
-    /// If there's a `server_id`, a load balancer can route datagrams to this server by their connection IDs.
+    /// If there is a `server_id`, a load balancer can route datagrams to this server by their connection IDs.
     ///
     /// # Errors
     /// Returns an error if `rustls` refuses the settings.
@@ -74,7 +74,7 @@ impl Context {
             clock: tls.clock().clone(),
         };
 
-        // Check the configuration here, because an endpoint couldn't report an error.
+        // Check the configuration here because an endpoint could not report an error.
         ServerCrypto::new(context.tls.clone())?;
         Ok(context)
     }
@@ -90,7 +90,7 @@ impl Context {
     }
 
     /// Returns the endpoint that issued a datagram's destination connection ID. It may belong to another
-    /// process. Returns `None` if the ID was chosen by a client, or if the datagram isn't for this server.
+    /// process. Returns `None` if the ID was chosen by a client, or if the datagram is not for this server.
     pub fn issuer_of(&self, datagram: &[u8]) -> Option<Issuer> {
         self.ids.issuer_of(datagram)
     }

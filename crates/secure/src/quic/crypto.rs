@@ -28,9 +28,9 @@ pub(super) struct ServerCrypto {
 
 impl ServerCrypto {
     /// # Errors
-    /// Returns an error if `rustls` doesn't support QUIC with this configuration.
+    /// Returns an error if `rustls` does not support QUIC with this configuration.
     pub(super) fn new(tls: Arc<ServerConfig>) -> Result<Self, Error> {
-        // `start_session` can't report an error, but it only fails because of the configuration. So try it
+        // `start_session` cannot report an error, but it only fails because of the configuration. So try it
         // here.
         Session::new(tls.clone(), Vec::new(), Arc::default())
             .map_err(|error| Error::Setup(error.to_string()))?;

@@ -11,8 +11,8 @@ pub struct Arrival<'a> {
     pub destination: Option<IpAddr>,
     /// ECN field of the IP header, two bits (RFC 3168 §5).
     pub ecn: u8,
-    /// Content of the datagram. It will be copied, because some parts may have to be kept until earlier data
-    /// arrives, and they shouldn't keep a larger buffer alive.
+    /// Content of the datagram. It will be copied because some parts may have to be kept until earlier data
+    /// arrives, and they should not keep a larger buffer alive.
     pub bytes: &'a [u8],
 }
 
@@ -23,13 +23,13 @@ pub struct Arrival<'a> {
 pub struct Transmit {
     /// Address to send them to.
     pub destination: SocketAddr,
-    /// Address to send them from. `None` if the socket hasn't reported it.
+    /// Address to send them from. `None` if the socket has not reported it.
     pub source: Option<IpAddr>,
     /// ECN field of the IP headers, two bits.
     pub ecn: u8,
     /// Total length of the datagrams.
     pub bytes: usize,
-    /// Length of each datagram, except that the last may be shorter. `None` if there's only one.
+    /// Length of each datagram, except that the last may be shorter. `None` if there is only one.
     pub segment_bytes: Option<usize>,
 }
 

@@ -1,8 +1,8 @@
 //! Tracks stream data in the packets that we send, and how much of it the peer has acknowledged.
 //!
-//! `quinn-proto` doesn't tell us any of this, but our keys see the frames of every packet that is sealed or
-//! opened. We can't just count the bytes of datagrams: a peer may make us send PATH_RESPONSE frames and only
-//! acknowledge these, and probes repeat data that it hasn't acknowledged.
+//! `quinn-proto` does not tell us any of this, but our keys see the frames of every packet that is sealed or
+//! opened. We cannot just count the bytes of datagrams: a peer may make us send PATH_RESPONSE frames and only
+//! acknowledge these, and probes repeat data that it has not acknowledged.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ use super::frames::{Frame, Frames};
 /// sent again.
 const REORDERED_PACKETS_MAX: u64 = 3;
 
-/// An empty table keeps its memory for this many packets. That's enough for the responses of a page.
+/// An empty table keeps its memory for this many packets. That is enough for the responses of a page.
 const IDLE_PACKETS: usize = 64;
 
-/// If there's a larger gap in our packet numbers, we start a new table. `quinn-proto` only skips single
+/// If there is a larger gap in our packet numbers, we start a new table. `quinn-proto` only skips single
 /// numbers.
 const GAP_MAX: u64 = 64;
 
@@ -24,7 +24,7 @@ const GAP_MAX: u64 = 64;
 pub(super) struct Delivery {
     /// Packet number of the first entry.
     first: u64,
-    /// Stream data in each packet, in bytes. It's 0 if there isn't any, or if the packet was acknowledged.
+    /// Stream data in each packet, in bytes. It's 0 if there is not any, or if the packet was acknowledged.
     packets: VecDeque<u16>,
     acknowledged: u64,
     unacknowledged: u64,
@@ -44,14 +44,14 @@ impl Delivery {
         self.unacknowledged
     }
 
-    /// Returns how many packets with stream data were lost and may contain some data that still isn't
+    /// Returns how many packets with stream data were lost and may contain some data that still is not
     /// acknowledged. This is an upper bound for the gaps between ranges that the peer has acknowledged.
     /// `quinn-proto` remembers each range.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Forgets lost packets, because the peer has acknowledged all data.
+    /// Forgets lost packets because the peer has acknowledged all data.
     pub(super) fn forget_lost(&mut self) {
         self.lost = 0;
     }
@@ -134,7 +134,7 @@ impl Delivery {
 struct Contents {
     /// Length of the stream data. A frame that only ends the stream counts as a byte.
     stream_bytes: u16,
-    /// `true` if there's a NEW_CONNECTION_ID frame.
+    /// `true` if there is a NEW_CONNECTION_ID frame.
     issues_ids: bool,
 }
 

@@ -1,8 +1,8 @@
 //! An endpoint routes datagrams to connections, admits new connections, and replies to other datagrams.
 //!
-//! We count half-open connections, which includes those that the caller hasn't accepted yet. If there are
+//! We count half-open connections, which includes those that the caller has not accepted yet. If there are
 //! [`QUIC_HALF_OPEN_BEFORE_RETRY`] or more, clients first have to prove their address with a Retry packet. This
-//! way, a flood of forged addresses doesn't take any state. If there are [`QUIC_HALF_OPEN_MAX`], Initial
+//! way, a flood of forged addresses does not take any state. If there are [`QUIC_HALF_OPEN_MAX`], Initial
 //! packets are dropped before any cryptography is done.
 
 use std::collections::HashMap;
@@ -29,13 +29,13 @@ use crate::limits::{
 };
 use crate::seed::derive;
 
-/// Routes the datagrams of a worker. Since each worker has its own, it doesn't need a lock.
+/// Routes the datagrams of a worker. Since each worker has its own, it does not need a lock.
 pub struct Endpoint {
     quinn: quinn_proto::Endpoint,
     ids: Arc<ConnectionIds>,
     configs: Configs,
     buffers: DatagramBuffers,
-    /// `true` if we're currently using the configuration that drops Initial packets.
+    /// `true` if we are currently using the configuration that drops Initial packets.
     drops_attempts: bool,
     /// State of each connection, indexed by key.
     states: Vec<State>,
@@ -49,7 +49,7 @@ pub struct Endpoint {
 /// Configurations for new connections. `quinn-proto` uses one of them.
 struct Configs {
     open: Arc<ServerConfig>,
-    /// Drops all Initial packets that don't belong to a connection.
+    /// Drops all Initial packets that do not belong to a connection.
     saturated: Arc<ServerConfig>,
 }
 
@@ -66,7 +66,7 @@ enum State {
 /// A half-open connection.
 #[derive(Clone, Copy, Debug)]
 enum HalfOpen {
-    /// The caller hasn't accepted it yet. The endpoint keeps further datagrams, and each of them takes
+    /// The caller has not accepted it yet. The endpoint keeps further datagrams, and each of them takes
     /// additional memory.
     Waiting {
         datagrams: usize,
@@ -102,13 +102,13 @@ pub enum Received {
     Invalid,
 }
 
-/// A connection that couldn't be accepted.
+/// A connection that could not be accepted.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct AcceptError {
     /// The datagram in the buffer, which closes the connection.
     pub reply: Option<Transmit>,
-    /// Why the connection couldn't be accepted.
+    /// Why the connection could not be accepted.
     pub reason: CloseReason,
 }
 
@@ -203,7 +203,7 @@ impl Endpoint {
                 && PacketType::of(datagram) == Some(PacketType::Initial)
     }
 
-    /// Returns `true` if we're already keeping enough datagrams for a connection that isn't accepted yet.
+    /// Returns `true` if we are already keeping enough datagrams for a connection that is not accepted yet.
     fn exceeds_early_datagrams(&mut self, datagram: &[u8]) -> bool {
         if self.half_open.is_empty() {
             return false;
@@ -226,8 +226,8 @@ impl Endpoint {
     /// start another connection.
     ///
     /// We can tell because the destination ID was issued by us. This is also the case if the client responds to
-    /// a Retry packet, but then there's a token. Late datagrams of a connection that was started in that way
-    /// have a token as well, so we don't recognize them.
+    /// a Retry packet, but then there is a token. Late datagrams of a connection that was started in that way
+    /// have a token as well, so we do not recognize them.
     fn is_late(&mut self, now: Instant, arrival: &Arrival<'_>, incoming: &quinn_proto::Incoming) -> bool {
         !incoming.remote_address_validated()
             && self.recently_closed.had_peer(now, &arrival.source)
@@ -278,10 +278,10 @@ impl Endpoint {
     }
 
     /// Accepts a connection. This processes its first packet and starts the TLS handshake, which takes most of
-    /// a connection's CPU time. Clears `reply`, and writes a reply to it if there's an error.
+    /// a connection's CPU time. Clears `reply`, and writes a reply to it if there is an error.
     ///
     /// # Errors
-    /// Returns an error if the client's first packet is damaged or violates the protocol, or if we don't have
+    /// Returns an error if the client's first packet is damaged or violates the protocol, or if we do not have
     /// any cryptography in common.
     pub fn accept(
         &mut self,
@@ -353,7 +353,7 @@ impl Endpoint {
             return;
         }
 
-        // The handshake is complete or has failed, so the connection isn't half-open any more.
+        // The handshake is complete or has failed, so the connection is not half-open any more.
         if let State::Handshaking(id) = self.state(connection.key.0)
             && !connection.is_handshaking()
         {
@@ -395,7 +395,7 @@ impl Endpoint {
         self.set_state(connection.key, State::Vacant);
     }
 
-    /// Removes state of connections that the caller doesn't have. This should be called if
+    /// Removes state of connections that the caller does not have. This should be called if
     /// [`accept`](Self::accept) has panicked.
     pub fn recover(&mut self) {
         // The missing connection has either a vacant key or the next one.
@@ -406,12 +406,12 @@ impl Endpoint {
         }
     }
 
-    /// Frees memory that isn't needed any more. This should be called about once a second.
+    /// Frees memory that is not needed any more. This should be called about once a second.
     pub fn free_unused(&mut self, now: Instant) {
         self.recently_closed.expire(now);
     }
 
-    /// Returns the number of half-open connections, including those that aren't accepted yet.
+    /// Returns the number of half-open connections, including those that are not accepted yet.
     pub fn half_open(&self) -> usize {
         self.half_open.len()
     }
@@ -430,7 +430,7 @@ impl Endpoint {
         self.half_open() >= QUIC_HALF_OPEN_MAX
     }
 
-    /// Returns how many accepted connections aren't drained yet.
+    /// Returns how many accepted connections are not drained yet.
     pub fn connections(&self) -> usize {
         self.quinn.open_connections()
     }

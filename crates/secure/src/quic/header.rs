@@ -18,7 +18,7 @@ pub(super) struct HeaderParts<'a> {
 
 impl<'a> HeaderParts<'a> {
     /// Returns the parts of a packet whose number is at this position. Returns `None` if the packet is too
-    /// short for a sample, but `quinn-proto` doesn't pass any of these.
+    /// short for a sample, but `quinn-proto` does not pass any of these.
     pub(super) fn split(number_start: usize, packet: &'a mut [u8]) -> Option<Self> {
         let (header, rest) = packet.split_at_mut_checked(number_start + PACKET_NUMBER_BYTES_MAX)?;
         let sample = rest.get(..SAMPLE_BYTES)?;
@@ -28,8 +28,8 @@ impl<'a> HeaderParts<'a> {
     }
 }
 
-/// Returns the bits of a first byte that are protected. The type of a long header isn't, and short headers
-/// don't have one.
+/// Returns the bits of a first byte that are protected. The type of a long header is not, and short headers
+/// do not have one.
 fn protected_bits(first: u8) -> u8 {
     if first & LONG_HEADER == 0 { 0x1f } else { 0x0f }
 }

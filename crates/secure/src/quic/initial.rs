@@ -119,7 +119,7 @@ impl PacketKey {
     }
 }
 
-/// Expands a secret (HKDF-Expand-Label, RFC 8446 §7.1). Note that these secrets are public, because everyone
+/// Expands a secret (HKDF-Expand-Label, RFC 8446 §7.1). Note that these secrets are public because everyone
 /// can derive them.
 fn expand_label<const BYTES: usize>(secret: &Prk, label: &[u8]) -> [u8; BYTES] {
     const PREFIX: &[u8] = b"tls13 ";

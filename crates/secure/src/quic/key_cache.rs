@@ -4,7 +4,7 @@
 //! the four keys of a connection take two kilobytes. An idle connection only keeps the original 16 or 32 bytes
 //! of each key. It takes 0.2 µs to expand one again.
 //!
-//! The cache belongs to the thread rather than the connection, because `quinn-proto` uses keys by shared
+//! The cache belongs to the thread rather than the connection because `quinn-proto` uses keys by shared
 //! reference. A connection would therefore need a lock for each packet, which takes 3 % of the CPU time of a
 //! large response.
 
@@ -30,7 +30,7 @@ impl ExpandedKey for LessSafeKey {
     }
 }
 
-/// Header keys. They are boxed, because a growing vector leaves copies of its elements in freed memory.
+/// Header keys. They are boxed because a growing vector leaves copies of its elements in freed memory.
 impl ExpandedKey for Box<HeaderProtectionKey> {
     fn cache() -> &'static LocalKey<RefCell<KeyCache<Self>>> {
         thread_local! {
@@ -60,7 +60,7 @@ impl<K: ExpandedKey> CachedKey<K> {
         Self { id, index: AtomicU32::new(u32::MAX), form: PhantomData }
     }
 
-    /// Calls `f` with the expanded key. If this thread doesn't have it yet, gets it from `expand`.
+    /// Calls `f` with the expanded key. If this thread does not have it yet, gets it from `expand`.
     pub(super) fn with<R>(&self, expand: impl FnOnce() -> K, f: impl FnOnce(&K) -> R) -> R {
         K::cache().with_borrow_mut(|cache| {
             if let Some(key) = cache.get(self.id, self.index.load(Ordering::Relaxed)) {
@@ -81,7 +81,7 @@ impl<K: ExpandedKey> Drop for CachedKey<K> {
     }
 }
 
-/// Drops expanded keys that the current thread hasn't used since the last call.
+/// Drops expanded keys that the current thread has not used since the last call.
 ///
 /// Threads with connections should call this about once a second. Otherwise, each expanded key is kept for as
 /// long as the key itself, and even longer if another thread drops the key.
@@ -137,9 +137,9 @@ impl<K> KeyCache<K> {
         }
     }
 
-    /// Drops keys that weren't used since the last call.
+    /// Drops keys that were not used since the last call.
     ///
-    /// New keys get the lowest indices, so that the end of the table can be freed once its keys aren't used any
+    /// New keys get the lowest indices, so that the end of the table can be freed once its keys are not used any
     /// more. The table keeps its memory if a quarter of it was used since the last call, even if these keys
     /// have been removed.
     fn drop_unused(&mut self) {
@@ -237,7 +237,7 @@ mod tests {
         drop(keys);
         assert_eq!(expanded_keys(), 0);
 
-        // As many keys may be needed again. If they aren't until the next call, the memory is freed.
+        // As many keys may be needed again. If they are not until the next call, the memory is freed.
         drop_unused_keys();
         assert!(capacity() >= 20);
         drop_unused_keys();

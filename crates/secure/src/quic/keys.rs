@@ -1,6 +1,6 @@
 //! Packet and header keys after the Initial ones. They are derived by `rustls` (RFC 9001 §5).
 //!
-//! Using a key takes two virtual calls per packet, because `rustls` returns the keys of our suites
+//! Using a key takes two virtual calls per packet because `rustls` returns the keys of our suites
 //! ([`suites`](super::suites)) as trait objects, and `quinn-proto` has its own trait objects.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -111,7 +111,7 @@ impl From<EarlyKeys> for (Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>
 
 /// Keys for later key phases (RFC 9001 §6). Each of them is derived when it's first used.
 ///
-/// `quinn-proto` requests keys one phase in advance, so that the timing of an update doesn't tell an observer
+/// `quinn-proto` requests keys one phase in advance, so that the timing of an update does not tell an observer
 /// anything. However, few connections ever update their keys, and each would need more than a kilobyte for
 /// them. The downside is that an observer may learn when the keys are first updated, and that a forged packet
 /// can cause one derivation.
@@ -132,7 +132,7 @@ struct Limits {
 
 /// Packet keys of a phase.
 struct KeyPhase {
-    /// Secrets of the first phase that hasn't been derived.
+    /// Secrets of the first phase that has not been derived.
     secrets: Arc<Mutex<Secrets>>,
     keys: OnceLock<KeyPair<PacketKey>>,
 }

@@ -25,7 +25,7 @@ pub enum PacketType {
     Retry,
     /// Lists the server's versions. Only servers send this.
     VersionNegotiation,
-    /// Has a long header of another version, so we don't know the type.
+    /// Has a long header of another version, so we do not know the type.
     OtherVersion,
     /// Has a short header. Used after the handshake.
     Short,

@@ -2,13 +2,13 @@
 //!
 //! Some datagrams of such a connection may be delayed or duplicated by the network, so they may still arrive.
 //! We must not respond to them (RFC 9000 §10.2). `quinn-proto` would keep the connection in the draining state
-//! for that. However, its 20 kB are then freed when they aren't in the processor's cache any more, which takes
+//! for that. However, its 20 kB are then freed when they are not in the processor's cache any more, which takes
 //! a fifth of the CPU time of a handshake.
 //!
 //! So we drop the connection immediately, and only keep enough to recognize most of its datagrams. The
-//! first is the ID from its first packets, because those would start another connection. The second is the
-//! peer's address, because it would get a stateless reset, and because its later Initial packets would also
-//! start a connection. We don't recognize these Initial packets if they follow a Retry packet; the connection
+//! first is the ID from its first packets because those would start another connection. The second is the
+//! peer's address because it would get a stateless reset, and because its later Initial packets would also
+//! start a connection. We do not recognize these Initial packets if they follow a Retry packet; the connection
 //! they start will fail.
 
 use std::collections::HashSet;
@@ -64,7 +64,7 @@ impl RecentlyClosed {
         self.current.peers.contains(peer) || self.previous.peers.contains(peer)
     }
 
-    /// Forgets connections whose time is over. Also frees their memory if there weren't any others in a period.
+    /// Forgets connections whose time is over. Also frees their memory if there were not any others in a period.
     pub(super) fn expire(&mut self, now: Instant) {
         const PERIOD: Duration = Duration::from_millis(QUIC_DRAINING_MS);
 

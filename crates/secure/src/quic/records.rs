@@ -1,7 +1,7 @@
 //! Records kept for a connection. They tell which packets were opened, the contents of these, how often keys
 //! were updated, and which stream data the peer has acknowledged.
 //!
-//! `quinn-proto` doesn't tell us any of this, but our keys get to see it.
+//! `quinn-proto` does not tell us any of this, but our keys get to see it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,16 +35,16 @@ pub(super) struct Records {
 pub(super) struct Packets {
     /// Buffer size of the datagram that we are decrypting, in bytes, without the reference count.
     pub(super) datagram_bytes: usize,
-    /// Stream data that the connection hasn't looked at.
+    /// Stream data that the connection has not looked at.
     pub(super) pieces: Vec<Piece>,
-    /// Data of PATH_RESPONSE frames that the connection hasn't looked at.
+    /// Data of PATH_RESPONSE frames that the connection has not looked at.
     pub(super) path_responses: Vec<[u8; 8]>,
     /// Number of CRYPTO frames with data, and the memory of their packets in bytes.
     pub(super) crypto_pieces: u32,
     pub(super) crypto_bytes: u32,
     /// How much data of handshake messages has been received, by [level](super::contents::Level).
     pub(super) crypto_ends: [u64; 4],
-    /// How much data of handshake messages the session has read, by level. `crypto_ends` doesn't include the
+    /// How much data of handshake messages the session has read, by level. `crypto_ends` does not include the
     /// first packet, but this does.
     pub(super) crypto_reads: [u64; 4],
     /// Level of the packet that was opened last, as an index. Handshake messages are read when one of their
@@ -52,13 +52,13 @@ pub(super) struct Packets {
     pub(super) level: usize,
     /// For each connection ID of the peer, the number and the first bytes.
     pub(super) peer_ids: Vec<(u64, [u8; 8])>,
-    /// Connection IDs of ours that the peer hasn't retired, except for the first, and their numbers.
+    /// Connection IDs of ours that the peer has not retired, except for the first, and their numbers.
     pub(super) own_ids: Vec<(u64, ConnectionId)>,
     /// `true` if the peer has retired one of these.
     pub(super) has_retired_ids: bool,
     /// Packets that we've sent without some of their frames.
     pub(super) hidden: Vec<u64>,
-    /// Highest number that `quinn-proto` knows to be acknowledged. Doesn't include hidden packets.
+    /// Highest number that `quinn-proto` knows to be acknowledged. Does not include hidden packets.
     pub(super) acknowledged_max: u64,
     pub(super) seal_limit: SealLimit,
     pub(super) sealed: Option<Sealed>,
@@ -67,7 +67,7 @@ pub(super) struct Packets {
 /// Limits the length of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SealLimit {
-    /// There isn't any limit.
+    /// There is not any limit.
     #[default]
     None,
     /// Limits packets that only respond to a PATH_CHALLENGE frame from another address.
@@ -108,7 +108,7 @@ impl Records {
 
     /// Must be called when a packet with application data keys was opened.
     ///
-    /// The peer must have sent all packets up to this number, so this counts any that haven't been counted. If
+    /// The peer must have sent all packets up to this number, so this counts any that have not been counted. If
     /// a third party repeats packets, they have lower numbers.
     pub(super) fn open_packet(&self, number: u64, payload: &[u8]) {
         self.delivery().open(payload);

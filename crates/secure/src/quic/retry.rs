@@ -1,6 +1,6 @@
 //! Recognizes Retry packets, which only servers send (RFC 9000 §17.2.5).
 //!
-//! If a client seems to send one, `quinn-proto` closes the connection. Retry packets aren't protected, so this
+//! If a client seems to send one, `quinn-proto` closes the connection. Retry packets are not protected, so this
 //! can be caused by a single wrong bit in the first byte of another packet, or by a datagram that an observer
 //! of the handshake has forged. We drop such datagrams, and the client will send its packets again.
 

@@ -3,7 +3,7 @@
 //!
 //! `quinn-proto` immediately sends a datagram of full length to a new address. We get to see its frames when it
 //! seals them. Since a packet with a short header ends where the datagram ends, we can still omit padding. If
-//! there's stream data and therefore not enough room, we send the PATH_CHALLENGE frame without it, using the
+//! there is stream data and therefore not enough room, we send the PATH_CHALLENGE frame without it, using the
 //! same packet number. `quinn-proto` must then believe that the packet is lost, so we have to hide
 //! acknowledgments for it ([`contents`](super::contents)).
 
@@ -74,7 +74,7 @@ struct SealedContents {
     frame_bytes: usize,
     challenge: Option<[u8; 8]>,
     response: Option<[u8; 8]>,
-    /// `true` if there's a PATH_RESPONSE frame, and only padding apart from that.
+    /// `true` if there is a PATH_RESPONSE frame, and only padding apart from that.
     is_lone_response: bool,
     is_mtu_probe: bool,
 }
@@ -102,7 +102,7 @@ impl SealedContents {
         }
 
         if end < payload.len() {
-            // We don't send any frames like this.
+            // We do not send any frames like this.
             contents.frame_bytes = payload.len();
         }
 

@@ -1,7 +1,7 @@
 //! The TLS 1.3 session of a QUIC connection. `rustls` implements it based on messages instead of records
 //! (RFC 9001 §4).
 //!
-//! After the handshake, clients don't have anything to send in the session, so we only keep the secrets for
+//! After the handshake, clients do not have anything to send in the session, so we only keep the secrets for
 //! future keys.
 
 use std::any::Any;
@@ -49,7 +49,7 @@ impl Session {
     /// Creates a session that sends the given transport parameters, which must be encoded.
     ///
     /// # Errors
-    /// Returns an error if the configuration doesn't allow QUIC.
+    /// Returns an error if the configuration does not allow QUIC.
     pub(super) fn new(
         config: Arc<ServerConfig>,
         parameters: Vec<u8>,
@@ -111,7 +111,7 @@ impl crypto::Session for Session {
         matches!(&self.stage, Stage::Handshake(tls) if tls.is_handshaking())
     }
 
-    /// Returns `false`, because we don't use an event for handshake data.
+    /// Returns `false` because we do not use an event for handshake data.
     fn read_handshake(&mut self, messages: &[u8]) -> Result<bool, TransportError> {
         self.received_bytes = self.received_bytes.saturating_add(messages.len());
         if self.received_bytes > HANDSHAKE_BYTES_MAX {
@@ -169,7 +169,7 @@ impl crypto::Session for Session {
         Some(keys)
     }
 
-    /// Always returns `false`, because only clients receive Retry packets.
+    /// Always returns `false` because only clients receive Retry packets.
     fn is_valid_retry(&self, _original_id: &ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
         false
     }

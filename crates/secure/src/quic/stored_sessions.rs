@@ -1,8 +1,8 @@
 //! Sessions that clients can resume with early data (0-RTT). The server stores them, and each can be taken only
 //! once.
 //!
-//! If an observer repeats the first packets of a client, there's no such session any more, so the early data is
-//! never read again (RFC 8446 §8.1). Other processes don't have the session either. If a session is gone, its
+//! If an observer repeats the first packets of a client, there is no such session any more, so the early data is
+//! never read again (RFC 8446 §8.1). Other processes do not have the session either. If a session is gone, its
 //! client needs a full handshake.
 
 use std::collections::HashMap;
@@ -35,14 +35,14 @@ impl StoresServerSessions for StoredSessions {
         }
         halves.newer.insert(id, session);
 
-        // Free the old sessions after unlocking. There may be thousands, and other workers shouldn't have to
+        // Free the old sessions after unlocking. There may be thousands, and other workers should not have to
         // wait.
         drop(halves);
         drop(dropped);
         true
     }
 
-    /// Always returns `None`, because sessions may only be taken.
+    /// Always returns `None` because sessions may only be taken.
     fn get(&self, _id: &[u8]) -> Option<Vec<u8>> {
         None
     }

@@ -79,7 +79,7 @@ impl From<Dir> for Direction {
 /// Why a read has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
-    /// Everything that has arrived in order was read. There will be an event when there's more.
+    /// Everything that has arrived in order was read. There will be an event when there is more.
     Blocked,
     /// All data was read. The stream is closed for reading.
     Finished,
@@ -95,9 +95,9 @@ pub enum ReadOutcome {
 pub enum WriteOutcome {
     /// Everything was taken.
     Complete,
-    /// The peer's windows are full. There will be an event when there's room.
+    /// The peer's windows are full. There will be an event when there is room.
     Blocked,
-    /// The peer doesn't want any more data, and gave us this code. Callers should reset the stream.
+    /// The peer does not want any more data, and gave us this code. Callers should reset the stream.
     Stopped(u64),
     /// The stream was finished or reset, or has never been opened.
     Closed,

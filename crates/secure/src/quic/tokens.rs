@@ -69,7 +69,7 @@ impl crypto::HandshakeTokenKey for TokenKey {
 struct OneTokenKey(LessSafeKey);
 
 impl OneTokenKey {
-    /// Returns the nonce. It can always be the same, because each key only encrypts once.
+    /// Returns the nonce. It can always be the same because each key only encrypts once.
     fn nonce() -> Nonce {
         Nonce::assume_unique_for_key([0; NONCE_LEN])
     }

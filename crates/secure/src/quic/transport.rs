@@ -32,10 +32,10 @@ pub(super) fn transport_config() -> TransportConfig {
         .crypto_buffer_size(limits::QUIC_HANDSHAKE_GAP_BYTES_MAX)
         .initial_mtu(limits::QUIC_HANDSHAKE_DATAGRAM_BYTES)
         .mtu_discovery_config(Some(discovery))
-        // Content is in the archive, so unacknowledged data doesn't take any memory. The congestion window
+        // Content is in the archive, so unacknowledged data does not take any memory. The congestion window
         // limits how much is in flight.
         .send_window(u64::MAX)
-        // HTTP/3 doesn't need datagrams (RFC 9221).
+        // HTTP/3 does not need datagrams (RFC 9221).
         .datagram_receive_buffer_size(None)
         // The bit would show the round trip time to observers of the path.
         .allow_spin(false);
@@ -47,7 +47,7 @@ pub(super) fn limit_endpoint(config: &mut EndpointConfig) {
     config
         .max_udp_payload_size(limits::QUIC_RECEIVED_DATAGRAM_BYTES_MAX)
         .expect("RFC 9000 permits this length")
-        // Drop packets without the fixed bit (RFC 9000 §17.2, §17.3.1). We don't implement the extension that
+        // Drop packets without the fixed bit (RFC 9000 §17.2, §17.3.1). We do not implement the extension that
         // uses it (RFC 9287).
         .grease_quic_bit(false)
         .supported_versions(vec![VERSION])
@@ -55,7 +55,7 @@ pub(super) fn limit_endpoint(config: &mut EndpointConfig) {
         .min_reset_interval(Duration::from_millis(limits::QUIC_RESET_COMPUTED_INTERVAL_MS));
 }
 
-/// Sets the limits for connections that aren't accepted yet, and how tokens are used.
+/// Sets the limits for connections that are not accepted yet, and how tokens are used.
 pub(super) fn limit_server(config: &mut ServerConfig, mut tokens: ValidationTokenConfig) {
     tokens.sent(limits::QUIC_TOKENS_PER_CONNECTION).lifetime(Duration::from_secs(limits::QUIC_TOKEN_SECONDS));
     config

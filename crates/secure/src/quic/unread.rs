@@ -1,6 +1,6 @@
-//! Counts the memory of stream data that was received but can't be read, because earlier data is missing.
+//! Counts the memory of stream data that was received but cannot be read because earlier data is missing.
 //!
-//! `quinn-proto` keeps each part of a stream together with the memory of its packet, and doesn't tell us how
+//! `quinn-proto` keeps each part of a stream together with the memory of its packet, and does not tell us how
 //! much that is. So we count data that arrives, and forget data that is read. The count may be too high, but
 //! it's never too low.
 
@@ -15,7 +15,7 @@ const PIECE_BYTES: u64 = 56;
 /// Each stream has a table for this many pieces anyway. It's included in the memory of an idle connection.
 const PIECES_IN_IDLE_TABLE: u32 = 4;
 
-/// How much memory `quinn-proto` keeps for the packets of a stream, in bytes. If there's more, it copies their
+/// How much memory `quinn-proto` keeps for the packets of a stream, in bytes. If there is more, it copies their
 /// data together.
 const STREAM_BYTES_MAX: u64 = 64 * 1024;
 
@@ -48,7 +48,7 @@ pub(super) struct UnreadStream {
     /// been read, the far data becomes near.
     ///
     /// The reason is that there may be duplicates in the data that is waiting for earlier data. `quinn-proto`
-    /// drops these when it gets there, without telling us. So reading some data doesn't subtract any
+    /// drops these when it gets there, without telling us. So reading some data does not subtract any
     /// duplicates, but reaching `near_end` does.
     near_end: u64,
     near: Pieces,
@@ -59,7 +59,7 @@ pub(super) struct UnreadStream {
     is_open: bool,
 }
 
-/// Pieces that haven't been read.
+/// Pieces that have not been read.
 #[derive(Clone, Copy, Default)]
 struct Pieces {
     count: u32,
@@ -89,7 +89,7 @@ impl Unread {
     }
 
     /// Returns the stream with this number, so that data can be removed when it's read. Returns `None` if there
-    /// hasn't been any data.
+    /// has not been any data.
     #[inline]
     pub(super) fn stream(&mut self, id: u64) -> Option<&mut UnreadStream> {
         self.streams.iter_mut().find(|stream| stream.id == id)

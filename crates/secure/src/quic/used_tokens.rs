@@ -12,7 +12,7 @@ use crate::limits::QUIC_USED_TOKENS_BITS;
 ///
 /// There are two Bloom filters, each for the tokens that were issued in one period. A period is as long as a
 /// token is valid, so any older tokens have expired. If a filter is full, it will refuse tokens that were never
-/// used. At worst, this costs their clients a round trip. Clients can't make it forget any tokens.
+/// used. At worst, this costs their clients a round trip. Clients cannot make it forget any tokens.
 pub(super) struct UsedTokens(Mutex<Filters>);
 
 struct Filters {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 pub trait LiveReload: Send + Sync {
     /// Waits until all earlier changes of the folder are served, but only for a short time.
     ///
-    /// Workers call this before they process received data, and can't respond to other clients in the meantime.
+    /// Workers call this before they process received data, and cannot respond to other clients in the meantime.
     /// So this is only suitable for servers with few clients.
     fn refresh(&self);
 
-    /// Called when a browser requests a service worker script over HTTP/1. Note that browsers don't accept
+    /// Called when a browser requests a service worker script over HTTP/1. Note that browsers do not accept
     /// service workers over TLS if we've signed the certificate ourselves.
     fn service_worker_requested(&self, _target: &[u8]) {}
 
@@ -28,11 +28,11 @@ pub trait LiveReload: Send + Sync {
 /// A page about changes of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LivePage {
-    /// There's no such page.
+    /// There is no such page.
     Missing,
-    /// The page isn't ready yet. HTTP/1 clients have to wait until
+    /// The page is not ready yet. HTTP/1 clients have to wait until
     /// [`WakeHandle::wake`](crate::WakeHandle::wake) makes the server check again. Other clients get `null`
-    /// immediately, because all their requests share one connection.
+    /// immediately because all their requests share one connection.
     Pending,
     /// The page is ready.
     Ready {

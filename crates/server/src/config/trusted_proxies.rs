@@ -2,7 +2,7 @@
 //!
 //! Each proxy appends its client's address to the list that it has received. This means that we can only
 //! believe the right end of the list, and only if it was sent by a trusted proxy. The client is the rightmost
-//! address that doesn't belong to a trusted proxy. We only read one of the two fields: a proxy that sets one of
+//! address that does not belong to a trusted proxy. We only read one of the two fields: a proxy that sets one of
 //! them usually passes on whatever its client has put into the other.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -135,7 +135,7 @@ struct Client<'p> {
 }
 
 impl Client<'_> {
-    /// Reads the next element. If it isn't an address (for example, `unknown`), we can't believe anything to
+    /// Reads the next element. If it is not an address (for example, `unknown`), we cannot believe anything to
     /// its left.
     fn take(&mut self, element: Option<IpAddr>) {
         self.found = match (element, self.found) {
@@ -160,11 +160,11 @@ fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
         let (name, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
         name.trim_ascii().eq_ignore_ascii_case(b"for").then(|| value[1..].trim_ascii())
     })?;
-    // Addresses don't contain any escaped characters, so we don't need to remove backslashes.
+    // Addresses do not contain any escaped characters, so we do not need to remove backslashes.
     address_of(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
 }
 
-/// Splits a list at each separator that isn't inside a quoted string (RFC 9110 §5.6.4).
+/// Splits a list at each separator that is not inside a quoted string (RFC 9110 §5.6.4).
 fn split_unquoted(list: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut is_quoted = false;
     let mut is_escaped = false;

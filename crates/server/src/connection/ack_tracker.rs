@@ -1,6 +1,6 @@
 //! Tracks a peer's progress by the bytes that the kernel reports as unacknowledged.
 //!
-//! We need to count over the whole connection, because the kernel's number may include bytes of earlier
+//! We need to count over the whole connection because the kernel's number may include bytes of earlier
 //! responses.
 
 /// Counts the bytes that we've sent and the peer has acknowledged.
@@ -9,7 +9,7 @@ pub(super) struct AckTracker {
     /// Bytes that we've passed to the kernel.
     sent: u64,
     /// Acknowledged bytes at the last call of [`AckTracker::acked_since_last`]. May be negative for local
-    /// sockets, because the kernel's number then includes some overhead.
+    /// sockets because the kernel's number then includes some overhead.
     acked: i64,
 }
 
@@ -20,8 +20,8 @@ impl AckTracker {
         self.sent += bytes;
     }
 
-    /// Returns how many bytes the peer has acknowledged since the last call, given that `unacked` bytes aren't
-    /// acknowledged now. Returns `None` if we won't know before the next call.
+    /// Returns how many bytes the peer has acknowledged since the last call, given that `unacked` bytes are not
+    /// acknowledged now. Returns `None` if we will not know before the next call.
     pub(super) fn acked_since_last(&mut self, unacked: u64) -> Option<u64> {
         let acked = self.sent.cast_signed() - unacked.cast_signed();
         let before = std::mem::replace(&mut self.acked, acked);

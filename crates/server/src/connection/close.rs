@@ -14,11 +14,11 @@ use crate::deadlines::Wait;
 /// would then drop the response.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
-/// We close without lingering if a connection hasn't moved more than this in an iteration.
+/// We close without lingering if a connection has not moved more than this in an iteration.
 const CLOSE_AT_ONCE_BYTES_MAX: u64 = 64 * 1024;
 
 impl<S: Socket> Connection<S> {
-    /// Closes an idle connection after its deadline. With HTTP/2, sends GOAWAY first and then lingers, because
+    /// Closes an idle connection after its deadline. With HTTP/2, sends GOAWAY first and then lingers because
     /// a request may be on its way.
     pub(super) fn end_idle(&mut self, cx: &mut WorkerContext) -> Next {
         self.has_timed_out = true;
@@ -47,13 +47,13 @@ impl<S: Socket> Connection<S> {
         if self.is_draining() {
             return self.run(ReadUntil::Blocked, cx);
         }
-        // If there's more data than the budget allows, there won't be an event for it.
+        // If there is more data than the budget allows, there will not be an event for it.
         if cx.budget.bytes == 0 { Next::Iteration } else { Next::Event }
     }
 
-    /// Closes the connection immediately. Sends `close_notify` if there's room for it.
+    /// Closes the connection immediately. Sends `close_notify` if there is room for it.
     pub(super) fn close(&mut self, cx: &mut WorkerContext) -> Next {
-        // If the peer doesn't get it, it will still see that the connection is closed.
+        // If the peer does not get it, it will still see that the connection is closed.
         let _ = self.transport.send_close_notify(&mut cx.buffers);
         Next::Close
     }
@@ -61,7 +61,7 @@ impl<S: Socket> Connection<S> {
     /// Returns `true` if we may close without lingering. That saves two system calls.
     ///
     /// Lingering avoids the case that data arrives late and makes the kernel drop the response. But here, the
-    /// client has told us that it won't send any. If the response is large, we linger anyway, because a slow
+    /// client has told us that it will not send any. If the response is large, we linger anyway because a slow
     /// client may not have read it.
     pub(super) fn may_close_at_once(&self, cx: &WorkerContext) -> bool {
         let moved = cx.policy.iteration_bytes_max - cx.budget.bytes;
@@ -78,7 +78,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Starts a graceful shutdown of the connection. It will close after the current request is answered, or
-    /// after [`DRAIN_GRACE`] if there isn't one.
+    /// after [`DRAIN_GRACE`] if there is not one.
     ///
     /// Note that a response that is already being sent may not have told the client, so another request may
     /// follow it.

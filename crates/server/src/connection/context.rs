@@ -41,7 +41,7 @@ pub(crate) struct WorkerContext {
     pub(crate) budget: IterationBudget,
     pub(crate) memory: MemoryBudget,
     pub(crate) observer: Observer,
-    /// `None` if the server doesn't have any routes.
+    /// `None` if the server does not have any routes.
     pub(crate) routes: Option<Box<WorkerRoutes>>,
     /// TCP connection that is being served, or was served last.
     pub(crate) current: Option<Token>,
@@ -137,7 +137,7 @@ impl WorkerContext {
         context
     }
 
-    /// Switches to the newest release. The batch must be empty, because it refers to archives of the current
+    /// Switches to the newest release. The batch must be empty because it refers to archives of the current
     /// release.
     pub(crate) fn adopt_release(&mut self) {
         debug_assert!(self.batch.is_empty());
@@ -261,7 +261,7 @@ pub(crate) struct Http3Context<'a> {
 }
 
 impl<'a> Http3Context<'a> {
-    /// Returns the parts that a handler's response depends on, or `None` if the server doesn't have any
+    /// Returns the parts that a handler's response depends on, or `None` if the server does not have any
     /// handlers.
     pub(crate) fn dispatch(self, key: ConnectionKey, client: &Option<SocketAddr>) -> Option<Dispatch<'a>> {
         self.heads_and_dispatch(key, client).1
@@ -302,7 +302,7 @@ pub(crate) struct AddedFields {
     pub(crate) plain: Vec<(&'static str, &'static str)>,
     /// On connections with TLS.
     pub(crate) tls: Vec<(&'static str, &'static str)>,
-    /// `Alt-Svc` value for HTTP/1 and HTTP/2 with TLS (RFC 7838). `None` if there's no HTTP/3.
+    /// `Alt-Svc` value for HTTP/1 and HTTP/2 with TLS (RFC 7838). `None` if there is no HTTP/3.
     pub(crate) alt_svc: Option<String>,
     /// `true` if clients may cache permanent redirects.
     pub(crate) keeps_redirects: bool,

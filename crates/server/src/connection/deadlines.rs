@@ -54,7 +54,7 @@ impl<S: Socket> Connection<S> {
             Awaits::Request | Awaits::Handler | Awaits::Body => Wait::Request,
         };
 
-        // The timeout starts at the first byte of the request. Further bytes must not extend it, because
+        // The timeout starts at the first byte of the request. Further bytes must not extend it because
         // otherwise a client could send one every now and then.
         let is_rest = matches!(wait, Wait::Head | Wait::Content { .. });
         if wait == self.wait && is_rest && processed == Processed::Part {
@@ -67,7 +67,7 @@ impl<S: Socket> Connection<S> {
     /// Waits for the HTTP/2 stream with the earliest deadline.
     fn await_streams(&mut self, timeouts: &Timeouts, cx: &WorkerContext) {
         let next = self.protocol.next_deadline(cx.clock.now, timeouts);
-        // If there isn't any deadline, then a handler is going to write more of a body.
+        // If there is not any deadline, then a handler is going to write more of a body.
         self.wait = next.map_or(Wait::Body, |(wait, _)| wait);
         self.deadline = next.map(|(_, deadline)| deadline);
     }
@@ -82,7 +82,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Returns `true` if the deadline has passed. The deadline of an idle connection is earlier while the worker
-    /// `is_crowded`, because other clients wait to be accepted.
+    /// `is_crowded` because other clients wait to be accepted.
     pub(crate) fn is_late(&self, is_crowded: bool, cx: &WorkerContext) -> bool {
         let now = cx.clock.now;
         if now >= cx.release.since + OLD_RELEASE_TIMEOUT && self.protocol.is_outdated(&cx.release.content) {
@@ -100,7 +100,7 @@ impl<S: Socket> Connection<S> {
             return self.go_away(cx);
         }
 
-        // If there aren't any timeouts, only closing connections have a deadline.
+        // If there are not any timeouts, only closing connections have a deadline.
         let timeouts = cx.policy.timeouts.unwrap_or_default();
 
         match self.wait {
@@ -109,7 +109,7 @@ impl<S: Socket> Connection<S> {
             Wait::Window => {
                 // If a client opens its window in large steps, the window stays closed while earlier data is in
                 // flight. So we have to consider acknowledged bytes, too. However, we must not count other
-                // frames, because the client can request as many of these as it likes, for example with PING.
+                // frames because the client can request as many of these as it likes, for example with PING.
                 let StreamBytes { body, other } = self.protocol.bytes_since_last();
                 let Ok(acked) = self.transport.acked_since_last() else { return Next::Close };
                 if acked.is_some_and(|acked| body.max(acked.saturating_sub(other)) < bytes_min(timeouts.send))
@@ -129,7 +129,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Responds with 408, because the request head has taken too long (RFC 9110 §15.5.9).
+    /// Responds with 408 because the request head has taken too long (RFC 9110 §15.5.9).
     fn refuse_slow_request(&mut self, send_timeout: Duration, cx: &mut WorkerContext) -> Next {
         self.refuse(Refusal::Timeout, cx);
         self.has_timed_out = true;
@@ -147,7 +147,7 @@ impl<S: Socket> Connection<S> {
 
     /// Closes the connection if the peer receives too slowly.
     ///
-    /// We count acknowledged bytes here. The room in the socket wouldn't tell us: if the send buffer is large
+    /// We count acknowledged bytes here. The room in the socket would not tell us: if the send buffer is large
     /// and the line is slow, there may not be any new room for minutes.
     fn check_progress(&mut self, now: Instant, window: Duration) -> Next {
         let Ok(acked) = self.transport.acked_since_last() else { return Next::Close };
@@ -162,7 +162,7 @@ impl<S: Socket> Connection<S> {
         Next::Event
     }
 
-    /// Gives the peer [`DRAIN_GRACE`] at most, because it doesn't owe us anything.
+    /// Gives the peer [`DRAIN_GRACE`] at most because it does not owe us anything.
     pub(super) fn shorten_deadline(&mut self, cx: &WorkerContext) {
         let end = cx.clock.now + DRAIN_GRACE;
         self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));

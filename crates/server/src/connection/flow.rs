@@ -11,7 +11,7 @@ pub(super) enum Flow {
 }
 
 impl Flow {
-    /// Returns `true` if there's some output left.
+    /// Returns `true` if there is some output left.
     #[inline]
     pub(super) fn is_blocked(self) -> bool {
         self == Flow::Blocked

@@ -19,7 +19,7 @@ impl<S: Socket> Connection<S> {
     /// incomplete.
     ///
     /// # Errors
-    /// Returns an error if `input` doesn't start with a PROXY header. The specification says that we must close
+    /// Returns an error if `input` does not start with a PROXY header. The specification says that we must close
     /// the connection without a response.
     #[cold]
     pub(super) fn read_proxy_header(

@@ -16,7 +16,7 @@ const HANDSHAKE_BYTES: u32 = 12 * 1024;
 /// Additional memory for TLS after the handshake.
 const SESSION_BYTES: u32 = 2560;
 
-/// Additional memory for HTTP/2. This doesn't include the HPACK table, which grows, so we count its capacity.
+/// Additional memory for HTTP/2. This does not include the HPACK table, which grows, so we count its capacity.
 const HTTP2_BYTES: u32 = 1024;
 
 impl<S: Socket> Connection<S> {
@@ -28,14 +28,14 @@ impl<S: Socket> Connection<S> {
 
     /// Like [`memory`](Self::memory), plus data that the event loop has received for this connection.
     pub(crate) fn memory_with_received(&self) -> u32 {
-        // If it's more than 4 GiB, the exact number doesn't matter any more.
+        // If it's more than 4 GiB, the exact number does not matter any more.
         self.memory.saturating_add(u32::try_from(self.socket().kept_bytes()).unwrap_or(u32::MAX))
     }
 
     /// Updates the memory of a connection that has become idle, if it may have changed.
     #[inline]
     pub(super) fn count_idle_memory(&mut self, cx: &mut WorkerContext) {
-        // Connections without TLS didn't count HTTP/2 after a handshake, so this may be the first time.
+        // Connections without TLS did not count HTTP/2 after a handshake, so this may be the first time.
         let is_new_h2 = self.memory < HTTP2_BYTES && self.protocol.is_h2();
         let has_grown = self.protocol.table_memory() != self.table_memory as usize;
         if self.memory != self.idle_memory || is_new_h2 || has_grown {
@@ -77,7 +77,7 @@ impl<S: Socket> Connection<S> {
         self.memory = memory;
     }
 
-    /// Makes the kernel reset the connection on close. Anything that the peer hasn't acknowledged will be
+    /// Makes the kernel reset the connection on close. Anything that the peer has not acknowledged will be
     /// dropped.
     pub(crate) fn abandon(&self) {
         let reset = self.transport.abandon();

@@ -2,7 +2,7 @@
 //!
 //! We count the memory that connections keep between events. For example, this includes incomplete requests,
 //! responses that clients are slow to receive, TLS and HTTP/2 state, and data that the event loop has received
-//! for connections that aren't reading. If the sum exceeds the limit, the worker closes the largest
+//! for connections that are not reading. If the sum exceeds the limit, the worker closes the largest
 //! connections.
 
 use std::num::NonZeroUsize;
@@ -18,15 +18,15 @@ const WORKER_BYTES: u64 = 4 << 20;
 /// Memory that a handler thread needs. We count the whole stack.
 const POOL_THREAD_BYTES: u64 = (2 << 20) + (64 << 10);
 
-/// Lower bound for the limit of a worker's connections. With less, we couldn't serve any.
+/// Lower bound for the limit of a worker's connections. With less, we could not serve any.
 const WORKER_CONNECTIONS_BYTES_MIN: u64 = 1 << 20;
 
-/// We don't return free memory to the system unless the peak was at least this high, because walking through
+/// We do not return free memory to the system unless the peak was at least this high because walking through
 /// the allocator has a cost. A worker may keep as much after its connections have closed.
 const RELEASED_BYTES_MIN: u64 = 4 << 20;
 
 /// For how many seconds the connections must need less than half of the peak before we return free memory to
-/// the system. If we were quicker, connections that arrive in bursts would take it again page by page. That's 5
+/// the system. If we were quicker, connections that arrive in bursts would take it again page by page. That is 5
 /// % of the CPU time of their handshakes.
 const RELEASED_AFTER_S: u32 = 10;
 
@@ -35,7 +35,7 @@ const RELEASED_AFTER_S: u32 = 10;
 pub(crate) struct MemoryBudget {
     /// Bytes kept by connections.
     connections: u64,
-    /// Bytes kept by the event loop for connections that aren't reading.
+    /// Bytes kept by the event loop for connections that are not reading.
     received: u64,
     /// Bytes in blocks shared by HTTP/3 responses, unless they are included in `connections`.
     blocks: u64,
@@ -72,7 +72,7 @@ impl MemoryBudget {
         self.count_peak();
     }
 
-    /// Sets how many bytes the event loop keeps for connections that aren't reading.
+    /// Sets how many bytes the event loop keeps for connections that are not reading.
     #[inline]
     pub(crate) fn set_received(&mut self, bytes: usize) {
         self.received = bytes as u64;
@@ -102,7 +102,7 @@ impl MemoryBudget {
         self.bytes() > self.bytes_max
     }
 
-    /// Returns `true` if we shouldn't accept any more connections.
+    /// Returns `true` if we should not accept any more connections.
     #[inline]
     pub(crate) fn is_tight(&self) -> bool {
         self.bytes() > self.bytes_max / 8 * 7
@@ -114,7 +114,7 @@ impl MemoryBudget {
         self.bytes().saturating_sub(self.bytes_max / 4 * 3)
     }
 
-    /// Returns `true` if there's enough free memory to return it to the system, provided that connections don't
+    /// Returns `true` if there is enough free memory to return it to the system, provided that connections do not
     /// need it again soon.
     #[inline]
     pub(crate) fn has_memory_to_release(&self) -> bool {
@@ -159,7 +159,7 @@ impl MemoryLimits {
         MemoryLimits::of(workers, rest, pool_threads > 0)
     }
 
-    /// Divides `rest` bytes, or fewer if that's enough.
+    /// Divides `rest` bytes, or fewer if that is enough.
     fn of(workers: u64, rest: Option<u64>, has_handlers: bool) -> MemoryLimits {
         // The other half is for fragmentation, and for buffers that exist twice while they grow.
         let all = rest.map_or(u64::MAX, |rest| rest / 2);

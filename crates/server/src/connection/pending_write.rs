@@ -1,6 +1,6 @@
-//! Sends responses, and keeps the rest if they don't fit into the socket or the budget.
+//! Sends responses, and keeps the rest if they do not fit into the socket or the budget.
 //!
-//! A pending write doesn't copy anything from archives. It refers to ranges of them, and keeps the release
+//! A pending write does not copy anything from archives. It refers to ranges of them, and keeps the release
 //! alive.
 
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ pub(super) fn send_output(
     pending
 }
 
-/// Implements [`send_output`], except that it doesn't clear the output.
+/// Implements [`send_output`], except that it does not clear the output.
 #[inline]
 fn send_segments_of(
     writer: &mut Writer<'_, impl Socket>,
@@ -102,7 +102,7 @@ pub(super) fn send_with_body(
     Ok(sent as u64)
 }
 
-/// Returns `true` if we should send these archive bytes by reference, so that the kernel doesn't copy them.
+/// Returns `true` if we should send these archive bytes by reference, so that the kernel does not copy them.
 #[inline]
 fn is_sent_zero_copy(
     bytes: &[u8],
@@ -194,7 +194,7 @@ fn length(segment: &Segment) -> u64 {
 
 /// Segments to send, in order.
 struct Gather<'a, I> {
-    /// Inline bytes that haven't been sent.
+    /// Inline bytes that have not been sent.
     inline: &'a [u8],
     segments: I,
     /// How many bytes of the first segment have been sent.
@@ -263,7 +263,7 @@ fn bytes_of<'a>(segment: Segment, skip: u64, inline: &mut &'a [u8], content: &'a
 /// Returns the first bytes, but at most `bytes_max`.
 #[inline]
 fn up_to(bytes: &[u8], bytes_max: u64) -> &[u8] {
-    // If the limit doesn't fit into an address, it isn't a limit.
+    // If the limit does not fit into an address, it is not a limit.
     &bytes[..bytes.len().min(usize::try_from(bytes_max).unwrap_or(usize::MAX))]
 }
 

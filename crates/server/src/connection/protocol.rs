@@ -1,6 +1,6 @@
 //! Speaks HTTP/1 or HTTP/2: takes received bytes, and writes responses to the worker's output.
 //!
-//! It doesn't know anything about sockets.
+//! It does not know anything about sockets.
 
 mod handled_h1;
 mod http2;
@@ -51,9 +51,9 @@ pub(super) enum Awaits {
     Content { blocks: usize },
     /// Various things, on HTTP/2 streams. See [`Protocol::next_deadline`].
     Streams,
-    /// Nothing, because a handler is working on the response.
+    /// Nothing because a handler is working on the response.
     Handler,
-    /// Nothing, because a handler will write more of the body.
+    /// Nothing because a handler will write more of the body.
     Body,
 }
 
@@ -62,12 +62,12 @@ pub(super) enum Awaits {
 pub(super) struct StreamBytes {
     /// Body bytes. The client's windows had room for them.
     pub(super) body: u64,
-    /// Bytes of frames that don't belong to any response.
+    /// Bytes of frames that do not belong to any response.
     pub(super) other: u64,
 }
 
 impl<'p> Client<'p> {
-    /// Returns the parts that a handler's response depends on, or `None` if the server doesn't have any
+    /// Returns the parts that a handler's response depends on, or `None` if the server does not have any
     /// handlers.
     #[inline]
     fn dispatch<'a>(
@@ -124,7 +124,7 @@ impl Protocol {
         }
     }
 
-    /// Returns the data that we're waiting for.
+    /// Returns the data that we are waiting for.
     #[inline]
     pub(super) fn awaits(&self) -> Awaits {
         match self {
@@ -174,7 +174,7 @@ impl Protocol {
         }
     }
 
-    /// Returns the release that the output refers to, or `None` if that's the current one anyway.
+    /// Returns the release that the output refers to, or `None` if that is the current one anyway.
     #[inline]
     pub(super) fn content(&self) -> Option<&Arc<Content>> {
         match self {
@@ -183,7 +183,7 @@ impl Protocol {
         }
     }
 
-    /// Drops the reference to an old release if there aren't any bodies left to send from it. Callers must have
+    /// Drops the reference to an old release if there are not any bodies left to send from it. Callers must have
     /// sent the output or stored the rest of it.
     #[inline]
     pub(super) fn release_content(&mut self) {
@@ -194,7 +194,7 @@ impl Protocol {
         }
     }
 
-    /// Returns `true` if we're still sending from an old release, and haven't sent GOAWAY yet.
+    /// Returns `true` if we are still sending from an old release, and have not sent GOAWAY yet.
     pub(super) fn is_outdated(&self, current: &Arc<Content>) -> bool {
         let Protocol::H2(http2) = self else { return false };
         !http2.is_going_away && http2.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, current))
@@ -242,7 +242,7 @@ impl Protocol {
     }
 
     /// Returns when an idle connection should be closed. This is `renewed`, or an earlier time if the HTTP/2
-    /// client hasn't sent any requests in the meantime.
+    /// client has not sent any requests in the meantime.
     pub(super) fn idle_until(&mut self, renewed: Option<Instant>) -> Option<Instant> {
         match self {
             Protocol::H2(http2) => http2.idle_until(renewed),
@@ -250,8 +250,8 @@ impl Protocol {
         }
     }
 
-    /// Must be called when we stop receiving until the socket has room. Incomplete requests aren't late in that
-    /// case, because we aren't reading them.
+    /// Must be called when we stop receiving until the socket has room. Incomplete requests are not late in that
+    /// case because we are not reading them.
     pub(super) fn pause(&mut self, now: Instant) {
         if let Protocol::H2(http2) = self {
             http2.pause(now);
@@ -328,12 +328,12 @@ impl Protocol {
         }
     }
 
-    /// Returns `true` if we're keeping received bytes until a handler responds.
+    /// Returns `true` if we are keeping received bytes until a handler responds.
     pub(super) fn is_handled_h1(&self) -> bool {
         matches!(self, Protocol::HandledH1(_))
     }
 
-    /// Switches to HTTP/2, because the connection preface was found at the start of `rest`.
+    /// Switches to HTTP/2 because the connection preface was found at the start of `rest`.
     #[cold]
     fn switch_to_h2(&mut self, rest: &mut &[u8], client: Client<'_>, cx: &mut WorkerContext) -> Progress {
         let mut http2 = Box::new(Http2::new());
@@ -345,7 +345,7 @@ impl Protocol {
     /// Writes the response to invalid data, and ends the connection. Does nothing for HTTP/2, where each
     /// response needs a request.
     ///
-    /// If there's a request line in `input`, it will be logged.
+    /// If there is a request line in `input`, it will be logged.
     pub(super) fn refuse(
         &mut self,
         refusal: Refusal,
@@ -387,7 +387,7 @@ fn respond_h1(
                     let is_last = used == rest.len();
                     if is_last && folder.is_pending(&head.common) && cx.release.content.answers_host(request)
                     {
-                        // The page isn't ready until the folder changes. Since this is the last request so far,
+                        // The page is not ready until the folder changes. Since this is the last request so far,
                         // we can leave it in `rest` and read it again when the worker is woken up.
                         return H1Outcome::Progress(Progress::Complete);
                     }
@@ -449,7 +449,7 @@ fn answer_h1(http: &mut h1::Connection, head: &h1::Head<'_>, client: Client<'_>,
     release.content.answer(incoming, scratch, output, observer);
 }
 
-/// First line of the connection preface (RFC 9113 §3.4). It isn't a valid request line in any version of
+/// First line of the connection preface (RFC 9113 §3.4). It is not a valid request line in any version of
 /// HTTP/1.
 const H2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 

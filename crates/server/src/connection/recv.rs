@@ -19,7 +19,7 @@ pub(crate) struct IterationBudget {
 pub(crate) enum ReadUntil {
     /// Until the socket is empty. There will be an event when more data arrives.
     Blocked,
-    /// Up to the end of the stream. There won't be another event for that.
+    /// Up to the end of the stream. There will not be another event for that.
     Eof,
 }
 
@@ -42,13 +42,13 @@ pub(super) enum RecvOutcome {
         /// `true` if the socket is empty, so there will be an event when more data arrives.
         is_drained: bool,
     },
-    /// There isn't any data yet. There will be an event.
+    /// There is not any data yet. There will be an event.
     Blocked,
     /// The handshake continues in a later iteration, without an event.
     HandshakeDeferred,
     /// The peer has closed the sending direction.
     Eof,
-    /// The data isn't TLS, or violates the protocol. We've sent an alert, and can't send any more data.
+    /// The data is not TLS, or violates the protocol. We've sent an alert, and cannot send any more data.
     TlsFailed {
         /// `true` if it's a plain HTTP request.
         is_plain_http: bool,

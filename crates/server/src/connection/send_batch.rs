@@ -11,7 +11,7 @@ use std::ops::Range;
 use cannery_archive::Extent;
 use cannery_eventloop::Token;
 
-/// Maximum number of responses in a batch. A larger batch wouldn't save much, and it would delay the first
+/// Maximum number of responses in a batch. A larger batch would not save much, and it would delay the first
 /// response.
 const RESPONSES_MAX: usize = 32;
 
@@ -38,8 +38,8 @@ pub(crate) struct SendBatch {
     ends: Vec<(Token, usize)>,
     /// How many responses have been taken out.
     taken: usize,
-    /// Bodies, each with the index of the response it belongs to. Stored separately, because most responses
-    /// don't have one.
+    /// Bodies, each with the index of the response it belongs to. Stored separately because most responses
+    /// do not have one.
     bodies: Vec<(usize, Body)>,
     bodies_taken: usize,
 }

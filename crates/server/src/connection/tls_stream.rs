@@ -1,7 +1,7 @@
 //! A TLS stream: records on the socket's side, plaintext on ours.
 //!
 //! It has two buffers of its own, one for an incomplete record that we've received, and one for records that
-//! didn't fit into the socket. It won't encrypt or receive any more while the latter is in use, so both are
+//! did not fit into the socket. It will not encrypt or receive any more while the latter is in use, so both are
 //! bounded.
 
 use std::io::{self, IoSlice};
@@ -17,7 +17,7 @@ use super::ack_tracker::AckTracker;
 use super::flow::Flow;
 use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
 
-/// Buffers that all TLS streams of a worker share. They don't take any memory until they are needed.
+/// Buffers that all TLS streams of a worker share. They do not take any memory until they are needed.
 #[derive(Default)]
 pub(super) struct TlsBuffers {
     /// Records: first an incomplete one from before, then newly received data.
@@ -33,13 +33,13 @@ pub(super) struct TlsStream {
     session: Session,
     /// Incomplete record. May contain more than that if the handshake was deferred.
     incomplete: Vec<u8>,
-    /// `true` if we can process `incomplete` as soon as there's budget for the handshake.
+    /// `true` if we can process `incomplete` as soon as there is budget for the handshake.
     is_handshake_deferred: bool,
     /// `true` if the peer has sent `close_notify`.
     has_peer_closed: bool,
     /// `true` if we've sent `close_notify` or the session has failed. We mustn't encrypt any more data then.
     is_closed: bool,
-    /// Records that didn't fit into the socket.
+    /// Records that did not fit into the socket.
     pending: Vec<u8>,
     /// How many bytes of `pending` have been sent.
     pending_sent: usize,
@@ -123,7 +123,7 @@ impl TlsStream {
             return discard(socket, buffers, budget);
         }
         while !self.has_peer_closed {
-            // During the handshake, we may need to keep everything we've received. So don't read more than a
+            // During the handshake, we may need to keep everything we've received. So do not read more than a
             // record.
             let before = self.incomplete.len();
             let room = before + if self.is_established() { RECEIVE_BYTES } else { RECORD_BYTES_MAX };
@@ -150,7 +150,7 @@ impl TlsStream {
                 }
             };
 
-            // If the end of the stream arrived as a record, there won't be an event for it.
+            // If the end of the stream arrived as a record, there will not be an event for it.
             let is_announced = until == ReadUntil::Blocked && !self.has_peer_closed;
             let is_drained = len < room && !was_deferred && is_announced;
             if !buffers.plaintext.is_empty() {
@@ -189,7 +189,7 @@ impl TlsStream {
             budget.handshakes = budget.handshakes.saturating_sub(u32::from(has_taken_step));
             self.has_peer_closed = opened.peer_has_closed;
             self.is_handshake_deferred = opened.handshake_step == HandshakeStep::Deferred;
-            // Copying an empty slice doesn't allocate, so idle connections don't have a buffer.
+            // Copying an empty slice does not allocate, so idle connections do not have a buffer.
             self.incomplete = received[opened.consumed..len].to_vec();
         } else {
             self.incomplete = Vec::new();
@@ -220,7 +220,7 @@ impl TlsStream {
 
             buffers.records.clear();
             if let Err(failure) = self.session.seal(&chunk[..count], &mut buffers.records) {
-                // Send `close_notify` anyway. Otherwise, the client couldn't tell a truncated response from a
+                // Send `close_notify` anyway. Otherwise, the client could not tell a truncated response from a
                 // lost connection.
                 self.is_closed = true;
                 self.session.close(&mut buffers.records);
@@ -231,7 +231,7 @@ impl TlsStream {
             taken += bytes;
 
             is_blocked = self.is_blocked();
-            // Encrypt less if the socket is full, because records that have to wait take memory.
+            // Encrypt less if the socket is full because records that have to wait take memory.
             self.chunk_bytes =
                 if is_blocked { SEALED_BYTES_MIN } else { (self.chunk_bytes * 2).min(SEALED_BYTES_MAX) };
         }
@@ -273,7 +273,7 @@ impl TlsStream {
         self.acks.acked_since_last(unacked)
     }
 
-    /// Sends records, after those that are already waiting. Keeps any that don't fit into the socket.
+    /// Sends records, after those that are already waiting. Keeps any that do not fit into the socket.
     fn send_records(&mut self, socket: &impl Socket, records: &[u8]) -> io::Result<()> {
         let sent = if self.is_blocked() || records.is_empty() { 0 } else { socket.send(records)? };
         self.acks.add_sent(sent as u64);

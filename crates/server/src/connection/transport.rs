@@ -10,7 +10,7 @@ use super::flow::Flow;
 use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
 use super::tls_stream::{TlsBuffers, TlsStream};
 
-/// Buffers that are used by one transport at a time, so idle connections don't need their own.
+/// Buffers that are used by one transport at a time, so idle connections do not need their own.
 pub(super) struct Buffers {
     /// Data received without TLS.
     received: Vec<u8>,
@@ -39,7 +39,7 @@ impl Buffers {
 /// A buffer with the data that was received last.
 pub(super) struct ReceivedBuffer {
     pub(super) bytes: Vec<u8>,
-    /// `true` if the bytes were encrypted. We need to remember this, because the connection may have started
+    /// `true` if the bytes were encrypted. We need to remember this because the connection may have started
     /// TLS by the time the buffer is put back.
     is_decrypted: bool,
 }
@@ -64,7 +64,7 @@ impl<S: Socket> Transport<S> {
         self.tls = Some(Box::new(TlsStream::new(session, received)));
     }
 
-    /// Goes on without TLS, because the peer doesn't speak it.
+    /// Goes on without TLS because the peer does not speak it.
     pub(super) fn drop_tls(&mut self) {
         self.tls = None;
     }
@@ -130,7 +130,7 @@ impl<S: Socket> Transport<S> {
         Writer { socket: &self.socket, pipe, acks: &mut self.acks, tls }
     }
 
-    /// Returns `true` if TLS records are waiting for room in the socket. Writers won't take any data until
+    /// Returns `true` if TLS records are waiting for room in the socket. Writers will not take any data until
     /// these are sent.
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
@@ -166,7 +166,7 @@ impl<S: Socket> Transport<S> {
         Ok(sent)
     }
 
-    /// Returns how many bytes the peer has acknowledged since the last call. Returns `None` if we won't know
+    /// Returns how many bytes the peer has acknowledged since the last call. Returns `None` if we will not know
     /// before the next call.
     pub(super) fn acked_since_last(&mut self) -> io::Result<Option<u64>> {
         let unacked = self.socket.unacknowledged_bytes()?;
@@ -176,7 +176,7 @@ impl<S: Socket> Transport<S> {
         })
     }
 
-    /// Makes the kernel reset the connection on close. Anything that the peer hasn't acknowledged will be
+    /// Makes the kernel reset the connection on close. Anything that the peer has not acknowledged will be
     /// dropped.
     pub(super) fn abandon(&self) -> io::Result<()> {
         self.socket.reset_on_close()
@@ -210,14 +210,14 @@ impl<S: Socket> Writer<'_, S> {
         }
     }
 
-    /// Returns `true` if [`Writer::send_zero_copy`] is available. It isn't with TLS, because encryption copies
+    /// Returns `true` if [`Writer::send_zero_copy`] is available. It is not with TLS because encryption copies
     /// anyway.
     #[inline]
     pub(super) fn has_zero_copy(&self) -> bool {
         self.tls.is_none() && self.pipe.is_available()
     }
 
-    /// Sends several slices, followed by `pages`. The kernel doesn't copy the latter but keeps references, so
+    /// Sends several slices, followed by `pages`. The kernel does not copy the latter but keeps references, so
     /// these bytes must never change.
     pub(super) fn send_zero_copy(&mut self, slices: &[IoSlice<'_>], pages: &[u8]) -> io::Result<usize> {
         self.count(self.socket.send_zero_copy(slices, pages, self.pipe))

@@ -25,8 +25,8 @@ impl Script<'_> {
     }
 }
 
-/// Returns the response to send instead of `response` if that's an HTML page, and `None` if it isn't. If
-/// there's a `script`, the page will contain it.
+/// Returns the response to send instead of `response` if that is an HTML page, and `None` if it is not. If
+/// there is a `script`, the page will contain it.
 #[cold]
 pub(super) fn compose(
     response: &Response<'_>,
@@ -54,7 +54,7 @@ pub(super) fn compose(
     let is_compressed = fields(lines).any(|(name, _)| name.eq_ignore_ascii_case(b"content-encoding"));
     let script = script.filter(|_| !is_compressed);
     if script.is_none() && body.is_empty() {
-        // The response has a `Content-Length` that isn't that of an empty body, so we can't send it instead.
+        // The response has a `Content-Length` that is not that of an empty body, so we cannot send it instead.
         return None;
     }
 
@@ -65,7 +65,7 @@ pub(super) fn compose(
     Some(OwnResponse { status: response.answer.status, lines, body })
 }
 
-/// Returns the fields for a response with an HTML page. If it contains the script, it can't be revalidated.
+/// Returns the fields for a response with an HTML page. If it contains the script, it cannot be revalidated.
 fn fields_of_document(lines: &[u8], has_script: bool) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut vary = Vec::new();

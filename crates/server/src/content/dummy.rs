@@ -9,7 +9,7 @@ use cannery_wire::h1::dummy_response;
 #[derive(Debug)]
 pub(crate) struct Dummy {
     plain: Responses,
-    /// Responses with `Alt-Svc`. They are encoded when they are first needed, because we don't know the value
+    /// Responses with `Alt-Svc`. They are encoded when they are first needed because we do not know the value
     /// before. It's the same for all workers.
     referring: OnceLock<Responses>,
     /// Content of each response.

@@ -6,15 +6,15 @@ use cannery_archive::{Archive, Lease, Loading, OpenError};
 
 use crate::config::NamedArchive;
 
-/// Maximum size of an archive that we read into memory if it can't be leased.
+/// Maximum size of an archive that we read into memory if it cannot be leased.
 const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
 
-/// An open archive. Other processes can't change it while it's served, unless `is_unguarded` is set.
+/// An open archive. Other processes cannot change it while it's served, unless `is_unguarded` is set.
 pub(crate) struct OpenedArchive {
     pub(crate) archive: Archive,
-    /// Must stay with the thread that checks it, because other threads may have separate descriptor tables.
+    /// Must stay with the thread that checks it because other threads may have separate descriptor tables.
     pub(crate) lease: Option<Lease>,
-    /// `true` if other processes can change the archive, because it can neither be leased nor copied.
+    /// `true` if other processes can change the archive because it can neither be leased nor copied.
     pub(crate) is_unguarded: bool,
 }
 

@@ -1,10 +1,10 @@
-//! Other releases in a release directory. We keep them open in addition to the current one, because clients may
+//! Other releases in a release directory. We keep them open in addition to the current one because clients may
 //! have loaded pages from them.
 //!
 //! This belongs to the reload thread. Before an archive is served, all of it is verified. At startup, we only
-//! do this for the newest ones; the others follow in the background, so that large archives don't delay the
+//! do this for the newest ones; the others follow in the background, so that large archives do not delay the
 //! start. Damaged archives are skipped with a notice, and archives that are still being copied without one. The
-//! current archive isn't included here.
+//! current archive is not included here.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ const VERIFIED_AT_STARTUP_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Releases {
     directory: ReleaseDirectory,
-    /// `true` if there are archives that should be served but haven't been verified.
+    /// `true` if there are archives that should be served but have not been verified.
     is_incomplete: bool,
     virtual_hosts: VirtualHosts,
     files: BTreeMap<OsString, File>,
@@ -55,9 +55,9 @@ struct File {
 enum State {
     /// We've seen it once, so it may be incomplete.
     New,
-    /// It isn't an archive, or it's damaged and we've reported that.
+    /// It is not an archive, or it's damaged and we've reported that.
     Unusable,
-    /// An archive that isn't being served.
+    /// An archive that is not being served.
     Known(Label),
     /// An archive that is being served.
     Open(Label, OpenRelease),
@@ -84,17 +84,17 @@ pub(crate) struct OpenRelease {
 pub(crate) enum Trigger {
     /// The server is starting. All files are complete. We only verify as much as takes next to no time.
     Startup,
-    /// The server has started and is idle. We verify one more release, and don't list the directory again.
+    /// The server has started and is idle. We verify one more release, and do not list the directory again.
     Continuation,
     /// The operator has requested it. All files are complete, and we try again to open those that were refused.
     Request,
-    /// It's time for the next check. Files are complete if they haven't changed since the last one.
+    /// It's time for the next check. Files are complete if they have not changed since the last one.
     Interval,
 }
 
 /// Result of a scan.
 pub(crate) struct ScanOutcome {
-    /// Releases that aren't served any more.
+    /// Releases that are not served any more.
     pub(crate) retired: Vec<OpenRelease>,
     /// `true` if the list of served releases has changed.
     pub(crate) is_changed: bool,
@@ -130,7 +130,7 @@ impl Releases {
         })
     }
 
-    /// Scans the directory, and opens the newest releases that aren't `current`.
+    /// Scans the directory, and opens the newest releases that are not `current`.
     pub(crate) fn scan(
         &mut self,
         current: &Digest,
@@ -144,7 +144,7 @@ impl Releases {
                 self.unreadable = None;
                 self.update_files(found, trigger, &mut retired, notices);
             }
-            // Keep the open releases, because their files may still exist.
+            // Keep the open releases because their files may still exist.
             Some(Err(error)) => self.report_unreadable(&error, notices),
         }
 
@@ -164,7 +164,7 @@ impl Releases {
         ScanOutcome { retired, is_changed }
     }
 
-    /// Reports that the directory can't be listed, unless we've already done so.
+    /// Reports that the directory cannot be listed, unless we've already done so.
     fn report_unreadable(&mut self, error: &io::Error, notices: &mut Vec<Notice>) {
         if self.unreadable.replace(error.kind()) != Some(error.kind()) {
             let path = self.directory.path.clone();
@@ -200,7 +200,7 @@ impl Releases {
         retired: &mut Vec<OpenRelease>,
         notices: &mut Vec<Notice>,
     ) {
-        // Files that were deleted aren't served any more.
+        // Files that were deleted are not served any more.
         self.files.retain(|name, file| {
             let stays = found.contains_key(name);
             retired.extend(if stays { None } else { file.close() });
@@ -237,7 +237,7 @@ impl Releases {
         }
     }
 
-    /// Selects which releases to serve, and opens those that aren't open yet. Returns their file names.
+    /// Selects which releases to serve, and opens those that are not open yet. Returns their file names.
     fn choose(&mut self, current: &Digest, trigger: Trigger, notices: &mut Vec<Notice>) -> Vec<OsString> {
         // Higher serial numbers come first, then files that were modified later.
         let mut ranked: Vec<_> = self
@@ -335,7 +335,7 @@ fn has_suffix(path: &Path) -> bool {
     path.extension() == Some(OsStr::new(SUFFIX))
 }
 
-/// Returns `true` if a file that can't be opened seems to be an archive. The directory may contain other files,
+/// Returns `true` if a file that cannot be opened seems to be an archive. The directory may contain other files,
 /// for example notes.
 fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
     let is_damaged = matches!(

@@ -1,7 +1,7 @@
 //! The sites of a server, and how one is selected for a request.
 //!
-//! We prefer the exact host, then the nearest wildcard, then the default site. If there's only a default site,
-//! we don't look at the host. Lookups never allocate any memory.
+//! We prefer the exact host, then the nearest wildcard, then the default site. If there is only a default site,
+//! we do not look at the host. Lookups never allocate any memory.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     /// `None` for the default site.
     pub(crate) host: Option<HostPattern>,
     pub(crate) site: Arc<Site>,
-    /// Other releases of the site, newest first. They are used for immutable paths that `site` doesn't have.
+    /// Other releases of the site, newest first. They are used for immutable paths that `site` does not have.
     pub(crate) earlier: Vec<Arc<Site>>,
 }
 
@@ -58,7 +58,7 @@ impl Sites {
         self.trusted_hosts.is_none()
     }
 
-    /// Returns the host of a request if we don't respond for it, because it may be a stranger's name for this
+    /// Returns the host of a request if we do not respond for it because it may be a stranger's name for this
     /// machine.
     #[inline]
     pub(super) fn untrusted_host<'r>(&self, request: &Request<'r>) -> Option<&'r [u8]> {
@@ -66,7 +66,7 @@ impl Sites {
         requested_hosts(request).find(|host| !trusted.includes(host) && !self.has_host(host))
     }
 
-    /// Returns `true` if a site has exactly this host name. Wildcards don't count, because a stranger may have
+    /// Returns `true` if a site has exactly this host name. Wildcards do not count because a stranger may have
     /// a name that matches.
     #[cold]
     fn has_host(&self, host: &[u8]) -> bool {
@@ -93,16 +93,16 @@ impl Sites {
         self.builtin_pages.at(&Target::parse(target)?, head)
     }
 
-    /// Returns the page for a host that doesn't have a site. This may be a challenge, because a certificate
-    /// authority may validate several names of a certificate. Or it may be the heartbeat, because load
-    /// balancers use an address or don't send a host at all.
+    /// Returns the page for a host that does not have a site. This may be a challenge because a certificate
+    /// authority may validate several names of a certificate. Or it may be the heartbeat because load
+    /// balancers use an address or do not send a host at all.
     #[cold]
     pub(super) fn page_of_any_host(&self, request: &Request<'_>) -> Option<Page<'_>> {
         let is_read = matches!(request.method, Method::Get | Method::Head);
         self.builtin_pages.of_any_host(Target::parse(request.target)?.path).filter(|_| is_read)
     }
 
-    /// Returns the site for a request, and the site's number. Returns `None` if there's no site for this host.
+    /// Returns the site for a request, and the site's number. Returns `None` if there is no site for this host.
     #[inline]
     pub(super) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
         let place = match (self.default, self.all.len()) {
@@ -127,10 +127,10 @@ impl Sites {
         Some((u16::try_from(place).ok()?, self.all.get(place)?.site.as_ref()))
     }
 
-    // Most servers only have one site, so don't inline this.
+    // Most servers only have one site, so do not inline this.
     #[inline(never)]
     fn by_host(&self, request: &Request<'_>) -> Option<usize> {
-        // If the target is malformed, look at the `Host` field. If that's missing as well, use the default
+        // If the target is malformed, look at the `Host` field. If that is missing as well, use the default
         // site.
         let host = Target::parse(request.target).map_or(request.host, |target| target.host(request.host));
         let Some(host) = host else { return self.default };

@@ -83,7 +83,7 @@ impl<D: DatagramSocket> Http3<D> {
         self.process_attempts_with_room(cx);
         self.continue_handshakes(cx);
         self.admission.processed = 0;
-        // Accept at least one, because otherwise others could use up the whole budget in every iteration.
+        // Accept at least one because otherwise others could use up the whole budget in every iteration.
         for _ in 0..cx.budget.handshakes.max(1) {
             let Some((incoming, number)) = self.admission.incoming.pop_front() else { break };
             self.accept(incoming, number, cx);
@@ -93,7 +93,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// Passes datagrams of connection attempts to the endpoint while it has room.
     fn process_attempts_with_room(&mut self, cx: &mut WorkerContext) {
         if !self.admission.attempts.is_empty() {
-            // Take them, because the datagrams borrow from them.
+            // Take them because the datagrams borrow from them.
             let mut attempts = std::mem::take(&mut self.admission.attempts);
 
             for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
@@ -126,7 +126,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// may complete a ClientHello.
     fn continue_handshakes(&mut self, cx: &mut WorkerContext) {
         if !self.admission.continuations.is_empty() {
-            // Take them, because the datagrams borrow from them.
+            // Take them because the datagrams borrow from them.
             let mut continuations = std::mem::take(&mut self.admission.continuations);
             // Allow at least one, as for new connections.
             let mut permits = cx.budget.handshakes.max(1);
@@ -136,7 +136,7 @@ impl<D: DatagramSocket> Http3<D> {
                     break;
                 }
                 let Some((number, arrival)) = continuations.pop() else { break };
-                // If the connection hasn't been accepted yet, the endpoint keeps the datagram.
+                // If the connection has not been accepted yet, the endpoint keeps the datagram.
                 if self.pass(number, &arrival, cx) {
                     permits -= 1;
                     cx.budget.handshakes = cx.budget.handshakes.saturating_sub(1);
@@ -151,7 +151,7 @@ impl<D: DatagramSocket> Http3<D> {
     ///
     /// Note that clients also use such an ID when they respond to a Retry packet, and attackers may copy one.
     /// So Initial packets may have to wait like those with a client's ID. This is the case if they belong to a
-    /// half-open connection, or if there's no room or budget for them in this iteration.
+    /// half-open connection, or if there is no room or budget for them in this iteration.
     pub(super) fn pass_or_keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
         let is_initial = PacketType::of(arrival.bytes) == Some(PacketType::Initial);
         if is_initial && !self.may_pass_initial(arrival.bytes) {
@@ -162,8 +162,8 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     fn may_pass_initial(&self, datagram: &[u8]) -> bool {
-        // This is true even if there's also a Handshake packet. In that case it must be forged, because clients
-        // don't have keys for it until they've changed the ID.
+        // This is true even if there is also a Handshake packet. In that case it must be forged because clients
+        // do not have keys for it until they've changed the ID.
         if self.endpoint.is_of_half_open(datagram) {
             return false;
         }
@@ -188,7 +188,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Stores a connection attempt until there's budget to accept it. May respond in some other way instead.
+    /// Stores a connection attempt until there is budget to accept it. May respond in some other way instead.
     pub(super) fn admit(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
         let Some(incoming) = self.retry_during_takeover(incoming, number, cx) else { return };
         if cx.is_draining() {
@@ -199,7 +199,7 @@ impl<D: DatagramSocket> Http3<D> {
         } else if self.admission.incoming.len() < INCOMING_WAITING_MAX {
             self.admission.incoming.push_back((incoming, number));
         } else {
-            // There was room when we passed the datagram to the endpoint, unless its Handshake packet doesn't
+            // There was room when we passed the datagram to the endpoint, unless its Handshake packet does not
             // belong to any connection.
             self.endpoint.ignore(incoming);
             cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
@@ -241,7 +241,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Returns `true` if there isn't any room for another connection.
+    /// Returns `true` if there is not any room for another connection.
     fn is_full(&self, cx: &WorkerContext) -> bool {
         self.open >= self.open_max || cx.memory.is_tight()
     }
@@ -283,7 +283,7 @@ impl<D: DatagramSocket> Http3<D> {
     }
 }
 
-/// Returns `true` if the datagram continues a handshake. A client that's only starting one doesn't have keys
+/// Returns `true` if the datagram continues a handshake. A client that is only starting one does not have keys
 /// for a Handshake packet.
 fn has_handshake_packet(datagram: &[u8]) -> bool {
     PacketType::all_of(datagram).any(|packet| packet == PacketType::Handshake)

@@ -1,6 +1,6 @@
 //! Stores datagrams of connection attempts.
 //!
-//! Each of them takes several microseconds to process, because it needs keys and a reply. If there's a flood,
+//! Each of them takes several microseconds to process because it needs keys and a reply. If there is a flood,
 //! we may receive hundreds between two datagrams of a connection. So we store them, and process a few of them
 //! per iteration, in order.
 
@@ -105,7 +105,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// Frees some of the memory that wasn't needed since the last call. Memory that is needed every now and
+    /// Frees some of the memory that was not needed since the last call. Memory that is needed every now and
     /// then is kept.
     pub(super) fn free_unused(&mut self) {
         if self.is_empty() {
@@ -120,7 +120,7 @@ impl Attempts {
         }
     }
 
-    /// Returns `true` if there's no memory to free.
+    /// Returns `true` if there is no memory to free.
     pub(super) fn is_freed(&self) -> bool {
         self.queue.capacity() == 0
     }

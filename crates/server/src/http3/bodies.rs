@@ -1,6 +1,6 @@
 //! Response bytes that QUIC keeps until the client has acknowledged them: copies of heads, and archive ranges.
 //!
-//! Archive ranges aren't copied. The archive stays mapped for as long as a client may need it again.
+//! Archive ranges are not copied. The archive stays mapped for as long as a client may need it again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct Bodies {
     block: BytesMut,
     /// For each block that responses may still need, a part of it. Oldest first.
     blocks: VecDeque<Bytes>,
-    /// Archives of the release used last. There's one owner for all ranges, because each owner counts its
+    /// Archives of the release used last. There is one owner for all ranges because each owner counts its
     /// references.
     archives: Vec<(u16, Bytes)>,
     /// The release that `archives` belong to.
@@ -82,7 +82,7 @@ impl Bodies {
                 self.blocks.push_back(oldest);
             }
         }
-        // The first byte isn't used by any response. It tells us if the block is still in use.
+        // The first byte is not used by any response. It tells us if the block is still in use.
         self.block = BytesMut::with_capacity(bytes.max(BLOCK_BYTES - 1) + 1);
         self.block.extend_from_slice(&[0]);
         self.blocks.push_back(self.block.split().freeze());

@@ -6,10 +6,10 @@
 //!
 //! Early data (0-RTT) opens a connection before the handshake is complete.
 //!
-//! Note that an attacker may have recorded and repeated early data, even though this server doesn't read it
+//! Note that an attacker may have recorded and repeated early data, even though this server does not read it
 //! twice ([`EarlyData`](cannery_secure::quic::EarlyData)). So we only send a response immediately if the method
 //! is GET or HEAD. Responses to other methods have to wait until the handshake is complete, just like responses
-//! that don't fit into the client's windows.
+//! that do not fit into the client's windows.
 
 // Reasons to wait, and their deadlines.
 mod deadlines;
@@ -54,7 +54,7 @@ pub(super) struct Connection {
     phase: Phase,
     /// Number of the socket that received the client's last datagram.
     socket: usize,
-    /// Responses that don't fit into the client's windows, or have to wait for the end of the handshake.
+    /// Responses that do not fit into the client's windows, or have to wait for the end of the handshake.
     responses: Vec<Response>,
     /// `true` if there may be room for waiting responses.
     may_continue: bool,
@@ -111,15 +111,15 @@ enum Shutdown {
     NotBegun,
     /// We've notified the client. Requests that it has sent before will be answered.
     Announced,
-    /// Requests that haven't been received won't be answered.
+    /// Requests that have not been received will not be answered.
     Final,
 }
 
-/// A response that hasn't been written completely.
+/// A response that has not been written completely.
 struct Response {
     stream: StreamId,
     pieces: Vec<Bytes>,
-    /// Length of the pieces that aren't archive ranges, in bytes.
+    /// Length of the pieces that are not archive ranges, in bytes.
     copied_bytes: usize,
     sending: SendTime,
     /// `true` if we wrote some of it when responses were last continued.
@@ -127,7 +127,7 @@ struct Response {
 }
 
 impl Response {
-    /// Returns how much hasn't been written, in bytes.
+    /// Returns how much has not been written, in bytes.
     fn length(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
@@ -259,7 +259,7 @@ impl Connection {
                 if self.has_early_requests { self.accept_requests(cx, bodies) } else { Ok(()) }
             }
             Event::StreamsOpened(direction) => {
-                // If the handshake isn't complete, this is early data.
+                // If the handshake is not complete, this is early data.
                 self.begin(cx)?;
                 match direction {
                     Direction::Bidirectional => self.accept_requests(cx, bodies),
@@ -270,7 +270,7 @@ impl Connection {
             // The rest of a request that has to wait.
             Event::Readable(stream) if self.is_held_back(stream) => self.accept_requests(cx, bodies),
             Event::Readable(stream) => self.read(stream, cx, bodies),
-            // Writing the response will fail later. We need to read the request anyway, because its head may
+            // Writing the response will fail later. We need to read the request anyway because its head may
             // change the QPACK table.
             Event::Stopped(stream, _) if self.is_held_back(stream) => self.http.stop_response(),
             Event::Stopped(stream, _) => self.stop_response(stream),
@@ -425,15 +425,15 @@ impl Connection {
                         urgency = Some(priority);
                     }
 
-                    // The content is too long for the handler. Since we're going to respond with an error, we
-                    // don't need the rest of the stream.
+                    // The content is too long for the handler. Since we are going to respond with an error, we
+                    // do not need the rest of the stream.
                     Ok(Step::TooLong) => {
                         handled::finish_content(http, id, key, &client, false, handled, cx);
                         is_answered = true;
                         progress = Ok(RequestProgress::Stopped);
                     }
 
-                    // Either the rest isn't worth reading, or an error ends the stream or the connection.
+                    // Either the rest is not worth reading, or an error ends the stream or the connection.
                     Ok(Step::Stop) => progress = Ok(RequestProgress::Stopped),
                     Ok(Step::Reset(code)) => progress = Ok(RequestProgress::Reset(code)),
                     Err(code) => progress = Err(code),
@@ -441,7 +441,7 @@ impl Connection {
             }
         });
 
-        // Set the priority first, because it decides when the response is sent.
+        // Set the priority first because it decides when the response is sent.
         if let Some(priority) = urgency {
             self.is_active = true;
             set_priority(&mut self.quic, stream, priority);
@@ -526,7 +526,7 @@ impl Connection {
     }
 
     /// Writes the response in the worker's output, as far as it fits into the client's windows. If other
-    /// responses are waiting for room, it has to wait as well, because they may come first.
+    /// responses are waiting for room, it has to wait as well because they may come first.
     fn write_response(
         &mut self,
         stream: StreamId,
@@ -572,7 +572,7 @@ impl Connection {
 
     /// If there may be room, continues the responses that are waiting, in order.
     ///
-    /// There may only be room for one. If several responses take turns, we start with one that wasn't continued
+    /// There may only be room for one. If several responses take turns, we start with one that was not continued
     /// the last time.
     fn continue_responses(&mut self) {
         if !std::mem::take(&mut self.may_continue) {
@@ -612,11 +612,11 @@ impl Connection {
         if self.has_open_body(stream) {
             return;
         }
-        // This only fails if the client isn't interested any more.
+        // This only fails if the client is not interested any more.
         let _ = self.quic.finish(stream);
     }
 
-    /// Must be called when the client isn't interested in a response any more.
+    /// Must be called when the client is not interested in a response any more.
     fn stop_response(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
         if stream.direction() == Direction::Unidirectional {
             // Our own streams must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2).
@@ -636,7 +636,7 @@ impl Connection {
         self.stop(stream, code);
     }
 
-    /// Must be called when no more of a response will be sent. We don't need its archive and memory any more.
+    /// Must be called when no more of a response will be sent. We do not need its archive and memory any more.
     fn forget_response(&mut self, stream: StreamId) {
         if let Some(index) = self.archive_streams.iter().position(|(open, _)| *open == stream) {
             self.archive_streams.swap_remove(index);
@@ -700,7 +700,7 @@ impl Connection {
         observer.count_http3(Http3Metric::Migrations, migrations.saturating_sub(before.migrations).into());
     }
 
-    /// Closes a connection that doesn't have any requests.
+    /// Closes a connection that does not have any requests.
     pub(super) fn end_idle(&mut self, cx: &WorkerContext) {
         let reason = if cx.is_draining() { CloseReason::InOrder } else { CloseReason::TimedOut };
         self.close(ErrorCode::None, reason, cx);
@@ -767,7 +767,7 @@ impl Connection {
 enum RequestProgress {
     /// There may be more.
     Continues,
-    /// The rest of the content isn't worth reading.
+    /// The rest of the content is not worth reading.
     Stopped,
     /// The stream must be reset with this code.
     Reset(ErrorCode),

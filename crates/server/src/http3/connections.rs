@@ -11,7 +11,7 @@ pub(super) struct Slot {
     pub(super) connection: Connection,
     /// `true` if the connection is going to run next.
     pub(super) is_marked: bool,
-    /// `true` if we're counting the connection as open.
+    /// `true` if we are counting the connection as open.
     pub(super) is_counted: bool,
     /// When the timer expires, if there is one.
     pub(super) timer: Option<Instant>,

@@ -1,13 +1,13 @@
-//! Forwards datagrams to other workers. These may also belong to the process we're taking over from.
+//! Forwards datagrams to other workers. These may also belong to the process we are taking over from.
 //!
 //! Usually, the kernel selects the right worker by the connection ID of a datagram. There are two exceptions.
 //! First, if a client sends several datagrams at once, the kernel may merge them and only look at the first,
 //! although the others may belong to different connections of that client. Second, a process that takes over
-//! receives datagrams for the old one, because they share the sockets.
+//! receives datagrams for the old one because they share the sockets.
 //!
 //! A forwarded datagram is sent as the content of another datagram over the loopback interface. Its header
 //! contains the addresses, and a key that only processes of this server know. The receiver responds with the
-//! shared socket, so clients don't notice anything.
+//! shared socket, so clients do not notice anything.
 //!
 //! We use sockets for this because the other worker may be in another process. Also, the kernel bounds their
 //! queues, and the event loop can wait for them.

@@ -28,7 +28,7 @@ pub(crate) const ATTEMPT_BYTES_MAX: usize = 3_072_000;
 pub(super) const ATTEMPT_BLOCK_BYTES: usize = 256 * 1024;
 
 /// How many of the oldest datagrams we search for those that half-open connections need, if others have to wait
-/// for such a connection. The datagrams of one ClientHello arrive one after the other, so there aren't many
+/// for such a connection. The datagrams of one ClientHello arrive one after the other, so there are not many
 /// from other clients in between.
 pub(super) const ATTEMPTS_LOOKED_THROUGH_MAX: usize = 64;
 
@@ -42,11 +42,11 @@ pub(super) const TRAINS_PER_ITERATION_MAX: usize = 4;
 /// How many trains we send with one call. The event loop passes as many to the kernel at once.
 pub(super) const GATHERED_TRAINS_MAX: usize = 16;
 
-/// Trains that are longer than this are sent separately, because the copy would be more expensive than a call.
+/// Trains that are longer than this are sent separately because the copy would be more expensive than a call.
 pub(super) const GATHERED_TRAIN_BYTES_MAX: usize = 4 * 1024;
 
 /// How many connection attempts may be waiting for the handshake budget. Any more have to wait as datagrams.
-/// These take less memory and don't count as half-open connections.
+/// These take less memory and do not count as half-open connections.
 pub(super) const INCOMING_WAITING_MAX: usize = 64;
 
 /// How long a predecessor may keep running after its drain time. It starts to drain later than we start to
@@ -68,8 +68,8 @@ pub(super) const BLOCK_CHECK_INTERVAL: usize = 16;
 /// the exit until the QUIC idle timeout.
 pub(crate) const SILENCE_MIN: Duration = Duration::from_secs(5);
 
-/// Like [`SILENCE_MIN`], but for clients that haven't completed the handshake. This gives them enough time to
-/// send a lost datagram again. Usually, they are gone or their address is forged, so there's nothing to lose.
+/// Like [`SILENCE_MIN`], but for clients that have not completed the handshake. This gives them enough time to
+/// send a lost datagram again. Usually, they are gone or their address is forged, so there is nothing to lose.
 pub(crate) const HANDSHAKE_SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// [`SILENCE_MIN`] for distant clients, in round trips. If a PING is lost, this is about two probe timeouts

@@ -1,4 +1,4 @@
-//! A UDP socket of the worker. Gathers short trains, and keeps trains that don't fit into the socket.
+//! A UDP socket of the worker. Gathers short trains, and keeps trains that do not fit into the socket.
 //!
 //! Many connections only send short responses, so a single call can send the trains of several connections.
 //! Long trains are sent separately, which avoids the copy.
@@ -20,7 +20,7 @@ pub(super) struct Outlet<D> {
     room: Room,
     /// Next trains to send, in order.
     queue: Queue,
-    /// Connections that will continue once there's room.
+    /// Connections that will continue once there is room.
     waiting: Vec<ConnectionKey>,
     /// How many discarded datagrams we've already counted.
     discarded: u32,
@@ -31,11 +31,11 @@ pub(super) struct Outlet<D> {
 enum Room {
     Available,
     Missing,
-    /// There's no room, and we've asked the event loop to tell us once there is.
+    /// There is no room, and we've asked the event loop to tell us once there is.
     Awaited,
 }
 
-/// Trains that haven't been sent.
+/// Trains that have not been sent.
 #[derive(Debug, Default)]
 struct Queue {
     trains: Vec<QueuedTrain>,
@@ -77,7 +77,7 @@ impl<D: DatagramSocket> Outlet<D> {
         self.room != Room::Available
     }
 
-    /// If the socket is full, calls `request` to get an event when there's room. Does so only once.
+    /// If the socket is full, calls `request` to get an event when there is room. Does so only once.
     pub(super) fn await_room(&mut self, request: impl FnOnce(&D) -> io::Result<()>) {
         if self.room == Room::Missing {
             self.room = Room::Awaited;
@@ -86,7 +86,7 @@ impl<D: DatagramSocket> Outlet<D> {
         }
     }
 
-    /// Continues a connection once there's room.
+    /// Continues a connection once there is room.
     pub(super) fn resume_later(&mut self, key: ConnectionKey) {
         self.waiting.push(key);
     }
@@ -112,7 +112,7 @@ impl<D: DatagramSocket> Outlet<D> {
         }
     }
 
-    /// Sends the gathered trains, if there's room.
+    /// Sends the gathered trains, if there is room.
     pub(super) fn flush(&mut self) {
         while !self.is_blocked() && !self.queue.trains.is_empty() {
             self.room = self.queue.send(&self.socket);

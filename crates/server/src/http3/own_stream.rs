@@ -6,7 +6,7 @@ use cannery_secure::quic::{Connection, Direction, StreamId};
 /// Pending bytes are joined up to this length.
 const PIECE_BYTES: usize = 512;
 
-/// A stream that we've opened, with bytes that don't fit into the client's windows.
+/// A stream that we've opened, with bytes that do not fit into the client's windows.
 #[derive(Debug)]
 pub(super) struct OwnStream {
     id: StreamId,
@@ -14,7 +14,7 @@ pub(super) struct OwnStream {
 }
 
 impl OwnStream {
-    /// Opens a stream that starts with these bytes. Returns `None` if the client doesn't allow it.
+    /// Opens a stream that starts with these bytes. Returns `None` if the client does not allow it.
     pub(super) fn open(quic: &mut Connection, start: Vec<u8>) -> Option<OwnStream> {
         let id = quic.open(Direction::Unidirectional)?;
         // Clients need these streams to understand responses, so they come first. This only fails if the stream
@@ -33,7 +33,7 @@ impl OwnStream {
         if bytes.is_empty() {
             return;
         }
-        // Usually there's room, so avoid allocating a list of pieces.
+        // Usually there is room, so avoid allocating a list of pieces.
         let mut pieces = [Bytes::from(bytes)];
         if self.pending.is_empty() {
             quic.write(self.id, &mut pieces);

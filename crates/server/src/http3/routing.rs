@@ -1,4 +1,4 @@
-//! Routes datagrams by their connection IDs: to this worker, to another worker, or to the process we're taking
+//! Routes datagrams by their connection IDs: to this worker, to another worker, or to the process we are taking
 //! over from.
 
 use std::net::SocketAddr;
@@ -18,9 +18,9 @@ pub(super) struct Router<D> {
     issuer: Issuer,
     forwarding: Option<Forwarding<D>>,
     peers: Peers,
-    /// When the predecessor will have exited. `None` until there's a datagram for it.
+    /// When the predecessor will have exited. `None` until there is a datagram for it.
     predecessor_ends: Option<Instant>,
-    /// When we'll be the only ones to read the sockets. `None` until there's a connection attempt.
+    /// When we'll be the only ones to read the sockets. `None` until there is a connection attempt.
     reads_alone_from: Option<Instant>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Router<D> {
 pub(super) struct Peers {
     /// Addresses of the forwarding sockets of all workers, indexed by worker number.
     pub(super) workers: Vec<SocketAddr>,
-    /// Like `workers`, but for the process we're taking over from. Empty if there isn't one.
+    /// Like `workers`, but for the process we are taking over from. Empty if there is not one.
     pub(super) predecessors: Vec<SocketAddr>,
     /// How long the predecessor will drain its connections.
     pub(super) drain: Duration,
@@ -44,8 +44,8 @@ pub(super) enum Route {
     Attempt,
     /// The datagram was forwarded to the worker that issued the connection ID.
     Forwarded,
-    /// The datagram doesn't belong to any connection. Or it's for a worker that we don't know yet, in which
-    /// case the client will send it again. We mustn't pass it to the endpoint, because that would end the
+    /// The datagram does not belong to any connection. Or it's for a worker that we do not know yet, in which
+    /// case the client will send it again. We mustn't pass it to the endpoint because that would end the
     /// connection with a stateless reset.
     Dropped,
 }
@@ -67,16 +67,16 @@ impl<D: DatagramSocket> Router<D> {
         self.forwarding.as_ref()?.parse(bytes)
     }
 
-    /// Decides where a datagram should go, and forwards it if that's another worker. `number` is the socket
+    /// Decides where a datagram should go, and forwards it if that is another worker. `number` is the socket
     /// that received it.
     #[inline]
     pub(super) fn route(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
-        // We've announced that we don't accept datagrams of this length.
+        // We've announced that we do not accept datagrams of this length.
         if arrival.bytes.len() > usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) {
             return Route::Dropped;
         }
         match self.context.id_layout().named_issuer(arrival.bytes) {
-            // We don't need to check the ID here: if there's no such connection, the datagram doesn't take much
+            // We do not need to check the ID here: if there is no such connection, the datagram does not take much
             // time.
             Some(named)
                 if named == self.issuer && PacketType::of(arrival.bytes) == Some(PacketType::Short) =>
@@ -133,7 +133,7 @@ impl<D: DatagramSocket> Router<D> {
 }
 
 /// Returns `true` if a datagram may be a connection attempt, given that the ID was chosen by a client. Clients
-/// pad datagrams with Initial packets to full length (RFC 9000 §14.1), but not if there's only early data.
+/// pad datagrams with Initial packets to full length (RFC 9000 §14.1), but not if there is only early data.
 fn can_be_attempt(datagram: &[u8]) -> bool {
     match PacketType::of(datagram) {
         None | Some(PacketType::Short) => false,

@@ -1,7 +1,7 @@
 //! The order in which QUIC sends responses (RFC 9218 §10).
 //!
-//! Urgent responses come first. Among responses with the same urgency, those that aren't incremental come
-//! first, one after the other, because a client can't use half of such a response. We order them by stream ID.
+//! Urgent responses come first. Among responses with the same urgency, those that are not incremental come
+//! first, one after the other because a client cannot use half of such a response. We order them by stream ID.
 //! Incremental responses follow, and take turns. HTTP/2 uses the same order.
 
 use cannery_secure::quic::StreamId;

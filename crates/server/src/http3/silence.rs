@@ -1,4 +1,4 @@
-//! Detects that a client has vanished: it doesn't send anything any more.
+//! Detects that a client has vanished: it does not send anything any more.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use cannery_secure::quic::Stats;
 
 use super::limits::{SILENCE_MIN, SILENCE_ROUND_TRIPS};
 
-/// How long a client has been silent. The caller sends a PING every second, so a client that's still there has
+/// How long a client has been silent. The caller sends a PING every second, so a client that is still there has
 /// to answer.
 #[derive(Debug, Default)]
 pub(super) struct Silence {

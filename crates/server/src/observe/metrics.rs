@@ -1,7 +1,7 @@
 //! Metrics: counters of the workers, and their sums for operators.
 //!
-//! Only the worker itself writes to its counters. An update is a load, an add and a store; there's no locked
-//! instruction, and no cache line that another CPU writes to. It doesn't read the clock.
+//! Only the worker itself writes to its counters. An update is a load, an add and a store; there is no locked
+//! instruction, and no cache line that another CPU writes to. It does not read the clock.
 
 mod counters;
 mod histogram;

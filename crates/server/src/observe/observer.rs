@@ -1,7 +1,7 @@
 //! Counts and logs the connections and requests of a worker, without blocking it.
 //!
-//! Each worker has its own observer, so the request path doesn't share any state with other threads. If there
-//! aren't any metrics or access logs, a call only costs a comparison.
+//! Each worker has its own observer, so the request path does not share any state with other threads. If there
+//! are not any metrics or access logs, a call only costs a comparison.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -84,7 +84,7 @@ impl Observer {
         }
     }
 
-    /// Records a request that a handler didn't respond to in time.
+    /// Records a request that a handler did not respond to in time.
     #[cold]
     pub(crate) fn handler_timed_out(&mut self) {
         if let Some(counters) = &self.counters {
@@ -92,7 +92,7 @@ impl Observer {
         }
     }
 
-    /// Records a connection that didn't start with the required PROXY header.
+    /// Records a connection that did not start with the required PROXY header.
     #[cold]
     pub(crate) fn bad_proxy_header(&mut self) {
         if let Some(counters) = &self.counters {
@@ -127,7 +127,7 @@ impl Observer {
         }
     }
 
-    /// Excludes the last response from the latency of this iteration, because it couldn't be sent immediately.
+    /// Excludes the last response from the latency of this iteration because it could not be sent immediately.
     pub(crate) fn response_deferred(&mut self) {
         self.answered_in_iteration = self.answered_in_iteration.saturating_sub(1);
     }

@@ -41,7 +41,7 @@ pub(crate) struct ProcessStatus {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProcessUsage {
     pub(crate) resident_bytes: u64,
-    /// Resident memory that doesn't belong to the page cache. This excludes mapped archives and programs.
+    /// Resident memory that does not belong to the page cache. This excludes mapped archives and programs.
     pub(crate) anonymous_bytes: u64,
     pub(crate) virtual_bytes: u64,
     pub(crate) descriptors: u64,
@@ -68,7 +68,7 @@ impl ProcessSampler {
         ProcessSampler { workers, ..self }
     }
 
-    /// Stores a new sample in `status`. If memory sizes can't be read, they remain unchanged.
+    /// Stores a new sample in `status`. If memory sizes cannot be read, they remain unchanged.
     pub(crate) fn sample(&self, status: &ProcessStatus) {
         if let Some([virtual_bytes, resident_bytes, shared_bytes]) = self.memory() {
             status.virtual_bytes.store(virtual_bytes, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl ProcessSampler {
     }
 
     /// Returns the virtual size, the resident size, and how much of that is shared with the page cache, in
-    /// bytes. Returns `None` if they can't be read.
+    /// bytes. Returns `None` if they cannot be read.
     fn memory(&self) -> Option<[u64; 3]> {
         let mut text = [0; 128];
         let length = self.memory.as_ref()?.read_at(&mut text, 0).ok()?;

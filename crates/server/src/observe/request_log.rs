@@ -10,7 +10,7 @@ use cannery_wire::{Refusal, RequestHead, RequestLine};
 pub(crate) struct LoggedRequest<'a> {
     /// The other end of the connection.
     pub(crate) peer: Option<SocketAddr>,
-    /// `None` if the connection doesn't use TLS.
+    /// `None` if the connection does not use TLS.
     pub(crate) tls: Option<Version>,
     pub(crate) head: &'a RequestHead<'a>,
     pub(crate) response: &'a LoggedResponse<'a>,
@@ -22,7 +22,7 @@ pub(crate) struct LoggedRequest<'a> {
 pub(crate) struct RefusedRequest<'a> {
     /// The other end of the connection.
     pub(crate) peer: Option<SocketAddr>,
-    /// `None` if the connection doesn't use TLS.
+    /// `None` if the connection does not use TLS.
     pub(crate) tls: Option<Version>,
     pub(crate) refusal: Refusal,
     /// The request line, as far as we could parse it.

@@ -1,6 +1,6 @@
 //! Server-wide status: start time, listeners, certificates, releases of each site, and draining.
 //!
-//! It's only written by threads that don't serve any connections, and isn't part of the request path.
+//! It's only written by threads that do not serve any connections, and is not part of the request path.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub(crate) struct Status {
     draining: AtomicBool,
     reloads: AtomicU64,
     refused: AtomicU64,
-    /// Number of access log lines that couldn't be written.
+    /// Number of access log lines that could not be written.
     log_lines_lost: AtomicU64,
     sites: Mutex<Vec<SiteStatus>>,
     pub(crate) pool_threads: OccupiedThreads,
@@ -139,12 +139,12 @@ impl Status {
         (self.reloads.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
-    /// Counts access log lines that couldn't be written.
+    /// Counts access log lines that could not be written.
     pub(super) fn lose_log_lines(&self, lines: u64) {
         self.log_lines_lost.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Returns how many access log lines couldn't be written.
+    /// Returns how many access log lines could not be written.
     pub(crate) fn log_lines_lost(&self) -> u64 {
         self.log_lines_lost.load(Ordering::Relaxed)
     }

@@ -40,11 +40,11 @@ pub(crate) enum Source {
         /// State maintained by auxiliary threads.
         status: Arc<Status>,
     },
-    /// From the serving processes, combined. The mutex makes sure that there's only one query at a time.
+    /// From the serving processes, combined. The mutex makes sure that there is only one query at a time.
     Others(Mutex<Collector>),
 }
 
-/// Policy for all pages. It doesn't allow content from other sites, nor embedding.
+/// Policy for all pages. It does not allow content from other sites, nor embedding.
 const POLICY: (&str, &str) = (
     "Content-Security-Policy",
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",

@@ -32,7 +32,7 @@ impl SpecialPages {
     }
 
     /// Returns the response head of the page at a path, including the fields of every response. Returns `None`
-    /// if there isn't such a page.
+    /// if there is not such a page.
     #[must_use]
     pub fn response_head(&self, path: &[u8], fields: &ServerFields) -> Option<Vec<u8>> {
         Some(self.at(path)?.head(None, fields.lines(0)))

@@ -2,9 +2,9 @@
 //! running.
 //!
 //! An ACME client writes a file, and the certificate authority requests it immediately. So we look for the file
-//! at that time. However, the sandbox doesn't let workers open files, so a worker sends the token to another
-//! thread and waits for the result. This is the only place where we do that. There's a timeout, and after a
-//! timeout we don't send any more tokens until the thread has replied.
+//! at that time. However, the sandbox does not let workers open files, so a worker sends the token to another
+//! thread and waits for the result. This is the only place where we do that. There is a timeout, and after a
+//! timeout we do not send any more tokens until the thread has replied.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -39,7 +39,7 @@ const WAITING_MAX: usize = 64;
 pub(super) enum LookupResult {
     Missing,
     File(Vec<u8>),
-    /// The file system doesn't respond, or there are too many lookups.
+    /// The file system does not respond, or there are too many lookups.
     Unavailable,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Webroot {
 /// Opens a webroot.
 ///
 /// # Errors
-/// Returns an error if the path isn't a directory.
+/// Returns an error if the path is not a directory.
 pub(crate) fn open(path: &Path) -> Result<(Challenges, Webroot), StartError> {
     let failed = |source| StartError::Webroot { path: path.to_owned(), source };
     if !path.metadata().map_err(failed)?.is_dir() {
@@ -93,8 +93,8 @@ pub(crate) fn open(path: &Path) -> Result<(Challenges, Webroot), StartError> {
     Ok((challenges, Webroot { directory, lookups, progress }))
 }
 
-/// Returns the token in a path, if there is one. A token can't contain any dots or slashes (RFC 8555 §8.3), so
-/// it can't leave the directory.
+/// Returns the token in a path, if there is one. A token cannot contain any dots or slashes (RFC 8555 §8.3), so
+/// it cannot leave the directory.
 pub(super) fn token(path: &[u8]) -> Option<&str> {
     let token = path.strip_prefix(PREFIX)?;
     let is_token_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
@@ -106,7 +106,7 @@ impl Challenges {
     /// Looks up the file for a token. Waits no longer than [`WAIT_MAX`].
     pub(super) fn find(&self, token: &str) -> LookupResult {
         let progress = &self.progress;
-        // If an earlier lookup has timed out and still isn't complete, don't wait again.
+        // If an earlier lookup has timed out and still is not complete, do not wait again.
         let is_stuck =
             progress.timed_out.load(Ordering::Relaxed) > progress.completed.load(Ordering::Relaxed);
         if is_stuck {
@@ -148,7 +148,7 @@ impl Webroot {
     }
 }
 
-/// Reads a small regular file. Doesn't follow symlinks, and doesn't wait for FIFOs.
+/// Reads a small regular file. Does not follow symlinks, and does not wait for FIFOs.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

@@ -15,7 +15,7 @@ use crate::config::{LiveFolder, LivePage};
 /// All paths of these pages start with this.
 const PREFIX: &[u8] = b"/__/cannery/live";
 
-/// Keeps other origins from including the pages. For example, they can't be used as scripts.
+/// Keeps other origins from including the pages. For example, they cannot be used as scripts.
 const FIELDS: &[(&str, &str)] = &[("Cross-Origin-Resource-Policy", "same-origin")];
 
 impl LiveFolder {

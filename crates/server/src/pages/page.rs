@@ -1,7 +1,7 @@
 //! Pages that the server generates: admin and built-in pages, ACME challenges, and pages of a site with the
 //! live reload script.
 //!
-//! They are rendered for each request, because they aren't requested often.
+//! They are rendered for each request because they are not requested often.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(crate) struct Page<'a> {
     pub(crate) fields: &'static [(&'static str, &'static str)],
 }
 
-/// A response with fields and a body that don't come from an archive.
+/// A response with fields and a body that do not come from an archive.
 pub(crate) struct OwnResponse {
     pub(crate) status: u16,
     /// Field lines in HTTP/1 syntax, except for `Content-Length` and `Connection`.

@@ -1,8 +1,8 @@
 //! UDP sockets of a server, either opened or inherited, and their assignment to workers.
 //!
 //! Each worker has a socket for each address, and the kernel routes datagrams to workers by their connection
-//! IDs. On systems that don't support this, only the first worker serves HTTP/3. If there are several
-//! processes, the supervisor keeps the sockets open, because closing one would change the order in which the
+//! IDs. On systems that do not support this, only the first worker serves HTTP/3. If there are several
+//! processes, the supervisor keeps the sockets open because closing one would change the order in which the
 //! kernel numbers them.
 
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) struct Datagrams {
     addresses: Vec<Address>,
     /// Sockets of each worker.
     by_worker: Vec<Vec<UdpSocket>>,
-    /// Forwarding socket of each worker. There aren't any if there's only one worker and no process can take
+    /// Forwarding socket of each worker. There are not any if there is only one worker and no process can take
     /// over.
     forwarding: Vec<UdpSocket>,
     /// Addresses of the forwarding sockets of all workers, including those of other processes.
@@ -54,7 +54,7 @@ impl Datagrams {
     /// Opens the sockets for this many workers, or uses inherited ones.
     ///
     /// # Errors
-    /// Returns an error if an address isn't available, or if an inherited descriptor isn't a UDP socket.
+    /// Returns an error if an address is not available, or if an inherited descriptor is not a UDP socket.
     pub(crate) fn open(http3: &Http3, workers: usize) -> Result<Datagrams, StartError> {
         let by_worker = (0..workers).map(|_| Vec::new()).collect();
         let mut datagrams =
@@ -74,7 +74,7 @@ impl Datagrams {
                     }
                 }
                 Routing::Unavailable => {
-                    // We mustn't close inherited sockets, because their owner would still receive datagrams
+                    // We mustn't close inherited sockets because their owner would still receive datagrams
                     // there.
                     let kept = if is_inherited { group.sockets.len() } else { 1 };
                     datagrams.by_worker[0].extend(group.sockets.into_iter().take(kept));
@@ -84,11 +84,11 @@ impl Datagrams {
         Ok(datagrams)
     }
 
-    /// Opens the forwarding sockets for a single process. Does nothing if there's only one worker that serves
+    /// Opens the forwarding sockets for a single process. Does nothing if there is only one worker that serves
     /// HTTP/3, or if the supervisor has already opened them.
     ///
     /// # Errors
-    /// Returns an error if a forwarding socket can't be opened.
+    /// Returns an error if a forwarding socket cannot be opened.
     pub(crate) fn open_forwarding(&mut self) -> Result<(), StartError> {
         let serving = self.by_worker.iter().filter(|sockets| !sockets.is_empty()).count();
         if serving > 1 && self.forwarding.is_empty() {
@@ -118,7 +118,7 @@ impl Datagrams {
     /// Returns the sockets for each process with this many workers. This includes new forwarding sockets.
     ///
     /// # Errors
-    /// Returns an error if a forwarding socket can't be opened.
+    /// Returns an error if a forwarding socket cannot be opened.
     pub(super) fn into_processes(
         self,
         workers: usize,
@@ -129,7 +129,7 @@ impl Datagrams {
 
         for (number, sockets) in self.by_worker.into_iter().enumerate() {
             if number % workers == 0 {
-                // If there are more workers than fit into a byte, the rest don't get any sockets.
+                // If there are more workers than fit into a byte, the rest do not get any sockets.
                 let first_worker = u8::try_from(number).unwrap_or(u8::MAX);
                 let forwarding = (0..workers).map(|_| forwarding_socket()).collect::<Result<_, _>>()?;
                 let sockets = Vec::new();

@@ -1,7 +1,7 @@
 //! Keeps track of processes that are down. Until they are restarted, other processes accept connections from
 //! their listening sockets.
 //!
-//! If a process has exited, the kernel still assigns connections to its listening sockets, because the
+//! If a process has exited, the kernel still assigns connections to its listening sockets because the
 //! supervisor keeps them open. So each process inherits the sockets of all others as well. Whenever a process
 //! exits or is restarted, the supervisor sends a line with the numbers of all processes that are down.
 

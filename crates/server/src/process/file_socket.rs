@@ -11,7 +11,7 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// Programs that we start must not inherit the received descriptor. Other systems don't have such a flag.
+/// Programs that we start must not inherit the received descriptor. Other systems do not have such a flag.
 #[cfg(target_os = "linux")]
 const RECV_FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(not(target_os = "linux"))]
@@ -36,7 +36,7 @@ pub fn send(socket: &UnixStream, message: &[u8], file: Option<&File>) -> io::Res
 /// has exited.
 ///
 /// # Errors
-/// Returns an error if the message can't be received.
+/// Returns an error if the message cannot be received.
 pub fn receive<const BYTES: usize>(socket: &UnixStream) -> io::Result<Option<([u8; BYTES], Option<File>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -63,7 +63,7 @@ pub(super) const GENERATION_VARIABLE: &str = "CANNERY_QUIC_GENERATION";
 /// Returns a pipe that contains the seed. It can only be used by one process.
 pub(super) fn seed_pipe(seed: &Seed) -> io::Result<PipeReader> {
     let (reader, mut writer) = io::pipe()?;
-    // The seed is smaller than a pipe's buffer, so this won't block.
+    // The seed is smaller than a pipe's buffer, so this will not block.
     writer.write_all(&*seed.to_bytes())?;
     Ok(reader)
 }

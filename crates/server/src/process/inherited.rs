@@ -59,7 +59,7 @@ fn parse_generation(value: Option<&str>) -> Result<u8, StartError> {
     value.map_or(Ok(0), |value| value.parse().map_err(|_| invalid(GENERATION_VARIABLE, "numbers up to 255")))
 }
 
-/// Returns the forwarding sockets of the process we're taking over from.
+/// Returns the forwarding sockets of the process we are taking over from.
 pub(super) fn forwarding_predecessors() -> Result<Vec<SocketAddr>, StartError> {
     addresses(PREDECESSORS_VARIABLE)
 }
@@ -73,7 +73,7 @@ fn parse_addresses(variable: &'static str, value: &str) -> Result<Vec<SocketAddr
     addresses.collect::<Result<_, _>>().map_err(|_| invalid(variable, "addresses"))
 }
 
-/// Returns the part of HTTP/3 that this process serves, or `None` if there's no HTTP/3.
+/// Returns the part of HTTP/3 that this process serves, or `None` if there is no HTTP/3.
 pub(super) fn http3_part() -> Result<Option<Http3Part>, StartError> {
     let Some(place) = value(PLACE_VARIABLE) else { return Ok(None) };
     let invalid_place = || invalid(PLACE_VARIABLE, "FIRST_WORKER:PORT");
@@ -120,7 +120,7 @@ pub(super) fn ticket_seed() -> Result<Option<i32>, StartError> {
     Ok(descriptors_or_none(SEED_VARIABLE)?.first().copied())
 }
 
-/// Returns the admin listener. If there's a predecessor, this is its listener. Otherwise, it's a new one,
+/// Returns the admin listener. If there is a predecessor, this is its listener. Otherwise, it's a new one,
 /// together with the claim to its address.
 pub(super) fn admin_listener(address: &Address) -> Result<(Option<Claim>, Listener), StartError> {
     let failed = |source| StartError::Listen { address: address.clone(), source };
@@ -140,7 +140,7 @@ fn descriptors_or_none(variable: &'static str) -> Result<Vec<i32>, StartError> {
     Ok(descriptors(variable)?.unwrap_or_default())
 }
 
-/// Returns the descriptors in a variable set by the supervisor. Returns `None` if it isn't set.
+/// Returns the descriptors in a variable set by the supervisor. Returns `None` if it is not set.
 fn descriptors(variable: &'static str) -> Result<Option<Vec<i32>>, StartError> {
     let Some(value) = value(variable) else { return Ok(None) };
     let numbers = value.split(',').filter(|number| !number.is_empty()).map(str::parse);
@@ -148,7 +148,7 @@ fn descriptors(variable: &'static str) -> Result<Option<Vec<i32>>, StartError> {
     numbers.map(Some).map_err(|_| invalid(variable, "numbers"))
 }
 
-/// Returns the value of a variable, or `None` if it isn't set. If the value isn't UTF-8, it's invalid like any
+/// Returns the value of a variable, or `None` if it is not set. If the value is not UTF-8, it's invalid like any
 /// other wrong value.
 fn value(variable: &str) -> Option<String> {
     std::env::var_os(variable).map(|value| value.to_string_lossy().into_owned())

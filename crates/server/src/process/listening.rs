@@ -15,7 +15,7 @@ pub(crate) struct Listening {
     addresses: Vec<(ListenerKind, Address)>,
     /// Listeners of each worker.
     by_worker: Vec<Vec<(ListenerKind, Listener)>>,
-    /// Reservations of the addresses. There aren't any for inherited sockets.
+    /// Reservations of the addresses. There are not any for inherited sockets.
     claims: Vec<Claim>,
 }
 
@@ -23,7 +23,7 @@ impl Listening {
     /// Opens the sockets for this many workers, or uses inherited ones.
     ///
     /// # Errors
-    /// Returns an error if an address isn't available, or if an inherited descriptor isn't a listening socket.
+    /// Returns an error if an address is not available, or if an inherited descriptor is not a listening socket.
     pub(crate) fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
         if config.inherited.is_empty() { open(config, workers) } else { inherit(config, workers) }
     }

@@ -1,6 +1,6 @@
 //! Notifies the service manager: ready, reloading, stopping (`sd_notify(3)`).
 //!
-//! Notifications are datagrams to the socket in `NOTIFY_SOCKET`. If that isn't set, we don't send any. We don't
+//! Notifications are datagrams to the socket in `NOTIFY_SOCKET`. If that is not set, we do not send any. We do not
 //! need a library for these few calls. If a process was started by our supervisor, it reports readiness over an
 //! inherited socket instead.
 
@@ -34,10 +34,10 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Uses the sockets named in the environment. If there aren't any, notifications don't have any effect.
+    /// Uses the sockets named in the environment. If there are not any, notifications do not have any effect.
     ///
     /// # Errors
-    /// Returns an error if a variable names a socket that can't be used.
+    /// Returns an error if a variable names a socket that cannot be used.
     pub fn from_environment() -> io::Result<Notify> {
         if let Some(number) = std::env::var(SUPERVISOR_VARIABLE).ok().and_then(|number| number.parse().ok()) {
             let supervisor = UnixStream::from(cannery_eventloop::inherit_descriptor(number)?);
@@ -52,17 +52,17 @@ impl Notify {
         };
         let socket = UnixDatagram::unbound()?;
         socket.connect_addr(&address)?;
-        // If the service manager doesn't read, it mustn't block us.
+        // If the service manager does not read, it mustn't block us.
         socket.set_nonblocking(true)?;
-        // rustix looks for the vDSO in its first call, and the sandbox won't allow that later.
+        // rustix looks for the vDSO in its first call, and the sandbox will not allow that later.
         let _ = monotonic_microseconds();
         Ok(Notify { socket: Some(Arc::new(socket)), supervisor: None, watchdog: watchdog_interval() })
     }
 
-    /// Reports that we're accepting connections.
+    /// Reports that we are accepting connections.
     pub fn ready(&self, status: &str) {
         if let Some(supervisor) = &self.supervisor {
-            // This only fails if the supervisor has exited or hasn't read our notifications.
+            // This only fails if the supervisor has exited or has not read our notifications.
             let _ = send(supervisor, READY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
         self.send(&format!("READY=1\nSTATUS={status}"));
@@ -86,7 +86,7 @@ impl Notify {
     }
 
     /// Returns the main function of a thread that sends watchdog notifications. Returns `None` if the watchdog
-    /// isn't configured.
+    /// is not configured.
     pub(crate) fn watchdog(&self) -> Option<impl FnOnce() + Send + 'static> {
         let socket = self.socket.clone()?;
         let interval = self.watchdog?;
@@ -106,7 +106,7 @@ impl Notify {
 
     fn send(&self, message: &str) {
         if let Some(socket) = &self.socket {
-            // If there's an error, the service manager isn't reading.
+            // If there is an error, the service manager is not reading.
             let _ = socket.send(message.as_bytes());
         }
     }
@@ -118,7 +118,7 @@ fn watchdog_interval() -> Option<Duration> {
     (microseconds > 0).then(|| Duration::from_micros(microseconds / 2))
 }
 
-/// Returns the time of `CLOCK_MONOTONIC`. The standard library doesn't expose it.
+/// Returns the time of `CLOCK_MONOTONIC`. The standard library does not expose it.
 fn monotonic_microseconds() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1000)

@@ -1,4 +1,4 @@
-//! Systems other than Linux: there aren't any abstract Unix sockets, and a thread polls the parent process.
+//! Systems other than Linux: there are not any abstract Unix sockets, and a thread polls the parent process.
 
 use std::io;
 use std::os::unix::net::SocketAddr;
@@ -20,11 +20,11 @@ pub(super) fn end_with_parent() {
         // This only fails if the process is already exiting.
         let _ = kill_process(getpid(), Signal::TERM);
     };
-    // If there's no thread, operators have to stop the process themselves.
+    // If there is no thread, operators have to stop the process themselves.
     let _ = Builder::new().name("parent".into()).spawn(watch);
 }
 
-/// Always fails, because only Linux has abstract Unix sockets.
+/// Always fails because only Linux has abstract Unix sockets.
 pub(super) fn abstract_address(_name: &[u8]) -> io::Result<SocketAddr> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has abstract Unix sockets"))
 }

@@ -24,7 +24,7 @@ use crate::notice::Notice;
 pub(super) struct ProcessSockets {
     /// Listening sockets.
     pub(super) listeners: Vec<(ListenerKind, Listener)>,
-    /// UDP sockets. `None` if there's no HTTP/3.
+    /// UDP sockets. `None` if there is no HTTP/3.
     pub(super) datagrams: Option<ProcessDatagrams>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct ProcessSockets {
 pub(super) struct ProcessSlot {
     pub(super) number: usize,
     pub(super) listeners: Vec<(ListenerKind, Listener)>,
-    /// UDP sockets. `None` if there's no HTTP/3.
+    /// UDP sockets. `None` if there is no HTTP/3.
     pub(super) datagrams: Option<ProcessDatagrams>,
     /// Ends of socket pairs for statistics. They outlive the processes, so that the admin process can keep its
     /// ends.
@@ -44,7 +44,7 @@ pub(super) struct ProcessSlot {
     announced: String,
     /// `true` if the process has reported that it's serving.
     is_ready: bool,
-    /// Signals that arrived before the process was ready. A program that has just been started doesn't handle
+    /// Signals that arrived before the process was ready. A program that has just been started does not handle
     /// them yet, so they would terminate it.
     deferred: Vec<Signal>,
     /// Exit status or start error of the last process. Kept until a new one is serving.
@@ -145,7 +145,7 @@ impl ProcessSlot {
         }
     }
 
-    /// Sends a signal to the process. If it isn't ready yet, this happens later.
+    /// Sends a signal to the process. If it is not ready yet, this happens later.
     pub(super) fn signal_when_ready(&mut self, signal: Signal) {
         if self.is_ready {
             self.signal(signal);
@@ -157,7 +157,7 @@ impl ProcessSlot {
     /// Stores a process that was just started, and our end of the socket to it.
     ///
     /// # Errors
-    /// Returns an error if the program couldn't be started. It will then be tried again.
+    /// Returns an error if the program could not be started. It will then be tried again.
     pub(super) fn begin(&mut self, spawned: io::Result<(Child, UnixStream)>) -> io::Result<()> {
         self.restarts.start(Instant::now());
         self.restart_at = None;
@@ -217,17 +217,17 @@ impl ProcessSlot {
         self.is_ready
     }
 
-    /// Returns `true` if the last process has failed and there isn't a new one that is serving.
+    /// Returns `true` if the last process has failed and there is not a new one that is serving.
     pub(super) fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// Returns when the process will be started next, if that's scheduled.
+    /// Returns when the process will be started next, if that is scheduled.
     pub(super) fn restart_at(&self) -> Option<Instant> {
         self.restart_at
     }
 
-    /// Returns `true` if the process has been started, but isn't serving yet.
+    /// Returns `true` if the process has been started, but is not serving yet.
     pub(super) fn is_starting(&self) -> bool {
         self.child.is_some() && !self.is_ready
     }
@@ -237,7 +237,7 @@ impl ProcessSlot {
         self.restart_at.is_some_and(|at| at <= Instant::now())
     }
 
-    /// Returns the slot's number and why the last process has failed. Returns `None` if it hasn't failed.
+    /// Returns the slot's number and why the last process has failed. Returns `None` if it has not failed.
     pub(super) fn failure(&self) -> Option<(usize, String)> {
         Some((self.number, self.failure.clone()?))
     }

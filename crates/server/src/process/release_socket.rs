@@ -1,7 +1,7 @@
 //! Sends releases from the process that compiles them to the server, as open files over a Unix socket.
 //!
 //! The process that parses site files and the process that parses network input are different, and have
-//! different sandboxes. The sender waits for each release to be served before it sends the next one. So there's
+//! different sandboxes. The sender waits for each release to be served before it sends the next one. So there is
 //! never more than one in flight.
 
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::thread;
 
 use super::file_socket;
 
-/// Content of each message. We need some, because the kernel doesn't send a descriptor without a byte.
+/// Content of each message. We need some because the kernel does not send a descriptor without a byte.
 const MESSAGE: [u8; 1] = [1];
 
 /// Returns both ends of a socket. The second one should be the standard input of the program that compiles.
@@ -36,7 +36,7 @@ impl ReleaseSender {
     /// Starts a thread that waits for acknowledgements. Calls `on_end` when the server has exited.
     ///
     /// # Errors
-    /// Returns an error if the thread can't be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start(socket: OwnedFd, on_end: impl FnOnce() + Send + 'static) -> io::Result<ReleaseSender> {
         let socket = UnixStream::from(socket);
         let mut acknowledgements = socket.try_clone()?;
@@ -44,7 +44,7 @@ impl ReleaseSender {
         let wait = move || {
             let mut message = MESSAGE;
             while acknowledgements.read_exact(&mut message).is_ok() {
-                // This only fails if we won't send any more.
+                // This only fails if we will not send any more.
                 let _ = sender.send(());
             }
             on_end();

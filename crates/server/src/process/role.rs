@@ -22,7 +22,7 @@ use super::takeover::Predecessor;
 use crate::config::{Config, ListenerKind};
 use crate::error::StartError;
 
-/// Environment variable that contains the number of a process. It isn't set for the supervisor, nor if there's
+/// Environment variable that contains the number of a process. It is not set for the supervisor, nor if there is
 /// only one process.
 const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
 
@@ -58,7 +58,7 @@ pub struct Addresses {
 }
 
 impl Role {
-    /// Returns the role of this process. `processes` is the configured number, or `None` if there's no
+    /// Returns the role of this process. `processes` is the configured number, or `None` if there is no
     /// supervisor.
     #[must_use]
     pub fn of(processes: Option<NonZeroUsize>) -> Role {
@@ -74,13 +74,13 @@ impl Role {
     /// service manager.
     ///
     /// # Errors
-    /// Returns an error if the environment doesn't contain valid descriptors, or if there's a listener that
-    /// needs a certificate but there isn't one.
+    /// Returns an error if the environment does not contain valid descriptors, or if there is a listener that
+    /// needs a certificate but there is not one.
     pub fn inherit(self, config: &mut Config) -> Result<(), StartError> {
         config.inherited = inherited::listeners()?;
         config.http3.inherited = inherited::datagrams()?;
         config.http3.generation = inherited::generation()?;
-        // Check this here as well: a supervisor doesn't open any certificates, but its processes couldn't
+        // Check this here as well: a supervisor does not open any certificates, but its processes could not
         // serve.
         if config.has_tls() && config.tls.is_none() {
             return Err(StartError::NoCertificate);
@@ -89,7 +89,7 @@ impl Role {
         match self {
             Role::Only | Role::Supervisor { .. } => {}
             Role::Member { .. } => {
-                // If the supervisor is killed, it can't stop this process any more.
+                // If the supervisor is killed, it cannot stop this process any more.
                 end_with_parent();
                 config.standby = inherited::standby_listeners()?;
                 config.admin = None;
@@ -110,12 +110,12 @@ impl Role {
     }
 }
 
-/// Runs several serving processes, plus an admin process if there's an admin address. Returns when the
+/// Runs several serving processes, plus an admin process if there is an admin address. Returns when the
 /// supervisor is stopped by a signal or replaced by a successor. Calls `on_ready` when all processes are
 /// serving.
 ///
 /// # Errors
-/// Returns an error if an address isn't available, or if no process can serve.
+/// Returns an error if an address is not available, or if no process can serve.
 pub fn supervise(
     config: &Config,
     processes: NonZeroUsize,
@@ -172,7 +172,7 @@ pub fn supervise(
     };
     let ended = supervisor.run(signals, sockets, admin, || on_ready(&addresses));
 
-    // The addresses are still used by another process. This is the successor, or the predecessor if we couldn't
+    // The addresses are still used by another process. This is the successor, or the predecessor if we could not
     // take over.
     if matches!(ended, Ok(ExitReason::Replaced)) || ended.is_err() && takes_over {
         claims.into_iter().for_each(Claim::release);
@@ -199,11 +199,11 @@ fn divide(
     Ok(sockets.collect())
 }
 
-/// Returns the path that this program was started with, for its successor. Symlinks aren't resolved, because an
+/// Returns the path that this program was started with, for its successor. Symlinks are not resolved because an
 /// upgrade may point one to the new program and delete this one.
 ///
 /// # Errors
-/// Returns an error if the system doesn't tell us.
+/// Returns an error if the system does not tell us.
 pub fn started_program() -> io::Result<PathBuf> {
     let named = std::env::args_os().next().map(PathBuf::from);
     match named.filter(|name| name.components().count() > 1) {

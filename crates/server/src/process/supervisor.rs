@@ -1,9 +1,9 @@
 //! Supervisor of several processes that share their addresses. It starts them, restarts those that exit, and
 //! stops all of them.
 //!
-//! The supervisor doesn't serve anything itself. It owns the listening sockets, so no connection is refused
+//! The supervisor does not serve anything itself. It owns the listening sockets, so no connection is refused
 //! while a process is down. Each process also inherits the listening sockets of all others, and accepts from
-//! them while their process is down (`down_processes`). There's a private socket pair between each process and
+//! them while their process is down (`down_processes`). There is a private socket pair between each process and
 //! the supervisor, which the process uses to report readiness. The supervisor never forks without executing a
 //! program.
 //!
@@ -50,7 +50,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) command: &'a dyn Fn(usize) -> Command,
     /// Returns the command for the program that takes over on SIGUSR2, without listeners.
     pub(super) successor: &'a dyn Fn() -> Command,
-    /// The supervisor that we're taking over from.
+    /// The supervisor that we are taking over from.
     pub(super) predecessor: Option<Predecessor>,
     /// Descriptor of the predecessor's ticket key seed, if it has one.
     pub(super) predecessor_seed: Option<i32>,
@@ -94,13 +94,13 @@ enum StartOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopOutcome {
     InOrder,
-    /// They were killed, because of the deadline or a second signal.
+    /// They were killed because of the deadline or a second signal.
     Killed,
 }
 
 impl Supervisor<'_> {
     /// Starts a process for each set of sockets, and keeps them running until SIGINT, SIGTERM or SIGQUIT. If
-    /// there's an admin listener, starts another process for that, which gets the next number. Calls `ready`
+    /// there is an admin listener, starts another process for that, which gets the next number. Calls `ready`
     /// when all processes are serving.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Supervisor<'_> {
             StartOutcome::Ready => {
                 ready();
                 notify.ready("serving");
-                // We're serving, so the predecessor can stop.
+                // We are serving, so the predecessor can stop.
                 if let Some(predecessor) = &self.predecessor {
                     predecessor.stop(processes.listeners_mut());
                 }
@@ -164,7 +164,7 @@ impl Supervisor<'_> {
         Ok(reason)
     }
 
-    /// Returns the seed of the ticket keys. If there's a predecessor, this is its seed, so that its tickets and
+    /// Returns the seed of the ticket keys. If there is a predecessor, this is its seed, so that its tickets and
     /// connection IDs remain valid. Otherwise, it's a new one.
     fn seed(&self) -> io::Result<Option<Seed>> {
         match self.predecessor_seed {
@@ -195,7 +195,7 @@ impl Processes<'_> {
     /// Starts all processes for the first time.
     fn start_all(&mut self) {
         for number in 0..self.slots.len() {
-            // If there's an error, the slot schedules another attempt.
+            // If there is an error, the slot schedules another attempt.
             let _ = self.start(number);
         }
     }
@@ -241,7 +241,7 @@ impl Processes<'_> {
                 if self.slots[number].should_start() {
                     // Report this only now. While all processes fail, none of them is restarted.
                     self.slots[number].report_failure(self.supervisor.on_notice);
-                    // If there's an error, the slot schedules another attempt.
+                    // If there is an error, the slot schedules another attempt.
                     let _ = self.start(number);
                 }
             }
@@ -330,7 +330,7 @@ impl Processes<'_> {
     /// Starts the process with this number.
     ///
     /// # Errors
-    /// Returns an error if the program can't be started. It will then be tried again.
+    /// Returns an error if the program cannot be started. It will then be tried again.
     fn start(&mut self, number: usize) -> io::Result<()> {
         self.advance_seed();
         let spawned = self.spawn(number);
@@ -346,7 +346,7 @@ impl Processes<'_> {
 
         let mut command = (self.supervisor.command)(number);
         set_listener_variables(&mut command, &slot.listeners().collect::<Vec<_>>(), &standby);
-        // The supervisor itself may have inherited UDP sockets from its predecessor. The processes shouldn't
+        // The supervisor itself may have inherited UDP sockets from its predecessor. The processes should not
         // see these.
         command.env_remove(DATAGRAMS_VARIABLE);
         if let Some(part) = &slot.datagrams {
@@ -373,7 +373,7 @@ impl Processes<'_> {
         Ok((spawn(&mut command, &descriptors)?, ours))
     }
 
-    /// Advances the seed, so that earlier ticket keys can't be recovered (forward secrecy).
+    /// Advances the seed, so that earlier ticket keys cannot be recovered (forward secrecy).
     fn advance_seed(&mut self) {
         if let Some(seed) = &mut self.seed {
             seed.advance(SystemTime::now());
@@ -409,7 +409,7 @@ impl Processes<'_> {
     }
 
     /// Stops all processes, and kills those that are still running at the deadline. The admin process comes
-    /// last, because it reports on the others until they have exited.
+    /// last because it reports on the others until they have exited.
     fn stop(&mut self, deadline: Instant) -> StopOutcome {
         let (serving, admin) = self.slots.split_at_mut(self.serving);
         let outcome = stop_all(serving, deadline, &self.signals);

@@ -3,11 +3,11 @@
 //!
 //! On SIGUSR2, a supervisor starts the program that now has its file name. The new program is a supervisor as
 //! well, and starts its processes on the same sockets. When they are serving, it sends a message over a pipe
-//! that only it has inherited, and then wakes up the old supervisor with SIGQUIT. If there isn't any message,
+//! that only it has inherited, and then wakes up the old supervisor with SIGQUIT. If there is not any message,
 //! then the SIGQUIT was sent by an operator, and it stops both.
 //!
 //! In the meantime, each connection is accepted by one of the two. If the new program exits before it serves,
-//! nothing changes. We kill it if it doesn't become ready in time, or if there's another SIGUSR2.
+//! nothing changes. We kill it if it does not become ready in time, or if there is another SIGUSR2.
 
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
@@ -47,28 +47,28 @@ pub(crate) const READY_WITHIN: Duration = Duration::from_secs(300);
 /// After a program was killed, how long a message that it's ready may still take to arrive.
 const MESSAGE_DELAY: Duration = Duration::from_millis(100);
 
-/// How often we check if the new program has exited, while we're exiting ourselves.
+/// How often we check if the new program has exited, while we are exiting ourselves.
 const END_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Environment variable that is set if the new program will be the only owner of the listeners. This isn't the
-/// case if they belong to a service manager, because that would keep them open.
+/// Environment variable that is set if the new program will be the only owner of the listeners. This is not the
+/// case if they belong to a service manager because that would keep them open.
 const OWNED_VARIABLE: &str = "CANNERY_LISTENERS_ARE_LEFT";
 
-/// The supervisor that we're taking over from.
+/// The supervisor that we are taking over from.
 #[derive(Debug)]
 pub(super) struct Predecessor {
     process: Pid,
-    /// The pipe for telling it that we're ready.
+    /// The pipe for telling it that we are ready.
     ready: Option<File>,
     /// `true` if we'll be the only owner of the listeners.
     leaves_listeners: bool,
 }
 
 impl Predecessor {
-    /// Returns the predecessor named in the environment, if that's our parent process.
+    /// Returns the predecessor named in the environment, if that is our parent process.
     ///
     /// # Errors
-    /// Returns an error if the environment names a pipe that isn't open.
+    /// Returns an error if the environment names a pipe that is not open.
     pub(super) fn from_environment() -> io::Result<Option<Predecessor>> {
         let number = |variable| std::env::var(variable).ok()?.parse().ok();
         let process = number(PREDECESSOR_VARIABLE).and_then(Pid::from_raw);
@@ -84,14 +84,14 @@ impl Predecessor {
         self.leaves_listeners
     }
 
-    /// Stops the predecessor, because we're serving with these listeners.
+    /// Stops the predecessor because we are serving with these listeners.
     pub(super) fn stop<'a>(&self, listeners: impl Iterator<Item = &'a mut Listener>) {
         if self.leaves_listeners {
             for listener in listeners {
                 listener.take_ownership();
             }
         }
-        // These only fail if it has exited. The message must be sent first, because the signal makes it look
+        // These only fail if it has exited. The message must be sent first because the signal makes it look
         // for one.
         let _ = self.ready.as_ref().map(|mut pipe| pipe.write_all(READY));
         let _ = kill_process(self.process, Signal::QUIT);
@@ -120,9 +120,9 @@ pub(super) struct Successor {
 pub(super) struct ReadyPipe(PipeReader);
 
 impl ReadyPipe {
-    /// Takes the message. Returns `false` if it hasn't arrived or was already taken.
+    /// Takes the message. Returns `false` if it has not arrived or was already taken.
     fn take_message(&mut self) -> bool {
-        // If there's no message, then this would block, or the program has exited and there's nothing to read.
+        // If there is no message, then this would block, or the program has exited and there is nothing to read.
         self.0.read(&mut [0; 1]).is_ok_and(|bytes| bytes == READY.len())
     }
 }
@@ -211,7 +211,7 @@ pub(super) enum Readiness {
     Ready { process: u32 },
     /// The program was about to take over, but we've killed it.
     Killed,
-    /// There isn't any message from a program, so the signal was sent by an operator.
+    /// There is not any message from a program, so the signal was sent by an operator.
     NotReady,
 }
 
@@ -230,7 +230,7 @@ impl Takeover {
         Takeover::Starting { successor, started, deadline: started + ready_within() }
     }
 
-    /// Handles a request for a takeover. If there's a program that isn't ready yet, it may be hanging, so we
+    /// Handles a request for a takeover. If there is a program that is not ready yet, it may be hanging, so we
     /// replace it.
     pub(super) fn request(&mut self, now: Instant, on_notice: &dyn Fn(&Notice)) {
         match std::mem::take(self) {
@@ -256,7 +256,7 @@ impl Takeover {
         }
     }
 
-    /// Watches the program, and kills it if it isn't ready in time.
+    /// Watches the program, and kills it if it is not ready in time.
     pub(super) fn advance(&mut self, now: Instant, on_notice: &dyn Fn(&Notice)) -> Step {
         match std::mem::take(self) {
             Takeover::None => {}
@@ -313,7 +313,7 @@ impl Takeover {
         if ready.take_message() { meaning } else { Readiness::NotReady }
     }
 
-    /// Returns how long the supervisor may wait, or `None` if there's no limit. It also wakes up when a process
+    /// Returns how long the supervisor may wait, or `None` if there is no limit. It also wakes up when a process
     /// ends.
     pub(super) fn timeout(&self, now: Instant) -> Option<Duration> {
         match self {
@@ -324,14 +324,14 @@ impl Takeover {
         }
     }
 
-    /// Stops the new program, because we're being stopped.
+    /// Stops the new program because we are being stopped.
     pub(super) fn stop(&self) {
         if let Takeover::Starting { successor, .. } = self {
             successor.signal(Signal::TERM);
         }
     }
 
-    /// Kills the new program at the deadline, or when there's another signal to stop. Until then, it may drain.
+    /// Kills the new program at the deadline, or when there is another signal to stop. Until then, it may drain.
     /// We have to do this because no other process would.
     pub(super) fn kill_at(&mut self, deadline: Instant, signals: &Receiver<i32>) {
         let Takeover::Starting { successor, .. } = self else { return };
@@ -361,7 +361,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that doesn't exit by itself for a long time, and our end of its pipe.
+    /// A program that does not exit by itself for a long time, and our end of its pipe.
     fn takeover() -> (Takeover, PipeWriter) {
         let (ready, theirs) = io::pipe().unwrap();
         ioctl_fionbio(&ready, true).unwrap();

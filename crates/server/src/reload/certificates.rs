@@ -1,7 +1,7 @@
 //! Certificates are read at startup, and again whenever their files change.
 //!
 //! New certificates replace the old ones between two handshakes. If the new ones are invalid, we keep the old
-//! ones. This module doesn't contain any keys itself, nor does it serve connections.
+//! ones. This module does not contain any keys itself, nor does it serve connections.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) struct WatchedCertificates {
 }
 
 impl WatchedCertificates {
-    /// Reads the configured certificates, and reports any warnings. Returns `None` if there aren't any TLS
+    /// Reads the configured certificates, and reports any warnings. Returns `None` if there are not any TLS
     /// listeners.
     pub(crate) fn open(config: &Config) -> Result<Option<WatchedCertificates>, StartError> {
         if !config.has_tls() {

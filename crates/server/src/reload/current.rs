@@ -1,6 +1,6 @@
 //! The current content. It's replaced as a whole, and each worker notices between two events.
 //!
-//! This isn't part of the request path: each worker has its own reference, and renews it when it's woken up.
+//! This is not part of the request path: each worker has its own reference, and renews it when it's woken up.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

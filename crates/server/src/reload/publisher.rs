@@ -15,14 +15,14 @@ pub struct Publisher {
     pub(super) replaceable: Vec<bool>,
 }
 
-/// Why a release isn't served.
+/// Why a release is not served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// The file isn't an archive.
+    /// The file is not an archive.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There's no such archive in the configuration, or it was opened by its path.
+    /// There is no such archive in the configuration, or it was opened by its path.
     #[error("archive {0} of the configuration is not an open file")]
     NotReplaceable(usize),
     /// The server is stopping.
@@ -31,7 +31,7 @@ pub enum PublishError {
 }
 
 impl Publisher {
-    /// Returns `true` if there's an archive that can be replaced.
+    /// Returns `true` if there is an archive that can be replaced.
     pub(crate) fn has_archives(&self) -> bool {
         self.replaceable.contains(&true)
     }
@@ -39,11 +39,11 @@ impl Publisher {
     /// Serves `file` instead of the archive at index `place`.
     ///
     /// Once this returns, all later requests are answered from the new archive. Responses that have already
-    /// started aren't affected. Note that the file isn't compared with its digest, and that no process may
+    /// started are not affected. Note that the file is not compared with its digest, and that no process may
     /// change it any more.
     ///
     /// # Errors
-    /// Returns an error if the file can't be served (see [`PublishError`]). The previous release is still being
+    /// Returns an error if the file cannot be served (see [`PublishError`]). The previous release is still being
     /// served in that case.
     pub fn publish(&self, place: usize, file: File) -> Result<(), PublishError> {
         if !self.replaceable.get(place).is_some_and(|replaceable| *replaceable) {

@@ -52,7 +52,7 @@ impl BodyThreads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to wait for a thread. Returns `false` if others have been waiting for so long that it isn't worth
+    /// Starts to wait for a thread. Returns `false` if others have been waiting for so long that it is not worth
     /// it.
     pub(super) fn enter(&self, now: Instant) -> bool {
         let mut bodies = self.lock();
@@ -63,7 +63,7 @@ impl BodyThreads {
         !is_slow
     }
 
-    /// Undoes the last [`enter`](Self::enter), because the job wasn't queued.
+    /// Undoes the last [`enter`](Self::enter) because the job was not queued.
     pub(super) fn leave(&self) {
         self.lock().waiting.pop_back();
     }

@@ -17,7 +17,7 @@ pub(crate) enum BodyFraming {
     Close,
 }
 
-/// Returns `true` if responses with this status don't have content, nor a field about its length (RFC 9110
+/// Returns `true` if responses with this status do not have content, nor a field about its length (RFC 9110
 /// §8.6).
 pub(super) fn has_no_content(status: u16) -> bool {
     matches!(status, 204 | 304)
@@ -100,7 +100,7 @@ fn lowercase(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns which of the server's fields the handler overrides. `Content-Security-Policy` isn't one of these,
+/// Returns which of the server's fields the handler overrides. `Content-Security-Policy` is not one of these,
 /// because several policies can apply together (CSP3 §8.1).
 fn overrides(response: &Response) -> u8 {
     let fields = response.fields().filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Security-Policy"));

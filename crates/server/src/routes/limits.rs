@@ -10,12 +10,12 @@ pub(crate) const HANDLER_CONTENT_BYTES_MAX: u32 = 1 << 20;
 /// have to wait.
 pub(crate) const WORKER_HANDLER_MAX: Duration = Duration::from_secs(1);
 
-/// How many requests may be waiting for a thread of the pool. We refuse any more with 503, because people
-/// wouldn't wait for that long.
+/// How many requests may be waiting for a thread of the pool. We refuse any more with 503 because people
+/// would not wait for that long.
 pub(crate) const HANDLERS_WAITING_MAX: usize = 1024;
 
 /// How long a body may occupy a thread while others are waiting for one. We stop the oldest body first, so slow
-/// clients can't occupy all threads forever.
+/// clients cannot occupy all threads forever.
 pub(crate) const BODY_OCCUPIES_MAX: Duration = Duration::from_secs(30);
 
 /// If a body has been waiting for a thread for this long, we refuse any more with 503 instead of letting them
@@ -26,10 +26,10 @@ pub(crate) const BODY_WAITS_MAX: Duration = Duration::from_secs(10);
 /// machine, this leaves enough memory for connections.
 pub(crate) const HANDLERS_CONTENT_BYTES_MAX: usize = 64 << 20;
 
-/// How much of a handler's body may be waiting for the windows of an HTTP/2 client, in bytes. We don't take
+/// How much of a handler's body may be waiting for the windows of an HTTP/2 client, in bytes. We do not take
 /// more from the handler until then.
 pub(crate) const HANDLER_BODY_PENDING_BYTES: u64 = 16 * 1024;
 
 /// How much an HTTP/3 connection may have sent without acknowledgment, in bytes, if the server has handlers.
-/// Their bodies are in memory until they are acknowledged. Archives don't need such a limit.
+/// Their bodies are in memory until they are acknowledged. Archives do not need such a limit.
 pub(crate) const HANDLED_SEND_WINDOW_BYTES: u64 = 1 << 20;

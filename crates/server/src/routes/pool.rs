@@ -1,7 +1,7 @@
 //! Thread pools for handlers that may block, for example to wait for a database or another server.
 //!
 //! The number of waiting requests is bounded, and so is the size of their content. If a handler never returns,
-//! it only occupies its own thread. Bodies have a separate pool, because they may occupy a thread until a slow
+//! it only occupies its own thread. Bodies have a separate pool because they may occupy a thread until a slow
 //! client has received everything.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,7 +41,7 @@ impl Pools {
     /// always have more. Also returns a watchdog, which reports handlers that take longer than `limit`.
     ///
     /// # Errors
-    /// Returns an error if a thread can't be started.
+    /// Returns an error if a thread cannot be started.
     pub(crate) fn start(
         threads: usize,
         content_bytes_max: usize,
@@ -120,7 +120,7 @@ impl Pool {
             let status = Arc::clone(status);
             let watched = WatchedThread::default();
             calls.push(watched.call());
-            // These threads don't enter a sandbox: handlers may do anything the program may do.
+            // These threads do not enter a sandbox: handlers may do anything the program may do.
             let thread = Builder::new().name(format!("{name}-{number}"));
             let run = move || run(&waiting, &content_bytes, count(&status.pool_threads), &watched);
             thread.spawn(run).map_err(StartError::Thread)?;

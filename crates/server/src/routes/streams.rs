@@ -62,7 +62,7 @@ impl Dispatch<'_> {
 /// Result of routing a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamOutcome {
-    /// There isn't a route for it, so the site has to answer it.
+    /// There is not a route for it, so the site has to answer it.
     Site,
     /// The response was written. More of the body may follow.
     Answered,
@@ -173,7 +173,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         }
     }
 
-    /// Forgets requests that the client has cancelled. Their handlers don't have to run if they haven't started
+    /// Forgets requests that the client has cancelled. Their handlers do not have to run if they have not started
     /// yet.
     pub(crate) fn forget_cancelled<C: Multiplexed<StreamId = S>>(&mut self, http: &mut C) {
         self.running.retain(|running| http.is_postponed(running.stream));

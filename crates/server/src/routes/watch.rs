@@ -1,7 +1,7 @@
-//! A watchdog that looks for handlers that don't return.
+//! A watchdog that looks for handlers that do not return.
 //!
 //! Threads store which handler they are running in a number. This costs two stores per handler call, and
-//! nothing for other requests. A thread that doesn't serve any connections then compares these numbers from
+//! nothing for other requests. A thread that does not serve any connections then compares these numbers from
 //! time to time.
 
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use super::limits::WORKER_HANDLER_MAX;
 use crate::notice::Notice;
 use crate::observe::Status;
 
-/// The handler that a thread is running, or 0 if there isn't any. The upper bits are the number of the call,
+/// The handler that a thread is running, or 0 if there is not any. The upper bits are the number of the call,
 /// and the lower bits are the number of the route plus 1.
 type Call = AtomicU64;
 
@@ -56,7 +56,7 @@ enum Kind {
     Pool,
 }
 
-/// Looks for handlers that don't return.
+/// Looks for handlers that do not return.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     routes: Arc<Routes>,
@@ -150,8 +150,8 @@ impl Watchdog {
 }
 
 impl Observed {
-    /// Returns the route number and how long the handler has been running, if that's more than `limit` and
-    /// hasn't been reported yet.
+    /// Returns the route number and how long the handler has been running, if that is more than `limit` and
+    /// has not been reported yet.
     fn is_late(&mut self, limit: Duration, now: Instant) -> Option<(usize, Duration)> {
         let call = self.call.load(Ordering::Relaxed);
         if call != self.last {

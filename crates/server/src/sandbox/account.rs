@@ -22,7 +22,7 @@ impl Account {
     /// primary group.
     ///
     /// # Errors
-    /// Returns an error if there isn't such a user or group, or if the files can't be read.
+    /// Returns an error if there is not such a user or group, or if the files cannot be read.
     pub fn find(text: &str) -> Result<Account, SandboxError> {
         let read = |file: &str| {
             let failed = |source| SandboxError::Accounts { file: file.into(), source };
@@ -44,7 +44,7 @@ impl Account {
         };
 
         let (user, own_group) = match number(user) {
-            // If there's also a group, we don't need to look up the user.
+            // If there is also a group, we do not need to look up the user.
             Some(user) if group.is_some() => (user, None),
             Some(user) => {
                 let group = users().ok().and_then(|users| entry_by_number(&users, user)?.group);
@@ -68,7 +68,7 @@ impl Account {
     }
 }
 
-/// A line of the form `name:password:number:group:…`. Lines of the group file don't have a group.
+/// A line of the form `name:password:number:group:…`. Lines of the group file do not have a group.
 struct Entry {
     number: u32,
     group: Option<u32>,
@@ -87,7 +87,7 @@ fn parse(line: &str) -> Option<Entry> {
     Some(Entry { number: number(parts.next()?)?, group: parts.next().and_then(number) })
 }
 
-/// Parses a user or group ID. The largest number isn't one, because in system calls it means "unchanged".
+/// Parses a user or group ID. The largest number is not one because in system calls it means "unchanged".
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number != u32::MAX)
 }

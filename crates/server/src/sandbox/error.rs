@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// There isn't such a user or group.
+    /// There is not such a user or group.
     #[error("there is no {kind} `{name}` in {}", file.display())]
     Unknown {
         /// `user` or `group`.
@@ -17,13 +17,13 @@ pub enum SandboxError {
         /// The file where we've looked.
         file: PathBuf,
     },
-    /// The user was given by number, and we don't know the primary group.
+    /// The user was given by number, and we do not know the primary group.
     #[error("user {user} has no group in /etc/passwd: name one as well, as in `{user}:GROUP`")]
     NoGroup {
         /// The user ID.
         user: u32,
     },
-    /// The user or group file can't be read.
+    /// The user or group file cannot be read.
     #[error("{}: {source}", file.display())]
     Accounts {
         /// The file.
@@ -39,16 +39,16 @@ pub enum SandboxError {
         /// The cause.
         source: io::Error,
     },
-    /// Dropping privileges didn't have any effect.
+    /// Dropping privileges did not have any effect.
     #[error("the process could become root again after it had dropped its privileges")]
     PrivilegesRegained,
-    /// Access to files can't be restricted.
+    /// Access to files cannot be restricted.
     #[error("files are not restricted (landlock): {0}")]
     Filesystem(String),
-    /// System calls can't be restricted.
+    /// System calls cannot be restricted.
     #[error("system calls are not restricted (seccomp): {0}")]
     SystemCalls(String),
-    /// A thread can't enter its sandbox.
+    /// A thread cannot enter its sandbox.
     #[error("a thread cannot enter its sandbox (seccomp): {0}")]
     Thread(String),
     /// The process has several threads, which would stay outside of the sandbox.

@@ -1,4 +1,4 @@
-//! Systems other than Linux. There isn't any sandbox, so we report that, and return an error if a layer is
+//! Systems other than Linux. There is not any sandbox, so we report that, and return an error if a layer is
 //! required.
 
 use std::convert::Infallible;
@@ -10,15 +10,15 @@ use super::{Account, Layer, Plan, SandboxError, ThreadRole};
 
 const ONLY_LINUX: &str = "this program was built without the parts that need Linux";
 
-/// Returns 1. Without a sandbox, we don't care about other threads.
+/// Returns 1. Without a sandbox, we do not care about other threads.
 pub(super) fn thread_count() -> usize {
     1
 }
 
-/// Doesn't drop any privileges.
+/// Does not drop any privileges.
 ///
 /// # Errors
-/// Returns an error if we're asked to change the user.
+/// Returns an error if we are asked to change the user.
 pub(super) fn drop_privileges(account: Option<&Account>, _private: bool) -> Result<Layer, SandboxError> {
     if account.is_some() {
         let source = io::Error::new(io::ErrorKind::Unsupported, ONLY_LINUX);
@@ -33,12 +33,12 @@ pub(super) fn drop_privileges(account: Option<&Account>, _private: bool) -> Resu
     })
 }
 
-/// Always fails, because we can't restrict access to files.
+/// Always fails because we cannot restrict access to files.
 pub(super) fn restrict(_plan: &Plan, _warnings: &mut Vec<String>) -> Result<Layer, SandboxError> {
     Err(SandboxError::Filesystem(ONLY_LINUX.into()))
 }
 
-/// System call filters. They don't exist here.
+/// System call filters. They do not exist here.
 #[derive(Debug)]
 pub(super) struct Filters(Infallible);
 

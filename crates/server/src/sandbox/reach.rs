@@ -1,7 +1,7 @@
 //! Checks that files the server may open later can be opened from inside the sandbox.
 //!
 //! Archives, keys and logs are opened at startup by the initial user, and later (after a new release or a log
-//! rotation) by the user given with `--user`. If we didn't check this now, it could take weeks until we noticed
+//! rotation) by the user given with `--user`. If we did not check this now, it could take weeks until we noticed
 //! a missing permission.
 
 use std::fs::OpenOptions;
@@ -14,7 +14,7 @@ use rustix::process::getuid;
 
 use super::Plan;
 
-/// Returns a sentence for each file that can't be opened again, and for each log that can't be created again.
+/// Returns a sentence for each file that cannot be opened again, and for each log that cannot be created again.
 pub(super) fn check(plan: &Plan) -> Vec<String> {
     let user = getuid().as_raw();
     let read = plan.read.iter().filter_map(|path| {
@@ -37,14 +37,14 @@ pub(super) fn check(plan: &Plan) -> Vec<String> {
     read.chain(append).collect()
 }
 
-/// Fails if we don't have permission to read the file. Doesn't wait for the other end of a FIFO.
+/// Fails if we do not have permission to read the file. Does not wait for the other end of a FIFO.
 fn readable(path: &Path) -> io::Result<()> {
     denied(OpenOptions::new().read(true).custom_flags(nonblocking()).open(path))
 }
 
 fn appendable(path: &Path) -> io::Result<()> {
     denied(OpenOptions::new().append(true).custom_flags(nonblocking()).open(path))?;
-    // Devices and pipes don't have to be created again.
+    // Devices and pipes do not have to be created again.
     if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Ok(());
     }

@@ -12,7 +12,7 @@ pub struct SandboxReport {
     pub filesystem: Layer,
     /// Restricted system calls.
     pub system_calls: Layer,
-    /// A sentence for each file that the server will need but can't open from inside the sandbox.
+    /// A sentence for each file that the server will need but cannot open from inside the sandbox.
     pub unreachable: Vec<String>,
 }
 

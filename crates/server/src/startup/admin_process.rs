@@ -1,6 +1,6 @@
 //! The admin process. It serves the admin pages for all serving processes, but no site.
 //!
-//! Its sandbox doesn't allow any files. The process inherits its listener, and sockets to the serving
+//! Its sandbox does not allow any files. The process inherits its listener, and sockets to the serving
 //! processes.
 
 use std::sync::mpsc::channel;
@@ -31,7 +31,7 @@ impl AdminProcess {
     /// sockets.
     ///
     /// # Errors
-    /// Returns an error if a descriptor isn't a socket, or if the process can't enter its sandbox.
+    /// Returns an error if a descriptor is not a socket, or if the process cannot enter its sandbox.
     pub fn start(config: &Config) -> Result<AdminProcess, StartError> {
         let collector = Collector::inherit(&config.stats_sockets)?;
         if let Some(kept) = &config.kept_signals {
@@ -59,14 +59,14 @@ impl AdminProcess {
     /// down gracefully.
     ///
     /// # Errors
-    /// Returns an error if the signals can't be registered.
+    /// Returns an error if the signals cannot be registered.
     pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
         let (flag, waker) = self.admin.stop_flag();
         let stop = StopHandle {
             flag,
             wakers: vec![waker],
             status: Arc::new(Status::new(std::iter::empty())),
-            // We join the only worker directly, so we don't need any reports.
+            // We join the only worker directly, so we do not need any reports.
             reports: channel().0,
         };
         let on_notice = self.on_notice.clone();

@@ -14,7 +14,7 @@ use crate::reload::Current;
 use crate::sandbox::Sandbox;
 use crate::worker::{self, Backend, StopFlag};
 
-/// A bound admin listener that isn't served yet.
+/// A bound admin listener that is not served yet.
 #[derive(Debug)]
 pub(super) struct AdminListener {
     address: Address,
@@ -28,7 +28,7 @@ impl AdminListener {
     /// Binds an address.
     ///
     /// # Errors
-    /// Returns an error if the address isn't available.
+    /// Returns an error if the address is not available.
     pub(super) fn open(address: &Address) -> Result<AdminListener, StartError> {
         let failed = |source| StartError::Listen { address: address.clone(), source };
         let claim = Claim::new(address).map_err(failed)?;
@@ -40,7 +40,7 @@ impl AdminListener {
     /// Uses an inherited listener.
     ///
     /// # Errors
-    /// Returns an error if the descriptor isn't a listening socket.
+    /// Returns an error if the descriptor is not a listening socket.
     pub(super) fn inherit(descriptor: i32) -> Result<AdminListener, StartError> {
         let failed = |source| StartError::Inherited { descriptor, source };
         let listener = Listener::inherit(descriptor).map_err(failed)?;

@@ -1,6 +1,6 @@
 //! The server as a library: configures a site, routes with handlers, and addresses to serve them at.
 //!
-//! There isn't a method for every setting. See [`Config`] for the others.
+//! There is not a method for every setting. See [`Config`] for the others.
 
 mod embedded;
 
@@ -26,7 +26,7 @@ use crate::process::{self, Role};
 use crate::routes::limits::HANDLER_CONTENT_BYTES_MAX;
 use crate::{Addresses, AdminProcess, RunningServer};
 
-/// A server that hasn't been started.
+/// A server that has not been started.
 ///
 /// Requests that match a route are answered by the handler. All other requests are answered by the site.
 ///
@@ -173,7 +173,7 @@ impl Server {
     /// Sets the error handler, which makes the response if a handler returns an error.
     ///
     /// It's also used for errors that the server detects in requests with a route, which are 400, 405, 413 and
-    /// 503. If there isn't an error handler, the client gets the error message as text.
+    /// 503. If there is not an error handler, the client gets the error message as text.
     ///
     /// ```
     /// # use cannery_server::Server;
@@ -268,8 +268,8 @@ impl Server {
     /// returns.
     ///
     /// # Errors
-    /// Returns an error if a pattern or an address is invalid, if a file or an address can't be opened, if the
-    /// sandbox can't be entered, or if the server has [several processes](Server::processes).
+    /// Returns an error if a pattern or an address is invalid, if a file or an address cannot be opened, if the
+    /// sandbox cannot be entered, or if the server has [several processes](Server::processes).
     pub fn start(self) -> Result<RunningServer, StartError> {
         if self.processes.is_some() {
             return Err(StartError::Processes);
@@ -397,7 +397,7 @@ impl From<Config> for Server {
 
 impl RunningServer {
     /// Returns the addresses that the server accepts TCP connections on. They are in the order in which they
-    /// were bound, but those without TLS come first. Unix sockets aren't included.
+    /// were bound, but those without TLS come first. Unix sockets are not included.
     #[must_use]
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
         let addresses = self.addresses.iter().filter_map(|(_, address)| match address {

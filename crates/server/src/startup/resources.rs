@@ -1,6 +1,6 @@
-//! Opens resources before the server enters the sandbox, because it can't open them later.
+//! Opens resources before the server enters the sandbox because it cannot open them later.
 //!
-//! Threads must not be started before that, because they would stay outside of the sandbox.
+//! Threads must not be started before that because they would stay outside of the sandbox.
 
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Resources {
     /// Opens archives, certificates and logs, and binds the addresses.
     ///
     /// # Errors
-    /// Returns an error if something can't be opened or bound.
+    /// Returns an error if something cannot be opened or bound.
     pub(crate) fn open(config: &Config) -> Result<Resources, StartError> {
         check_routes(config)?;
         let io = BackendChoice::make(config.io)?;
@@ -83,7 +83,7 @@ impl Resources {
         let balancers = Balancer::for_loops(&wakers).map_err(StartError::EventLoop)?;
 
         let process = config.samples_process().then(ProcessSampler::open);
-        // This must come last, because it measures how much memory is in use. There's one pool for handlers and
+        // This must come last because it measures how much memory is in use. There is one pool for handlers and
         // one for bodies.
         let pool_threads = if config.routes.is_some() { 2 * config.handler_threads.get() } else { 0 };
         let memory_limits = MemoryLimits::measure(config.threads, pool_threads);
@@ -109,7 +109,7 @@ impl Resources {
 
     /// Returns a sandbox that allows everything the server needs to access later.
     pub(crate) fn sandbox(&self, config: &Config) -> sandbox::Plan {
-        // Open files and embedded archives aren't opened again.
+        // Open files and embedded archives are not opened again.
         let mut read: Vec<_> = match &config.content {
             config::Content::Archives { archives, .. } => {
                 let by_path =
@@ -159,7 +159,7 @@ impl Resources {
     /// Starts all threads in the sandbox. The server accepts connections once this returns.
     ///
     /// # Errors
-    /// Returns an error if a thread can't be started.
+    /// Returns an error if a thread cannot be started.
     pub(crate) fn serve(
         self,
         config: &Config,
@@ -258,7 +258,7 @@ impl Resources {
             status: Arc::clone(&status),
             reports: stop_reporter,
         };
-        // If one worker can't start, stop the others.
+        // If one worker cannot start, stop the others.
         let workers = worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.stop())?;
 
         // The workers' listeners reserve the addresses now. We only need to keep claims that remove Unix
@@ -307,7 +307,7 @@ impl Resources {
     }
 }
 
-/// Checks that a server with routes doesn't use settings that don't work with handlers.
+/// Checks that a server with routes does not use settings that do not work with handlers.
 fn check_routes(config: &Config) -> Result<(), StartError> {
     if config.routes.is_none() {
         return Ok(());

@@ -1,6 +1,6 @@
 //! Handles signals for shutdown, reload, and reopening the access log.
 //!
-//! A separate thread waits for signals, so there isn't any code that runs in a signal handler.
+//! A separate thread waits for signals, so there is not any code that runs in a signal handler.
 
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -36,7 +36,7 @@ impl SignalHandler {
     /// SIGUSR1 reopens the access log. SIGUSR2 only reports that you need a supervisor to start a new program.
     ///
     /// # Errors
-    /// Returns an error if a thread can't be started.
+    /// Returns an error if a thread cannot be started.
     pub(crate) fn start(self, sandbox: &Sandbox) -> Result<(), StartError> {
         let SignalHandler { mut signals, stop, reload, reopen, notify, on_notice } = self;
         if let Some(watchdog) = notify.watchdog() {
@@ -54,7 +54,7 @@ impl SignalHandler {
                         }
                         notify.ready("serving");
                     }
-                    // We need to handle SIGUSR2, because it terminates the process by default.
+                    // We need to handle SIGUSR2 because it terminates the process by default.
                     SIGUSR2 => (on_notice.0)(&Notice::NoSupervisor),
                     SIGUSR1 => {
                         if let Some(reopen) = &reopen {

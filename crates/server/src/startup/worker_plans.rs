@@ -26,9 +26,9 @@ pub(super) struct WorkerPlans<'a> {
     pub(super) handover: Handover,
     pub(super) https_port: Option<u16>,
     pub(super) memory_bytes_max: u64,
-    /// Handler threads. `None` if the server doesn't have any routes.
+    /// Handler threads. `None` if the server does not have any routes.
     pub(super) pools: Option<Pools>,
-    /// Watches handlers. `None` if the server doesn't have any routes.
+    /// Watches handlers. `None` if the server does not have any routes.
     pub(super) watchdog: Option<&'a mut Watchdog>,
     pub(super) stop_reporter: Sender<StopReport>,
     pub(super) notices: Sender<Notice>,
@@ -41,7 +41,7 @@ pub(super) struct OwnParts {
     pub(super) waker: Waker,
     pub(super) balancer: Balancer,
     pub(super) standby: Vec<Standby<Listener>>,
-    /// HTTP/3 plan and `Alt-Svc` value. `None` if the worker doesn't serve HTTP/3.
+    /// HTTP/3 plan and `Alt-Svc` value. `None` if the worker does not serve HTTP/3.
     pub(super) http3: Option<(Http3Plan<UdpSocket>, String)>,
 }
 

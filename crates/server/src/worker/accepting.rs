@@ -9,7 +9,7 @@ use crate::config::ListenerKind;
 use crate::connection::Connection;
 
 /// Maximum number of connections accepted from a listener in one iteration. Thousands may be waiting, but open
-/// connections shouldn't have to wait for all of them.
+/// connections should not have to wait for all of them.
 pub(crate) const ACCEPTED_MAX: usize = 128;
 
 /// Tells if clients are waiting to be accepted, and why.
@@ -17,12 +17,12 @@ pub(crate) const ACCEPTED_MAX: usize = 128;
 pub(super) enum Backlog {
     /// None are waiting.
     Empty,
-    /// They are waiting for a connection to close, because we've reached the limit of connections or memory.
+    /// They are waiting for a connection to close because we've reached the limit of connections or memory.
     Full,
-    /// They are waiting for the next iteration, because we've accepted [`ACCEPTED_MAX`] in this one. The next
-    /// iteration won't block.
+    /// They are waiting for the next iteration because we've accepted [`ACCEPTED_MAX`] in this one. The next
+    /// iteration will not block.
     Limit,
-    /// They are waiting for the next tick, because the kernel was out of descriptors or memory. If we tried
+    /// They are waiting for the next tick because the kernel was out of descriptors or memory. If we tried
     /// again in each iteration, we would spin.
     Kernel,
 }
@@ -70,7 +70,7 @@ impl<L: EventLoop> Worker<L> {
         let memory = connection.memory();
         let events = &mut self.events;
 
-        // If the event loop can't watch the socket, we drop it, and the client may try again.
+        // If the event loop cannot watch the socket, we drop it, and the client may try again.
         let begun = self.connections.insert(|token| {
             events.add_socket(connection.socket(), token)?;
             Ok::<_, io::Error>(connection)

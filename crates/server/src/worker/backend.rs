@@ -1,6 +1,6 @@
 //! The worker's event loop, which is selected at startup.
 //!
-//! We monomorphize workers for each event loop (see [`LoopTask`]), so there aren't any dynamic calls on the hot
+//! We monomorphize workers for each event loop (see [`LoopTask`]), so there are not any dynamic calls on the hot
 //! path.
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
@@ -23,6 +23,6 @@ pub use platform::{Backend, BackendChoice};
 
 /// A task that can run on any event loop.
 pub(crate) trait LoopTask {
-    /// Runs the task. `events` is an error if there's no event loop.
+    /// Runs the task. `events` is an error if there is no event loop.
     fn run<L: EventLoop<Listener = Listener, Datagrams = UdpSocket>>(self, events: io::Result<L>);
 }

@@ -130,7 +130,7 @@ impl<L, D> Plan<L, D> {
             drain: config.drain,
             stop,
             connections_max: connections_max.div_ceil(config.threads.get()),
-            // If there's a profiler, it interrupts the worker and writes to a descriptor of the process.
+            // If there is a profiler, it interrupts the worker and writes to a descriptor of the process.
             owns_descriptors: config.profiler_file.is_none(),
             observer,
             balancer: None,
@@ -174,7 +174,7 @@ impl<L, D> Plan<L, D> {
         Plan { notices: Some(notices), ..self }
     }
 
-    /// Serves HTTP/3, unless the worker doesn't have a socket for it. `alt_svc` tells clients where to find it.
+    /// Serves HTTP/3, unless the worker does not have a socket for it. `alt_svc` tells clients where to find it.
     pub(crate) fn with_http3(self, http3: Http3Plan<D>, alt_svc: String) -> Plan<L, D> {
         let fields = AddedFields { alt_svc: Some(alt_svc), ..self.fields };
         let http3 = Some(http3).filter(|http3| !http3.sockets.is_empty());
@@ -207,7 +207,7 @@ impl<L, D> Plan<L, D> {
         Plan { observer, ..self }
     }
 
-    /// Prepares the worker for the admin pages. Operators don't connect through a proxy. If the worker collects
+    /// Prepares the worker for the admin pages. Operators do not connect through a proxy. If the worker collects
     /// statistics from other processes, it needs their sockets, which are in the shared descriptor table.
     pub(crate) fn for_admin(self, collects_stats: bool) -> Plan<L, D> {
         let policy = Policy { expects_proxy_header: false, ..self.policy };

@@ -16,7 +16,7 @@ use crate::observe::CloseReason;
 /// Minimum time between two notices about closed connections.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Number of size classes. There's one for each power of two, and one for zero.
+/// Number of size classes. There is one for each power of two, and one for zero.
 const CLASSES: usize = 33;
 
 /// Returns the size class of a connection that takes `bytes`.
@@ -25,7 +25,7 @@ fn class(bytes: u32) -> usize {
 }
 
 impl<L: EventLoop> Worker<L> {
-    /// Returns `true` if there's room for another connection.
+    /// Returns `true` if there is room for another connection.
     pub(super) fn has_place(&self) -> bool {
         self.open_connections() < self.connections_max && !self.cx.memory.is_tight()
     }
@@ -48,13 +48,13 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Closes connections until there's room, starting with the largest. This includes HTTP/3 connections. It
-    /// doesn't allocate any memory itself.
+    /// Closes connections until there is room, starting with the largest. This includes HTTP/3 connections. It
+    /// does not allocate any memory itself.
     #[cold]
     fn shed(&mut self) {
         self.send_batch();
 
-        // Sum up the memory for each size class. We can't sort the connections, because that would take memory.
+        // Sum up the memory for each size class. We cannot sort the connections because that would take memory.
         let mut class_bytes = [0; CLASSES];
         for (_, connection) in self.connections.iter() {
             let bytes = connection.memory_with_received();

@@ -60,11 +60,11 @@ impl<L: EventLoop> Worker<L> {
             let id = u32::try_from(number).expect("an event loop has a number for each");
             let listener = &self.listeners[number].1;
             if is_down {
-                // If the kernel can't watch it, the clients will have to wait until the process is restarted.
+                // If the kernel cannot watch it, the clients will have to wait until the process is restarted.
                 self.standbys.entries[index].is_watched = self.events.add_listener(listener, id).is_ok();
             } else {
                 self.standbys.entries[index].is_watched = false;
-                // This only fails if the listener wasn't being watched.
+                // This only fails if the listener was not being watched.
                 let _ = self.events.remove_listener(listener);
                 // The kernel may have woken only this worker for the waiting clients.
                 self.accept(id, usize::MAX);

@@ -16,7 +16,7 @@ use crate::sandbox::{Sandbox, ThreadRole};
 /// Starts a thread for each plan, and waits until all of them are serving.
 ///
 /// # Errors
-/// Returns an error if a thread can't be started or can't watch its listeners. Callers should then order the
+/// Returns an error if a thread cannot be started or cannot watch its listeners. Callers should then order the
 /// others to stop.
 pub(crate) fn start_all(
     name: &str,
@@ -56,7 +56,7 @@ fn run_thread(
         let datagrams = plan.http3.iter().flat_map(Http3Plan::sockets).map(UdpSocket::as_fd);
         let kept = own.chain(standby).chain(datagrams).chain([waker.as_fd()]).chain(balancer_descriptors);
 
-        // This only makes system calls faster. If a sandbox doesn't allow it, use the shared table.
+        // This only makes system calls faster. If a sandbox does not allow it, use the shared table.
         let _ = cannery_eventloop::unshare_descriptor_table(kept);
     }
     io.make(waker, balancer, Task { plan, sandbox, started });
@@ -85,7 +85,7 @@ impl LoopTask for Task<'_> {
             Err(error) => (Err(error), None),
         };
 
-        // The main thread is waiting for this, so it can't fail.
+        // The main thread is waiting for this, so it cannot fail.
         let _ = started.send(outcome);
         drop(started);
         if let Some(worker) = worker {

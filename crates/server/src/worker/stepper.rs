@@ -46,7 +46,7 @@ impl Stepper {
     /// Creates a worker that serves `content`, and lets it accept the client.
     ///
     /// # Errors
-    /// Returns an error if the content or the access log can't be opened.
+    /// Returns an error if the content or the access log cannot be opened.
     pub fn new(content: config::Content, instrumentation: Instrumentation) -> Result<Stepper, StartError> {
         Stepper::with_routes(content, instrumentation, |_| Ok(None))
     }
@@ -84,7 +84,7 @@ impl Stepper {
         self.client.set_requests(vec![requests.to_vec()]);
     }
 
-    /// Sets the requests for each of the next iterations. With HTTP/2, requests can't be repeated, because each
+    /// Sets the requests for each of the next iterations. With HTTP/2, requests cannot be repeated because each
     /// needs another stream ID.
     ///
     /// After these iterations, the last element is repeated. `requests` must not be empty.
@@ -145,7 +145,7 @@ mod tests {
         assert!(!stepper.worker.is_idle());
     }
 
-    /// Draining would spin, because waiting fails at once.
+    /// Draining would spin because waiting fails at once.
     #[test]
     fn worker_that_cannot_wait_ends() {
         let mut stepper =

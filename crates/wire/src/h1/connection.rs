@@ -29,7 +29,7 @@ pub struct Connection {
 /// The part of a message that the next bytes belong to.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
-    /// A request head. The first `scanned` bytes have arrived, and don't contain the end of the head.
+    /// A request head. The first `scanned` bytes have arrived, and do not contain the end of the head.
     ///
     /// `is_head` is set if the incomplete or refused request uses the method `HEAD`.
     Head { scanned: usize, is_head: bool },
@@ -47,7 +47,7 @@ enum Close {
     No,
     /// After the next response, which will say `Connection: close`.
     AfterNext,
-    /// Once the output is sent. Either the peer asked for it, or we can't continue.
+    /// Once the output is sent. Either the peer asked for it, or we cannot continue.
     Now { by_peer: bool },
 }
 
@@ -69,7 +69,7 @@ pub enum Step {
     Request,
     /// The request is incomplete: call again with more input.
     More,
-    /// A request that can't be answered normally: see [`Connection::refuse`].
+    /// A request that cannot be answered normally: see [`Connection::refuse`].
     Refused(Refusal),
     /// The content of a request that we've already answered is invalid. The connection closes.
     End,
@@ -79,7 +79,7 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentTooLong;
 
-/// Why request content can't be received.
+/// Why request content cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentError {
     /// It is longer than its handler accepts.
@@ -138,11 +138,11 @@ impl Connection {
     /// Returns `true` if the connection will stay open after the response to the last request.
     #[must_use]
     pub fn keeps_open(&self, head: &Head<'_>) -> bool {
-        // If content was too long to be worth reading, we can't find the next request.
+        // If content was too long to be worth reading, we cannot find the next request.
         head.keep_alive && self.close == Close::No && !matches!(self.reading, Reading::Closed)
     }
 
-    /// Gives up on a response that can't be completed. The connection closes once the output is sent.
+    /// Gives up on a response that cannot be completed. The connection closes once the output is sent.
     pub fn break_off(&mut self) {
         self.reading = Reading::Closed;
         self.close = Close::Now { by_peer: false };
@@ -155,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// Returns what we're waiting for the peer to send.
+    /// Returns what we are waiting for the peer to send.
     #[must_use]
     pub fn awaits(&self) -> Awaits {
         match self.reading {
@@ -165,10 +165,10 @@ impl Connection {
         }
     }
 
-    /// Reads the next request from `input`, which must start with the first byte that the last call didn't
+    /// Reads the next request from `input`, which must start with the first byte that the last call did not
     /// consume.
     ///
-    /// Returns the number of bytes consumed. A request is consumed to its end, a refused request isn't consumed
+    /// Returns the number of bytes consumed. A request is consumed to its end, a refused request is not consumed
     /// at all. `head` is valid only after [`Step::Request`].
     #[inline]
     pub fn next_request<'a>(&mut self, input: &'a [u8], head: &mut Head<'a>) -> (usize, Step) {
@@ -197,7 +197,7 @@ impl Connection {
         }
 
         // A slow client may send its head in many small pieces. We look for the end of the head among the new
-        // bytes before we parse everything again. A head that is too large is parsed in any case, because the
+        // bytes before we parse everything again. A head that is too large is parsed in any case because the
         // parser knows which limit was exceeded.
         if scanned > 0 && input.len() < HEAD_BYTES_MAX {
             // The end of the head is four bytes long, and up to three of them may have arrived before.
@@ -304,7 +304,7 @@ impl Connection {
     /// Moves request content from the front of `input` to the end of `content`.
     ///
     /// # Errors
-    /// The content is invalid or longer than `bytes_max`. We can't find the next request then, so the connection
+    /// The content is invalid or longer than `bytes_max`. We cannot find the next request then, so the connection
     /// closes after the response.
     pub fn read_content(
         &mut self,
@@ -355,7 +355,7 @@ impl Connection {
     /// The response should have [`Refusal::status`]. Returns the number of content bytes written.
     pub fn refuse(&mut self, response: &Response<'_>, output: &mut Output) -> u64 {
         self.close = Close::Now { by_peer: false };
-        // Responses to HEAD never have a body. RFC 9110 §9.3.2 doesn't make an exception for errors.
+        // Responses to HEAD never have a body. RFC 9110 §9.3.2 does not make an exception for errors.
         let is_head = matches!(self.reading, Reading::Head { is_head: true, .. });
         let answer = if is_head { response.answer.without_body() } else { *response.answer };
         put_response(output, &Response { answer: &answer, ..*response }, Some("close"));
@@ -375,14 +375,14 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if we're waiting for request content and haven't received any yet.
+    /// Returns `true` if we are waiting for request content and have not received any yet.
     fn has_no_content_yet(&self, head: &Head<'_>) -> bool {
         let whole = Content::new(head.framing, SKIPPED_BYTES_MAX);
         matches!(self.reading, Reading::Content(content) if whole == Some(content))
     }
 }
 
-/// Returns the value for the `Connection` field. `None` means that the field isn't needed, because this is the
+/// Returns the value for the `Connection` field. `None` means that the field is not needed because this is the
 /// version's default: HTTP/1.1 connections stay open, HTTP/1.0 connections close.
 #[must_use]
 pub fn connection_option(keeps_open: bool, head: &Head<'_>) -> Option<&'static str> {

@@ -15,7 +15,7 @@ pub(super) const SKIPPED_BYTES_MAX: u32 = {
     bytes
 };
 
-/// Request content that hasn't arrived yet.
+/// Request content that has not arrived yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Content {
     /// All of it has arrived.
@@ -50,7 +50,7 @@ pub(super) enum Chunked {
     TrailerEnd { was_empty: bool },
 }
 
-/// The content is invalid or too long, so we can't find its end.
+/// The content is invalid or too long, so we cannot find its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 

@@ -1,7 +1,7 @@
 //! HTTP/1 request head parser (RFC 9112 §2–§6).
 //!
 //! Request smuggling starts where two parsers disagree, so this parser is strict: lines must end with CRLF, a
-//! colon can't follow a space, lines can't be folded, and there must be exactly one framing. It never
+//! colon cannot follow a space, lines cannot be folded, and there must be exactly one framing. It never
 //! allocates, and never tries to repair an ambiguous request.
 
 use cannery_site::{Full, Method, Target, Values};
@@ -38,9 +38,9 @@ impl Head<'_> {
 /// How we find the end of request content (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// After this number of bytes. Most requests don't have content, so it's usually 0.
+    /// After this number of bytes. Most requests do not have content, so it's usually 0.
     Length(u64),
-    /// After the last chunk. The number of bytes isn't known beforehand.
+    /// After the last chunk. The number of bytes is not known beforehand.
     Chunked,
 }
 
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Parses the method. If it's longer than any known method, it isn't implemented (RFC 9112 §3).
+    /// Parses the method. If it's longer than any known method, it is not implemented (RFC 9112 §3).
     #[inline]
     fn method(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
             return Ok(&rest[..3]);
         }
 
-        // Refuse a method that is too long, even if its end hasn't arrived yet.
+        // Refuse a method that is too long, even if its end has not arrived yet.
         if rest.iter().take_while(|byte| is_token_byte(**byte)).take(METHOD_BYTES_MAX + 1).count()
             > METHOD_BYTES_MAX
         {
@@ -375,7 +375,7 @@ fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
     }
 }
 
-/// Checks `Transfer-Encoding`. If `chunked` isn't the last coding, we can't find the end of the content (RFC
+/// Checks `Transfer-Encoding`. If `chunked` is not the last coding, we cannot find the end of the content (RFC
 /// 9112 §6.3).
 ///
 /// In other lists we ignore empty elements, but not here: parsers disagree about them, which is a risk of

@@ -1,6 +1,6 @@
 //! Pending response bodies, written in chunks.
 //!
-//! Archive ranges are never copied. This module doesn't know frames or flow-control windows.
+//! Archive ranges are never copied. This module does not know frames or flow-control windows.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use cannery_site::{ErrorPage, Multipart, MultipartPiece};
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::{Output, Segment};
 
-/// The part of a response body that hasn't been written yet.
+/// The part of a response body that has not been written yet.
 #[derive(Debug)]
 pub(super) enum Body {
     /// A range in the archive with this number.
@@ -90,7 +90,7 @@ impl Body {
         }
     }
 
-    /// Returns `true` if the body won't grow any more.
+    /// Returns `true` if the body will not grow any more.
     #[inline]
     pub(super) fn is_complete(&self) -> bool {
         !matches!(self, Body::Open(open) if !open.is_ended)
@@ -122,7 +122,7 @@ impl Body {
             Body::Archive(_, extent) => extent.length,
             Body::Pieces(_) | Body::Open(_) => self.left().min(COPIED_BODY_BYTES_MAX),
         };
-        // If it doesn't fit 32 bits, it's larger than `bytes_max`.
+        // If it does not fit 32 bits, it's larger than `bytes_max`.
         u32::try_from(bytes).map_or(bytes_max, |bytes| bytes.min(bytes_max))
     }
 

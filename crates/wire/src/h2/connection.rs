@@ -52,7 +52,7 @@ pub struct Connection {
     /// Content bytes received since our last WINDOW_UPDATE.
     unacknowledged: u32,
     pub(super) budget: Budget,
-    /// Priorities for streams that aren't open yet (RFC 9218 §7.1), oldest first.
+    /// Priorities for streams that are not open yet (RFC 9218 §7.1), oldest first.
     pub(super) early_priorities: Vec<(u32, Priority)>,
     /// Whether we've received a part of a frame, or of the preface.
     has_partial_frame: bool,
@@ -70,7 +70,7 @@ pub(super) enum Stage {
     /// Before the SETTINGS frame that must follow it (RFC 9113 §3.4).
     Settings,
     Open,
-    /// We don't read any more frames.
+    /// We do not read any more frames.
     Closed,
 }
 
@@ -80,7 +80,7 @@ pub(super) enum Goaway {
     NotSent,
     /// We've told the peer. It may have sent requests before it knew, so we still answer them.
     Announced,
-    /// We don't answer requests on streams above this one.
+    /// We do not answer requests on streams above this one.
     Final(u32),
 }
 
@@ -96,7 +96,7 @@ impl StreamId {
     }
 }
 
-/// A request that hasn't been answered.
+/// A request that has not been answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingRequest {
     pub(super) id: u32,
@@ -192,7 +192,7 @@ impl Connection {
 
     /// Reads frames from `input`, up to the next request. Frames that need an acknowledgement get it in `output`.
     ///
-    /// `input` must start with the first byte that the last call didn't consume. Returns the number of bytes
+    /// `input` must start with the first byte that the last call did not consume. Returns the number of bytes
     /// consumed.
     #[inline]
     pub fn next_request(
@@ -205,7 +205,7 @@ impl Connection {
         self.time = store.time();
         let mut used = 0;
 
-        // A client must send the preface first. If what has arrived can't become a preface any more, we don't need
+        // A client must send the preface first. If what has arrived cannot become a preface any more, we do not need
         // to wait for the rest.
         if self.stage == Stage::Preface {
             let Some(preface) = input.first_chunk() else {
@@ -269,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// Notes that `rest` doesn't contain a complete frame. `used` bytes of frames came before it.
+    /// Notes that `rest` does not contain a complete frame. `used` bytes of frames came before it.
     fn end_input(&mut self, rest: &[u8], used: usize) {
         self.has_partial_frame = !rest.is_empty();
         // The clock restarts with each new frame, but not with the frames of an incomplete header block.
@@ -310,7 +310,7 @@ impl Connection {
         self.decoder.allocated_bytes()
     }
 
-    /// Returns the memory used by streams, header blocks and priorities, in bytes. HPACK tables aren't included.
+    /// Returns the memory used by streams, header blocks and priorities, in bytes. HPACK tables are not included.
     #[must_use]
     pub fn memory(&self) -> usize {
         let block = self.block.as_ref().map_or(0, |block| block.memory());
@@ -319,7 +319,7 @@ impl Connection {
         block + lists + self.streams.memory()
     }
 
-    /// Returns what we're waiting for the peer to send, assuming that the output of [`Connection::fill`] is sent.
+    /// Returns what we are waiting for the peer to send, assuming that the output of [`Connection::fill`] is sent.
     #[must_use]
     pub fn awaits(&self) -> Awaits {
         // Check streams first. Otherwise a frame that arrives in two pieces would restart their timeouts.
@@ -358,7 +358,7 @@ impl Connection {
         frame::put_goaway(output, last, code);
     }
 
-    /// Returns `true` if we've answered all requests and won't read any more. The connection should be closed
+    /// Returns `true` if we've answered all requests and will not read any more. The connection should be closed
     /// once the output is sent.
     #[must_use]
     pub fn has_ended(&self) -> bool {
@@ -447,7 +447,7 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Adds a stream for a request whose response or content isn't complete.
+    /// Adds a stream for a request whose response or content is not complete.
     ///
     /// `sent_bytes` of the response content were already written.
     pub(super) fn add_stream(&mut self, request: PendingRequest, body: Option<Body>, sent_bytes: u32) {

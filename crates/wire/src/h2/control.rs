@@ -46,7 +46,7 @@ impl Connection {
         }
     }
 
-    /// Handles RST_STREAM: the peer isn't interested in the response any more.
+    /// Handles RST_STREAM: the peer is not interested in the response any more.
     pub(super) fn handle_reset(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         if payload.len() != 4 {
             return Err(ErrorCode::FrameSize.into());
@@ -121,7 +121,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Checks GOAWAY. Apart from that we ignore it, because it only says that the peer won't accept streams from us.
+    /// Checks GOAWAY. Apart from that we ignore it because it only says that the peer will not accept streams from us.
     pub(super) fn handle_goaway(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         if head.stream != 0 {
             return Err(ErrorCode::Protocol.into());
@@ -176,7 +176,7 @@ impl Connection {
 
         let priority = Priority::parse(value);
 
-        // If the stream isn't open yet, keep the priority for later. A peer can't make us keep many.
+        // If the stream is not open yet, keep the priority for later. A peer cannot make us keep many.
         if id > self.last_stream {
             self.early_priorities.retain(|(stream, _)| *stream != id);
             if self.early_priorities.len() >= PRIORITIES_REMEMBERED_MAX {

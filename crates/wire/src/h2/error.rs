@@ -17,11 +17,11 @@ pub enum ErrorCode {
     FlowControl,
     /// `STREAM_CLOSED`: a frame arrived on a stream that has ended.
     StreamClosed,
-    /// `FRAME_SIZE_ERROR`: this frame type doesn't allow this length.
+    /// `FRAME_SIZE_ERROR`: this frame type does not allow this length.
     FrameSize,
-    /// `REFUSED_STREAM`: we haven't processed the request, so the client can safely retry.
+    /// `REFUSED_STREAM`: we have not processed the request, so the client can safely retry.
     RefusedStream,
-    /// `COMPRESSION_ERROR`: we couldn't decode a header block.
+    /// `COMPRESSION_ERROR`: we could not decode a header block.
     Compression,
     /// `ENHANCE_YOUR_CALM`: the peer causes too much work without requesting anything.
     EnhanceYourCalm,

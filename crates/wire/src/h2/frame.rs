@@ -1,6 +1,6 @@
 //! Frame layout (RFC 9113 §4, §6): heads, padding, and the small frames that we send.
 //!
-//! This module doesn't know streams. Callers decide which error an invalid frame causes.
+//! This module does not know streams. Callers decide which error an invalid frame causes.
 
 use super::error::ErrorCode;
 use crate::output::Output;
@@ -11,7 +11,7 @@ pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Length of a frame head, in bytes (RFC 9113 §4.1).
 pub(super) const HEAD_BYTES: usize = 9;
 
-/// Largest payload that every peer must accept. We don't send or accept larger ones (RFC 9113 §4.2).
+/// Largest payload that every peer must accept. We do not send or accept larger ones (RFC 9113 §4.2).
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 16_384;
 
 /// Frame types (RFC 9113 §6, RFC 9218 §7.1).

@@ -7,11 +7,11 @@ use crate::stored_request::StoredRequest;
 #[derive(Debug)]
 pub(super) struct Unanswered {
     pub(super) info: RequestInfo,
-    /// The request itself, if we're receiving content for it.
+    /// The request itself, if we are receiving content for it.
     pub(super) kept: Option<KeptRequest>,
 }
 
-/// A request whose content we're receiving.
+/// A request whose content we are receiving.
 #[derive(Debug)]
 pub(super) struct KeptRequest {
     pub(super) request: StoredRequest,

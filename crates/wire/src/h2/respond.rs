@@ -227,7 +227,7 @@ impl Connection {
     }
 }
 
-/// A HEADERS frame under construction. Its length isn't known before the header block is encoded, so we leave
+/// A HEADERS frame under construction. Its length is not known before the header block is encoded, so we leave
 /// room for the frame head and fill it in later.
 struct HeadersFrame {
     start: usize,

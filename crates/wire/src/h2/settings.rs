@@ -74,12 +74,12 @@ pub(super) fn read(payload: &[u8]) -> Result<Changes, ErrorCode> {
                 let largest = changes.window_bytes.map_or(value, |(largest, _)| largest.max(value));
                 changes.window_bytes = Some((largest, value));
             }
-            // Our frames always have the smallest size that peers must accept, so a valid value doesn't change
+            // Our frames always have the smallest size that peers must accept, so a valid value does not change
             // anything.
             MAX_FRAME_SIZE if !(PAYLOAD_BYTES_MAX..1 << 24).contains(&value) => {
                 return Err(ErrorCode::Protocol);
             }
-            // Other valid parameters don't matter to us. Unknown ones must be ignored (RFC 9113 §6.5.2).
+            // Other valid parameters do not matter to us. Unknown ones must be ignored (RFC 9113 §6.5.2).
             _ => {}
         }
     }

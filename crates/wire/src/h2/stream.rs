@@ -1,7 +1,7 @@
 //! Waiting streams (RFC 9113 §5.1), and the scheduler that chooses which one sends next.
 //!
 //! A stream waits for its flow-control window, or for the rest of the request content. If a request has no
-//! content and is answered at once, it never becomes a stream. This module doesn't know frames.
+//! content and is answered at once, it never becomes a stream. This module does not know frames.
 
 use std::time::Instant;
 
@@ -54,14 +54,14 @@ pub(super) enum Content {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContentError {
-    /// It doesn't have the announced length (RFC 9113 §8.1.1).
+    /// It does not have the announced length (RFC 9113 §8.1.1).
     Length,
     /// It exceeds the window (RFC 9113 §6.9.1).
     Window,
 }
 
 impl Content {
-    /// Returns the state after a head that doesn't end its stream. `length` is the announced length in bytes.
+    /// Returns the state after a head that does not end its stream. `length` is the announced length in bytes.
     pub(super) fn pending(length: Option<u64>) -> Content {
         Content::Pending { left: length, window: INITIAL_WINDOW_BYTES }
     }
@@ -110,7 +110,7 @@ pub(super) struct Streams {
     list: Vec<Stream>,
     /// Number of streams with a body.
     bodies: usize,
-    /// How many of these bodies are open. Open bodies are in memory and don't refer to an archive.
+    /// How many of these bodies are open. Open bodies are in memory and do not refer to an archive.
     open_bodies: usize,
     /// Number of streams with a request that we'll answer later.
     requests: usize,
@@ -128,7 +128,7 @@ impl Streams {
         self.list.capacity() * size_of::<Stream>() + kept
     }
 
-    /// Returns `true` if there's a body that may refer to an archive.
+    /// Returns `true` if there is a body that may refer to an archive.
     #[inline]
     pub(super) fn has_archive_bodies(&self) -> bool {
         self.bodies > self.open_bodies
@@ -172,7 +172,7 @@ impl Streams {
         self.list.iter().any(|stream| matches!(stream.content, Content::Pending { .. }))
     }
 
-    /// Returns `true` if there's no room for another stream.
+    /// Returns `true` if there is no room for another stream.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.list.len() >= STREAMS_MAX as usize
@@ -201,7 +201,7 @@ impl Streams {
         self.open_bodies -= usize::from(stream.body.as_ref().is_some_and(Body::is_open));
         self.requests -= usize::from(stream.request.is_some());
         if self.list.is_empty() {
-            // Idle connections are many. Don't keep memory for them.
+            // Idle connections are many. Do not keep memory for them.
             self.list = Vec::new();
         }
         Some(stream)
@@ -217,7 +217,7 @@ impl Streams {
     /// More urgent streams come first. If several streams are equally urgent, non-incremental ones are sent one
     /// after the other, and then incremental ones take turns.
     ///
-    /// Note that an empty frame at the end of a body doesn't need a window (RFC 9113 §6.9.1).
+    /// Note that an empty frame at the end of a body does not need a window (RFC 9113 §6.9.1).
     pub(super) fn next_to_send(&mut self, connection_window: u32) -> Option<&mut Stream> {
         let last_incremental = self.last_incremental;
         let can_send = |stream: &&mut Stream| match &stream.body {

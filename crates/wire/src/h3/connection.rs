@@ -28,26 +28,26 @@ pub struct Connection {
     pub(super) sections: SectionReader,
     pub(super) encoder: EncoderTable,
     pub(super) peer_streams: PeerStreams,
-    /// Streams that we're still reading, in no particular order.
+    /// Streams that we are still reading, in no particular order.
     requests: Vec<Request>,
     /// The last request, until it's answered.
     pub(super) pending_request: Option<PendingRequest>,
     /// Requests that we'll answer later.
     pub(super) postponed: Vec<PendingRequest>,
-    /// The first request stream that the peer isn't allowed to open yet.
+    /// The first request stream that the peer is not allowed to open yet.
     pub(super) stream_limit: StreamId,
-    /// The first request stream that the peer hasn't opened yet.
+    /// The first request stream that the peer has not opened yet.
     pub(super) next_stream: StreamId,
-    /// If we've sent a final GOAWAY: the first stream that we don't answer.
+    /// If we've sent a final GOAWAY: the first stream that we do not answer.
     goaway: Option<StreamId>,
     pub(super) budget: Budget,
-    /// Priorities for streams that aren't open yet (RFC 9218 §7), oldest first.
+    /// Priorities for streams that are not open yet (RFC 9218 §7), oldest first.
     pub(super) early_priorities: Vec<(StreamId, Priority)>,
     /// Priority updates for open streams, oldest first.
     pub(super) changed_priorities: Vec<(StreamId, Priority)>,
 }
 
-/// A request stream that we're still reading.
+/// A request stream that we are still reading.
 #[derive(Debug)]
 struct Request {
     stream: StreamId,
@@ -76,7 +76,7 @@ enum Excess {
     Announced,
     /// More than its handler accepts.
     Kept,
-    /// More than we're willing to skip.
+    /// More than we are willing to skip.
     Skipped,
 }
 
@@ -111,7 +111,7 @@ impl Content {
     }
 }
 
-/// A request whose content we're receiving.
+/// A request whose content we are receiving.
 #[derive(Debug)]
 struct KeptRequest {
     request: StoredRequest,
@@ -120,7 +120,7 @@ struct KeptRequest {
     bytes_max: usize,
 }
 
-/// A request that hasn't been answered.
+/// A request that has not been answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingRequest {
     pub(super) stream: StreamId,
@@ -137,7 +137,7 @@ pub enum Step {
     /// Request content exceeds what its handler accepts. The caller must take and answer the request before the
     /// next call.
     TooLong,
-    /// The rest of the request isn't worth reading. The caller should ask the peer to stop sending, with
+    /// The rest of the request is not worth reading. The caller should ask the peer to stop sending, with
     /// [`ErrorCode::None`] (RFC 9114 §4.1).
     Stop,
     /// The caller must reset the stream with this code, in both directions.
@@ -271,7 +271,7 @@ impl Connection {
             *input = &[];
             return Ok(Step::More);
         };
-        // The request isn't covered by our GOAWAY, so the client can retry it on another connection.
+        // The request is not covered by our GOAWAY, so the client can retry it on another connection.
         if self.goaway.is_some_and(|first| stream >= first) {
             self.requests.swap_remove(index);
             return Ok(Step::Reset(ErrorCode::RequestRejected));
@@ -319,7 +319,7 @@ impl Connection {
         }
     }
 
-    /// Returns the index of a request that we're still reading.
+    /// Returns the index of a request that we are still reading.
     #[inline]
     fn position(&self, stream: StreamId) -> Option<usize> {
         self.requests.iter().rposition(|request| request.stream == stream)

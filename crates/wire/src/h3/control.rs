@@ -12,7 +12,7 @@ use crate::priority::Priority;
 #[derive(Debug, Default)]
 pub(super) struct ControlStream {
     frames: FrameReader,
-    /// The frame we're reading.
+    /// The frame we are reading.
     frame: Frame,
     has_settings: bool,
     /// Push ID in the last GOAWAY. It must not increase (RFC 9114 §5.2).
@@ -23,7 +23,7 @@ pub(super) struct ControlStream {
 
 #[derive(Debug, Default)]
 enum Frame {
-    /// We don't know this frame type, so we skip the payload (RFC 9114 §9).
+    /// We do not know this frame type, so we skip the payload (RFC 9114 §9).
     #[default]
     Unknown,
     /// A frame with the payload received so far.
@@ -109,7 +109,7 @@ impl ControlStream {
                 return settings::read(&payload).map(Notice::Settings);
             }
             kind::GOAWAY => {
-                // RFC 9114 §5.2: IDs must not increase. We have nothing else to do, because we never push.
+                // RFC 9114 §5.2: IDs must not increase. We have nothing else to do because we never push.
                 let push_id = single_integer(&payload)?;
                 if self.last_goaway.is_some_and(|last| push_id > last) {
                     return Err(ErrorCode::Id);

@@ -5,7 +5,7 @@ use super::stream_id::StreamId;
 use super::varint;
 use crate::output::Output;
 
-/// A HEADERS frame under construction. Its length isn't known before the field section is encoded, so we leave
+/// A HEADERS frame under construction. Its length is not known before the field section is encoded, so we leave
 /// room for the frame head and fill it in later.
 pub(super) struct HeadersFrame {
     start: usize,
@@ -51,7 +51,7 @@ pub(super) fn put_data_head(output: &mut Output, content_bytes: u64) {
     put_head(output.inline_mut(), kind::DATA, content_bytes);
 }
 
-/// Appends GOAWAY: we don't answer requests on `stream` and above (RFC 9114 §5.2).
+/// Appends GOAWAY: we do not answer requests on `stream` and above (RFC 9114 §5.2).
 pub(super) fn put_goaway(out: &mut Vec<u8>, stream: StreamId) {
     let mut id = Vec::with_capacity(8);
     varint::put(&mut id, stream.number());

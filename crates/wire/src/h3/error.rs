@@ -9,11 +9,11 @@ pub enum ErrorCode {
     None,
     /// `H3_INTERNAL_ERROR`: our fault.
     Internal,
-    /// `H3_STREAM_CREATION_ERROR`: the peer isn't allowed to open this stream.
+    /// `H3_STREAM_CREATION_ERROR`: the peer is not allowed to open this stream.
     StreamCreation,
     /// `H3_CLOSED_CRITICAL_STREAM`: the peer closed a stream that must stay open.
     ClosedCriticalStream,
-    /// `H3_FRAME_UNEXPECTED`: the frame isn't allowed on this stream, or not at this point.
+    /// `H3_FRAME_UNEXPECTED`: the frame is not allowed on this stream, or not at this point.
     FrameUnexpected,
     /// `H3_FRAME_ERROR`: the frame's layout or length is invalid.
     Frame,
@@ -23,17 +23,17 @@ pub enum ErrorCode {
     Id,
     /// `H3_SETTINGS_ERROR`: an invalid setting.
     Settings,
-    /// `H3_MISSING_SETTINGS`: the control stream doesn't start with SETTINGS.
+    /// `H3_MISSING_SETTINGS`: the control stream does not start with SETTINGS.
     MissingSettings,
-    /// `H3_REQUEST_REJECTED`: we haven't processed the request, so the client can safely retry.
+    /// `H3_REQUEST_REJECTED`: we have not processed the request, so the client can safely retry.
     RequestRejected,
-    /// `H3_REQUEST_CANCELLED`: we won't send the rest of the response.
+    /// `H3_REQUEST_CANCELLED`: we will not send the rest of the response.
     RequestCancelled,
     /// `H3_REQUEST_INCOMPLETE`: the stream ended in the middle of a request.
     RequestIncomplete,
     /// `H3_MESSAGE_ERROR`: a malformed request.
     Message,
-    /// `QPACK_DECOMPRESSION_FAILED`: we couldn't decode a field section.
+    /// `QPACK_DECOMPRESSION_FAILED`: we could not decode a field section.
     QpackDecompression,
     /// `QPACK_ENCODER_STREAM_ERROR`: an invalid instruction on the peer's encoder stream.
     QpackEncoderStream,

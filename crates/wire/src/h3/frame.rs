@@ -43,7 +43,7 @@ pub(super) enum Part<'b> {
     Incomplete,
     /// A complete frame head.
     Head { kind: u64, length: u64 },
-    /// The next payload bytes. If the payload is empty, there's one empty piece.
+    /// The next payload bytes. If the payload is empty, there is one empty piece.
     Payload { bytes: &'b [u8], is_last: bool },
 }
 

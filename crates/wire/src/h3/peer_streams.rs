@@ -83,7 +83,7 @@ impl PeerStreams {
     ///
     /// # Errors
     ///
-    /// Clients can't open streams of this type, or can't open a second one.
+    /// Clients cannot open streams of this type, or cannot open a second one.
     pub(super) fn assign(&mut self, stream: StreamId, kind: u64) -> Result<Option<Purpose>, ErrorCode> {
         let purpose = match kind {
             kind::CONTROL => Purpose::Control,

@@ -18,7 +18,7 @@ pub(super) struct RequestStream {
 /// Request progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
-    /// The field section isn't complete.
+    /// The field section is not complete.
     #[default]
     Head,
     /// The field section is complete. Content or trailers may follow.
@@ -27,10 +27,10 @@ enum Stage {
     Trailers,
 }
 
-/// The frame we're reading.
+/// The frame we are reading.
 #[derive(Debug, Clone, Copy, Default)]
 enum Frame {
-    /// We don't know this frame type, so we skip the payload (RFC 9114 §9).
+    /// We do not know this frame type, so we skip the payload (RFC 9114 §9).
     #[default]
     Unknown,
     Data,
@@ -48,7 +48,7 @@ pub(super) enum Event<'a> {
     Content(&'a [u8]),
     /// The trailer section.
     Trailers(Section<'a>),
-    /// A frame that doesn't mean anything to us: its type is unknown, or it's empty.
+    /// A frame that does not mean anything to us: its type is unknown, or it's empty.
     Ignored,
 }
 
@@ -57,14 +57,14 @@ pub(super) enum Event<'a> {
 pub(super) enum Section<'a> {
     /// A QPACK-encoded section.
     Whole(&'a [u8]),
-    /// A section beyond our limit. We don't decode it, and the request will be refused.
+    /// A section beyond our limit. We do not decode it, and the request will be refused.
     TooLarge,
 }
 
 impl RequestStream {
     /// Consumes frames from the front of `input`, up to the next event. Returns `None` at the end of `input`.
     ///
-    /// If a field section arrives in one piece, it isn't copied.
+    /// If a field section arrives in one piece, it is not copied.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Writes responses: a HEADERS frame, then one DATA frame with the whole content.
 //!
-//! We don't need to split content into smaller frames. QUIC makes packets of it, as flow control and congestion
+//! We do not need to split content into smaller frames. QUIC makes packets of it, as flow control and congestion
 //! control allow. Large bodies are never copied.
 
 use cannery_archive::Extent;
@@ -65,7 +65,7 @@ impl Multiplexed for Connection {
     }
 
     fn awaits_content(&self, _: StreamId) -> bool {
-        // We don't know yet if the stream has ended.
+        // We do not know yet if the stream has ended.
         true
     }
 

@@ -7,7 +7,7 @@ use crate::qpack::{Decoder, InsertCount};
 use crate::request_head::Version;
 
 /// We collect acknowledgments up to this length. If we sent each one at once, every response packet would have
-/// another frame in it, which QUIC would need to keep track of. The price is that the peer's encoder can't evict
+/// another frame in it, which QUIC would need to keep track of. The price is that the peer's encoder cannot evict
 /// entries until we acknowledge the sections that use them, so it may have to use literals for some requests.
 const ACKNOWLEDGMENT_BYTES_MAX: usize = 32;
 
@@ -81,7 +81,7 @@ impl SectionReader {
         Ok(trailers)
     }
 
-    /// Tells the peer that we won't decode a section, since the section may refer to its table (RFC 9204 §2.2.2.2).
+    /// Tells the peer that we will not decode a section, since the section may refer to its table (RFC 9204 §2.2.2.2).
     pub(super) fn skip(&mut self, stream: StreamId) {
         self.decoder.cancel(&mut self.instructions, stream.number());
     }

@@ -41,7 +41,7 @@ pub(super) fn read(mut payload: &[u8]) -> Result<PeerSettings, ErrorCode> {
         let (value, rest) = varint::read(rest).ok_or(ErrorCode::Frame)?;
         payload = rest;
 
-        // Identifiers above 63 don't matter to us.
+        // Identifiers above 63 do not matter to us.
         let bit = 1_u64.checked_shl(u32::try_from(identifier).unwrap_or(u32::MAX)).unwrap_or(0);
         if seen & bit != 0 {
             return Err(ErrorCode::Settings);
@@ -52,7 +52,7 @@ pub(super) fn read(mut payload: &[u8]) -> Result<PeerSettings, ErrorCode> {
             0x2..=0x5 => return Err(ErrorCode::Settings),
             ENABLE_CONNECT_PROTOCOL | H3_DATAGRAM if value > 1 => return Err(ErrorCode::Settings),
             QPACK_MAX_TABLE_CAPACITY => settings.qpack_table_bytes = value,
-            // We don't care how many streams may be blocked, because our encoder never blocks any. Unknown parameters
+            // We do not care how many streams may be blocked because our encoder never blocks any. Unknown parameters
             // must be ignored (RFC 9114 §9).
             _ => {}
         }

@@ -13,7 +13,7 @@ use crate::limits::INSTRUCTION_BYTES_PER_TOKEN;
 pub enum Reading {
     /// There may be more to read.
     Continues,
-    /// We don't know the stream type. The caller should ask the peer to stop sending, with this code (RFC 9114
+    /// We do not know the stream type. The caller should ask the peer to stop sending, with this code (RFC 9114
     /// §6.2).
     Stops(ErrorCode),
 }
@@ -81,7 +81,7 @@ impl Connection {
             let Some(notice) = control.next(&mut input)? else { return Ok(()) };
             match notice {
                 Notice::Settings(settings) => self.encoder.set_peer_settings(settings.qpack_table_bytes),
-                // RFC 9218 §7.2: the peer isn't allowed to open this stream yet.
+                // RFC 9218 §7.2: the peer is not allowed to open this stream yet.
                 Notice::Priority { stream, .. } if stream >= self.stream_limit => {
                     return Err(ErrorCode::Id);
                 }
@@ -94,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// Charges QPACK instructions by length, because each takes at least a byte.
+    /// Charges QPACK instructions by length because each takes at least a byte.
     fn charge_instructions(&mut self, instructions: &[u8]) -> Result<(), ErrorCode> {
         for _ in 0..instructions.len().div_ceil(INSTRUCTION_BYTES_PER_TOKEN) {
             self.budget.charge_frame()?;

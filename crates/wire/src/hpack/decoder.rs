@@ -17,7 +17,7 @@ use crate::limits::{FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, HPACK_TA
 pub enum List {
     /// They are. `take` was called for all of them.
     Whole,
-    /// They are larger than [`FIELD_LIST_BYTES_MAX`]. `take` wasn't called for those beyond the limit. You have to refuse the
+    /// They are larger than [`FIELD_LIST_BYTES_MAX`]. `take` was not called for those beyond the limit. You have to refuse the
     /// request, but the connection can go on.
     TooLarge,
 }
@@ -29,7 +29,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Creates a decoder for a new connection. It doesn't allocate yet.
+    /// Creates a decoder for a new connection. It does not allocate yet.
     #[must_use]
     pub fn new() -> Decoder {
         Decoder { table: DecoderTable::with_size_max(HPACK_TABLE_BYTES) }
@@ -47,7 +47,7 @@ impl Decoder {
     /// `strings` is a temporary buffer. We clear it.
     ///
     /// # Errors
-    /// If the block is invalid, it's the peer's fault. You have to close the connection, because the decoder can't be used any
+    /// If the block is invalid, it's the peer's fault. You have to close the connection because the decoder cannot be used any
     /// more.
     pub fn decode(
         &mut self,

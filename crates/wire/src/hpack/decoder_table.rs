@@ -1,7 +1,7 @@
 //! The decoder's dynamic table in HPACK (RFC 7541 §2.3.2, §4) and QPACK (RFC 9204 §3.2).
 //!
-//! It only allocates once there's an insertion, and never more than twice its size limit. If we know a name, it's stored as a
-//! [`Name`] and doesn't take any bytes.
+//! It only allocates once there is an insertion, and never more than twice its size limit. If we know a name, it's stored as a
+//! [`Name`] and does not take any bytes.
 
 use std::collections::VecDeque;
 
@@ -50,7 +50,7 @@ impl DecoderTable {
         Some(Field { name: entry.name, name_text, value, is_well_formed: entry.is_well_formed })
     }
 
-    /// Inserts a field. If there's not enough room, evicts the oldest entries first. If the field is larger than the table, all
+    /// Inserts a field. If there is not enough room, evicts the oldest entries first. If the field is larger than the table, all
     /// entries are evicted (RFC 7541 §4.4).
     pub(crate) fn insert(&mut self, field: &Field<'_>) {
         let size = field.size();
@@ -99,7 +99,7 @@ impl DecoderTable {
 
     /// Makes room for appending this many bytes.
     ///
-    /// We remove bytes of evicted entries once they take at least half of the buffer. So for each byte that's inserted, we move at
+    /// We remove bytes of evicted entries once they take at least half of the buffer. So for each byte that is inserted, we move at
     /// most one byte, and the buffer stays smaller than twice the size limit.
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.len() + bytes <= self.bytes.capacity() {

@@ -1,6 +1,6 @@
 //! Encodes fields without the dynamic table. So the result is valid on all connections.
 //!
-//! The archiver uses this, and we also use it for fields that we don't know in advance.
+//! The archiver uses this, and we also use it for fields that we do not know in advance.
 
 use super::integer;
 use super::static_table;
@@ -37,7 +37,7 @@ pub(crate) fn put_string(out: &mut Vec<u8>, form: u8, bits: u32, string: &[u8]) 
     }
 }
 
-/// Appends the length of a string that's not Huffman-coded.
+/// Appends the length of a string that is not Huffman-coded.
 #[inline]
 pub(crate) fn put_text_length(block: &mut Vec<u8>, length: usize) {
     integer::put(block, 0, 7, length as u64);

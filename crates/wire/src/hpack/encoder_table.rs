@@ -1,7 +1,7 @@
 //! Knows which of our lines are in the peer's dynamic table (RFC 7541 §2.3.2, §6).
 //!
-//! When we send a line for the first time, and if there's room, it's inserted. It stays there, because we never let the peer evict
-//! single entries. Instead, we empty the whole table. One byte per line is enough to find the index. We don't have to search or
+//! When we send a line for the first time, and if there is room, it's inserted. It stays there because we never let the peer evict
+//! single entries. Instead, we empty the whole table. One byte per line is enough to find the index. We do not have to search or
 //! allocate.
 
 use cannery_archive::{HpackLine, LINE_IDS};
@@ -29,7 +29,7 @@ const NEWEST_INDEX: u8 = STATIC_FIELDS as u8 + 1;
 /// A connection's encoder.
 #[derive(Debug)]
 pub struct EncoderTable {
-    /// For each slot, which insertion its line was, counted from 1. 0 if the line isn't in the table.
+    /// For each slot, which insertion its line was, counted from 1. 0 if the line is not in the table.
     insertions: [u8; LINE_SLOTS],
     /// How many lines are in the table. At most [`LINE_SLOTS`].
     count: u8,
@@ -86,9 +86,9 @@ impl EncoderTable {
         };
     }
 
-    /// Starts a block from this archive. `identity` is the start of its digest, or 0 if there isn't any archive.
+    /// Starts a block from this archive. `identity` is the start of its digest, or 0 if there is not any archive.
     ///
-    /// If there's a new release, we empty the table. If the archive is for a different host, all its lines are literals.
+    /// If there is a new release, we empty the table. If the archive is for a different host, all its lines are literals.
     #[inline]
     pub fn begin_block(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
         let must_empty = self.owner.begin_section(archive, identity) == Ownership::Replaced;
@@ -97,7 +97,7 @@ impl EncoderTable {
         }
     }
 
-    /// Appends all changes of the table's size that the peer doesn't know yet (RFC 7541 §4.2). If we have to empty the table, the
+    /// Appends all changes of the table's size that the peer does not know yet (RFC 7541 §4.2). If we have to empty the table, the
     /// size is changed to 0 in between.
     #[cold]
     fn put_size_updates(&mut self, block: &mut Vec<u8>, must_empty: bool) {
@@ -107,7 +107,7 @@ impl EncoderTable {
             None => (self.size_max, self.size_max),
         };
 
-        // If the lines don't fit into the smallest size, don't keep any.
+        // If the lines do not fit into the smallest size, do not keep any.
         let smallest = if must_empty || smallest < self.used { 0 } else { smallest };
         if smallest < self.size_max {
             self.put_size_update(block, smallest);
@@ -141,7 +141,7 @@ impl EncoderTable {
         self.put_line(block, line, slot_of_server_line(line.id));
     }
 
-    /// Appends a line. If it doesn't have a slot, it's not in any table.
+    /// Appends a line. If it does not have a slot, it's not in any table.
     #[inline]
     fn put_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, slot: Option<usize>) {
         if line.size == 0 {
@@ -156,7 +156,7 @@ impl EncoderTable {
         }
     }
 
-    /// Appends a line as a literal. If there's room, the peer inserts it into its table (RFC 7541 §6.2.1).
+    /// Appends a line as a literal. If there is room, the peer inserts it into its table (RFC 7541 §6.2.1).
     #[cold]
     fn put_first(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, slot: usize) {
         let Some(used) = self.used.checked_add(line.size).filter(|used| *used <= self.size_max) else {
@@ -178,13 +178,13 @@ impl Default for EncoderTable {
     }
 }
 
-/// Appends a line as a literal. The peer doesn't insert it (RFC 7541 §6.2.2).
+/// Appends a line as a literal. The peer does not insert it (RFC 7541 §6.2.2).
 fn put_literal(block: &mut Vec<u8>, line: HpackLine<'_>) {
     put_name_index(block, line.static_index & 0x3f);
     block.extend_from_slice(line.literal);
 }
 
-/// Appends the start of a literal that the peer doesn't insert (RFC 7541 §6.2.2).
+/// Appends the start of a literal that the peer does not insert (RFC 7541 §6.2.2).
 ///
 /// `static_index` is an entry with the literal's name. If it's 0, you still have to append the name.
 #[inline]

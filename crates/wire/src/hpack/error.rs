@@ -1,9 +1,9 @@
 //! Errors of the HPACK decoder.
 
-/// Why we can't decode a header block. It's the peer's fault.
+/// Why we cannot decode a header block. It's the peer's fault.
 ///
-/// After this, we don't know the dynamic table any more, so we have to close the connection. The code is COMPRESSION_ERROR, unless
-/// there's a different code below (RFC 9113 §4.3).
+/// After this, we do not know the dynamic table any more, so we have to close the connection. The code is COMPRESSION_ERROR, unless
+/// there is a different code below (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The block ends in the middle of a field.
@@ -15,7 +15,7 @@ pub enum DecodeError {
     /// An index is zero, or not in any table (RFC 7541 §2.3.3).
     #[error("a header block has an index that is in no table")]
     Index,
-    /// A string isn't valid Huffman code (RFC 7541 §5.2).
+    /// A string is not valid Huffman code (RFC 7541 §5.2).
     #[error("a string in a header block is not valid Huffman code")]
     Huffman,
     /// The table's size is changed after the first field, or is larger than we allow (RFC 7541 §4.2, §6.3).

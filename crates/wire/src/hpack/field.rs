@@ -30,7 +30,7 @@ impl Field<'_> {
 pub(crate) const FIELD_OVERHEAD: usize = 32;
 
 /// Returns `true` if requests can have this field. We have to know it, or it must be a token in lower case (RFC 9113 §8.2.1).
-/// Pseudo-header fields that we don't know aren't allowed (§8.3).
+/// Pseudo-header fields that we do not know are not allowed (§8.3).
 pub(crate) fn is_name(name: Name, text: &[u8]) -> bool {
     name != Name::Other || (!text.is_empty() && text.iter().all(|byte| is_lowercase_token_byte(*byte)))
 }
@@ -40,7 +40,7 @@ const fn is_lowercase_token_byte(byte: u8) -> bool {
     matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'0'..=b'9' | b'^'..=b'z' | b'|' | b'~')
 }
 
-/// Returns `true` if requests can have this field value. Control characters aren't allowed, except tabs. Neither is white space at
+/// Returns `true` if requests can have this field value. Control characters are not allowed, except tabs. Neither is white space at
 /// the start or end (RFC 9113 §8.2.1, RFC 9110 §5.5).
 pub(crate) fn is_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));

@@ -1,4 +1,4 @@
-//! Integers in HPACK (RFC 7541 §5.1). They start with some bits of a byte. If this isn't enough, more bytes come next.
+//! Integers in HPACK (RFC 7541 §5.1). They start with some bits of a byte. If this is not enough, more bytes come next.
 //!
 //! We decode up to four more bytes. All integers that we accept are less than 2^28.
 

@@ -1,6 +1,6 @@
 //! Encodes field lines in advance, either in the archiver or when the server starts.
 //!
-//! They don't depend on a connection's table. We never do this while answering requests.
+//! They do not depend on a connection's table. We never do this while answering requests.
 
 use cannery_archive::{NO_LINE_ID, NewHead, NewHpackLine};
 
@@ -11,7 +11,7 @@ use crate::limits::HPACK_TABLE_BYTES;
 
 /// Encodes a line. The name must be in lower case.
 ///
-/// `id` is the line's ID, or [`NO_LINE_ID`]. We don't use the ID if the line is larger than any table.
+/// `id` is the line's ID, or [`NO_LINE_ID`]. We do not use the ID if the line is larger than any table.
 #[must_use]
 pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
     let (whole, named) = static_table::find(name, value);
@@ -27,7 +27,7 @@ pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
 
     let size = name.len() + value.len() + FIELD_OVERHEAD;
     let id = if size <= HPACK_TABLE_BYTES { id } else { NO_LINE_ID };
-    // If there's no ID, it only matters that the size isn't 0.
+    // If there is no ID, it only matters that the size is not 0.
     let size = u16::try_from(size).unwrap_or(u16::MAX);
     NewHpackLine { id, static_index: named.unwrap_or(0), size, literal }
 }

@@ -38,7 +38,7 @@ pub(crate) const fn fields<const N: usize>(texts: &[(&'static str, &'static str)
     while at < N {
         let (name_text, value) = (texts[at].0.as_bytes(), texts[at].1.as_bytes());
         let name = Name::from_bytes(name_text);
-        // `:status` isn't well-formed, because requests don't have it.
+        // `:status` is not well-formed because requests do not have it.
         let is_well_formed = name.is_pseudo() || name_text[0] != b':';
         table[at] = Field { name, name_text, value, is_well_formed };
         at += 1;
@@ -55,7 +55,7 @@ pub(crate) fn find_in(
 ) -> (Option<u8>, Option<u8>) {
     let mut named = (base..).zip(texts).filter(|(_, (known, _))| *known == name);
     let first = named.clone().next().map(|(index, _)| index);
-    // If an entry doesn't have a value, it's only about the name.
+    // If an entry does not have a value, it's only about the name.
     let same = named.find(|(_, (_, known))| !known.is_empty() && known.as_bytes() == value);
     (same.map(|(index, _)| index), first)
 }

@@ -62,7 +62,7 @@ fn source(kind: u8, block: &[u8]) -> Option<Source> {
     is_intact(block, extensions).then_some(source)
 }
 
-/// Returns `true` if the extensions at the end of a block are well-formed. If there's a checksum, it has to be correct.
+/// Returns `true` if the extensions at the end of a block are well-formed. If there is a checksum, it has to be correct.
 fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
     let mut rest = extensions;
     let mut checksum = None;
@@ -73,7 +73,7 @@ fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
         if kind == CRC32C {
             let position = block.len() - after.len();
             let Ok(stated) = <[u8; 4]>::try_from(value) else { return false };
-            // If there's another one, it's ambiguous which of them was set to zero.
+            // If there is another one, it's ambiguous which of them was set to zero.
             if checksum.replace((position, u32::from_be_bytes(stated))).is_some() {
                 return false;
             }
@@ -89,7 +89,7 @@ fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
     rest.is_empty() && is_correct
 }
 
-/// Computes CRC-32C (RFC 4960, appendix B). We do it bit by bit. This is fast enough, because few proxies use it, and it's only
+/// Computes CRC-32C (RFC 4960, appendix B). We do it bit by bit. This is fast enough because few proxies use it, and it's only
 /// needed once per connection.
 fn crc32c<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
     const POLYNOMIAL_REVERSED: u32 = 0x82f6_3b78;

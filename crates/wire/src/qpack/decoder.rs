@@ -1,6 +1,6 @@
 //! Decodes field sections, and the encoder stream that fills the dynamic table (RFC 9204 §2.2).
 //!
-//! We don't allow blocked streams. So when a field section arrives, we can either decode it at once, or it's an error. The work is
+//! We do not allow blocked streams. So when a field section arrives, we can either decode it at once, or it's an error. The work is
 //! linear in the decoded size, and this size has a limit (decompression bombs).
 
 use std::mem;
@@ -24,7 +24,7 @@ const ENTRIES_MAX: u64 = QPACK_TABLE_BYTES as u64 / 32;
 #[derive(Debug)]
 pub struct Decoder {
     table: DynamicTable,
-    /// The start of an instruction that's still incomplete.
+    /// The start of an instruction that is still incomplete.
     incomplete: Vec<u8>,
     /// How many insertions the encoder knows to have arrived. The RFC calls this the Known Received Count (RFC 9204 §2.1.4).
     acknowledged: u64,
@@ -44,7 +44,7 @@ pub struct FieldSection {
 pub struct InsertCount(u64);
 
 impl Decoder {
-    /// Creates a decoder for a new connection. It doesn't allocate yet.
+    /// Creates a decoder for a new connection. It does not allocate yet.
     #[must_use]
     pub fn new() -> Decoder {
         Decoder { table: DynamicTable::new(), incomplete: Vec::new(), acknowledged: 0 }
@@ -154,7 +154,7 @@ impl Decoder {
         self.acknowledged = self.acknowledged.max(section.0);
     }
 
-    /// Tells the encoder that we won't decode a stream's sections. Appends this to our decoder stream (RFC 9204 §4.4.2).
+    /// Tells the encoder that we will not decode a stream's sections. Appends this to our decoder stream (RFC 9204 §4.4.2).
     pub fn cancel(&self, out: &mut Vec<u8>, stream: u64) {
         integer::put(out, 0x40, 6, stream);
     }
@@ -305,7 +305,7 @@ fn decode_value<'a, 'b: 'a>(
     Ok((Field { value, is_well_formed, ..named }, rest))
 }
 
-/// Copies a string from the table. If we didn't, an insertion could evict the entry.
+/// Copies a string from the table. If we did not, an insertion could evict the entry.
 fn copy(strings: &mut Vec<u8>, text: &[u8]) -> Text<'static> {
     let start = strings.len();
     strings.extend_from_slice(text);

@@ -4,7 +4,7 @@ use super::error::Fault;
 use crate::hpack::{DecoderTable, Field};
 use crate::limits::QPACK_TABLE_BYTES;
 
-/// The decoder's dynamic table. It only allocates once there's an insertion.
+/// The decoder's dynamic table. It only allocates once there is an insertion.
 #[derive(Debug)]
 pub(super) struct DynamicTable {
     entries: DecoderTable,
@@ -35,7 +35,7 @@ impl DynamicTable {
         Ok(())
     }
 
-    /// Inserts a field. If there's not enough room, evicts the oldest entries first.
+    /// Inserts a field. If there is not enough room, evicts the oldest entries first.
     pub(super) fn insert(&mut self, field: &Field<'_>) -> Result<(), Fault> {
         if field.size() > self.capacity {
             return Err(Fault::EntryTooLarge);

@@ -1,8 +1,8 @@
 //! Knows which of our lines are in the peer's dynamic table (RFC 9204 §2.1).
 //!
-//! When we send a line for the first time, and if there's room, we insert it. It stays there, because we never evict entries.
+//! When we send a line for the first time, and if there is room, we insert it. It stays there because we never evict entries.
 //! Sections only refer to entries that the peer has acknowledged. So no stream ever has to wait for the encoder stream. One byte
-//! per line is enough to find the index. We don't have to search or allocate.
+//! per line is enough to find the index. We do not have to search or allocate.
 
 use std::mem;
 
@@ -15,7 +15,7 @@ use crate::hpack::FIELD_OVERHEAD;
 use crate::limits::QPACK_TABLE_BYTES;
 use crate::table_owner::{LINE_SLOTS, Ownership, TableOwner, slot_of_server_line};
 
-/// How large an entry is at least, in bytes. Names can't be empty.
+/// How large an entry is at least, in bytes. Names cannot be empty.
 const ENTRY_BYTES_MIN: usize = FIELD_OVERHEAD + 1;
 
 // We never evict, and entries are larger than 32 bytes. So the insert count is always smaller than the number of entries that the
@@ -25,13 +25,13 @@ const _: () = assert!(QPACK_TABLE_BYTES / ENTRY_BYTES_MIN < 0x7f, "both bytes of
 /// A connection's encoder.
 #[derive(Debug)]
 pub struct EncoderTable {
-    /// For each slot, the insert count right after its line was inserted. 0 if the line isn't in the table.
+    /// For each slot, the insert count right after its line was inserted. 0 if the line is not in the table.
     insertions: [u8; LINE_SLOTS],
     /// How many insertions there were.
     insert_count: u8,
     /// How many of them were returned for sending.
     sent_count: u8,
-    /// How many of them the peer has acknowledged (RFC 9204 §2.1.4). This is at most `sent_count`, and that's at most
+    /// How many of them the peer has acknowledged (RFC 9204 §2.1.4). This is at most `sent_count`, and that is at most
     /// `insert_count`.
     known_received: u8,
     /// The section's Required Insert Count (RFC 9204 §2.1.2). It's the largest insert count of all entries that the section refers
@@ -45,9 +45,9 @@ pub struct EncoderTable {
     owner: TableOwner,
     /// How many Section Acknowledgments the peer can still send.
     unacknowledged_sections: u64,
-    /// Instructions that we haven't returned yet. On each connection, all of them take less than the table.
+    /// Instructions that we have not returned yet. On each connection, all of them take less than the table.
     encoder_stream: Vec<u8>,
-    /// The start of an instruction on the decoder stream that's still incomplete.
+    /// The start of an instruction on the decoder stream that is still incomplete.
     incomplete: Vec<u8>,
 }
 
@@ -70,7 +70,7 @@ impl EncoderTable {
         }
     }
 
-    /// Returns how much memory instructions take, in bytes. These are our own ones that weren't returned yet, and the peer's if
+    /// Returns how much memory instructions take, in bytes. These are our own ones that were not returned yet, and the peer's if
     /// it's incomplete.
     #[must_use]
     pub fn memory(&self) -> usize {
@@ -87,7 +87,7 @@ impl EncoderTable {
         }
     }
 
-    /// Returns bytes that must be sent on our encoder stream. It's empty if there aren't any.
+    /// Returns bytes that must be sent on our encoder stream. It's empty if there are not any.
     #[must_use]
     pub fn take_encoder_stream(&mut self) -> Vec<u8> {
         self.sent_count = self.insert_count;
@@ -128,13 +128,13 @@ impl EncoderTable {
 
     fn execute(&mut self, instruction: DecoderInstruction) -> Result<(), Fault> {
         match instruction {
-            // Our sections only refer to entries that were acknowledged before. So we don't learn anything, no matter which stream
+            // Our sections only refer to entries that were acknowledged before. So we do not learn anything, no matter which stream
             // it is.
             DecoderInstruction::AcknowledgeSection => {
                 let left = self.unacknowledged_sections.checked_sub(1).ok_or(Fault::Acknowledgment)?;
                 self.unacknowledged_sections = left;
             }
-            // We don't know if the stream has a section. So there may still be as many acknowledgments.
+            // We do not know if the stream has a section. So there may still be as many acknowledgments.
             DecoderInstruction::CancelStream => {}
             DecoderInstruction::IncrementInsertCount(increment) => {
                 let increment = u8::try_from(increment)
@@ -147,7 +147,7 @@ impl EncoderTable {
     }
 
     /// Starts a section from this archive, and appends space for the prefix. `identity` is the start of the archive's digest, or 0
-    /// if there isn't any archive.
+    /// if there is not any archive.
     #[inline]
     pub fn begin_section(&mut self, section: &mut Vec<u8>, archive: u16, identity: u64) {
         section.extend_from_slice(&[0, 0]);
@@ -194,7 +194,7 @@ impl EncoderTable {
         self.put_line(section, line, slot_of_server_line(line.id));
     }
 
-    /// Appends a line. If it doesn't have a slot, it's not in any table.
+    /// Appends a line. If it does not have a slot, it's not in any table.
     #[inline]
     fn put_line(&mut self, section: &mut Vec<u8>, line: QpackLine<'_>, slot: Option<usize>) {
         if let Some(slot) = slot {

@@ -4,7 +4,7 @@ use super::error::Fault;
 use super::integer;
 use super::literal::Literal;
 
-/// An instruction on an encoder stream. Its strings aren't decoded yet.
+/// An instruction on an encoder stream. Its strings are not decoded yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Instruction<'b> {
     /// Sets the table's capacity, in bytes (RFC 9204 §4.3.1).
@@ -20,7 +20,7 @@ pub(super) enum Instruction<'b> {
 }
 
 impl<'b> Instruction<'b> {
-    /// Reads the instruction that `bytes` starts with. This takes constant time, so it doesn't matter if the bytes arrive one at a
+    /// Reads the instruction that `bytes` starts with. This takes constant time, so it does not matter if the bytes arrive one at a
     /// time.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl<'b> Instruction<'b> {
 pub(super) enum DecoderInstruction {
     /// The peer has decoded a section (RFC 9204 §4.4.1).
     AcknowledgeSection,
-    /// The peer won't decode a stream's sections (RFC 9204 §4.4.2).
+    /// The peer will not decode a stream's sections (RFC 9204 §4.4.2).
     CancelStream,
     /// This many insertions have arrived (RFC 9204 §4.4.3).
     IncrementInsertCount(u64),

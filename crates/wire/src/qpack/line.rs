@@ -10,7 +10,7 @@ use crate::limits::QPACK_TABLE_BYTES;
 
 /// Encodes a line. The name must be in lower case.
 ///
-/// `id` is the line's ID, or [`NO_LINE_ID`]. We don't use the ID if the line is in the static table, or larger than any table.
+/// `id` is the line's ID, or [`NO_LINE_ID`]. We do not use the ID if the line is in the static table, or larger than any table.
 #[must_use]
 pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewQpackLine {
     let mut representation = Vec::new();
@@ -22,7 +22,7 @@ pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewQpackLine {
 
     let size = name.len() + value.len() + FIELD_OVERHEAD;
     let id = if size <= QPACK_TABLE_BYTES { id } else { NO_LINE_ID };
-    // If there's no ID, it only matters that the size isn't 0.
+    // If there is no ID, it only matters that the size is not 0.
     let size = u16::try_from(size).unwrap_or(u16::MAX);
     NewQpackLine { id, size, representation }
 }

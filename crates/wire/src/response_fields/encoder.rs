@@ -24,7 +24,7 @@ pub(crate) trait FieldEncoder {
     /// Returns `true` if a stored line has this name.
     fn has_name(line: Self::Line<'_>, name: FieldName) -> bool;
 
-    /// Begins a section with lines from `archive`. This is necessary even if no field uses a table, because HPACK sends
+    /// Begins a section with lines from `archive`. This is necessary even if no field uses a table because HPACK sends
     /// table size updates first. The section must end with [`FieldEncoder::end`].
     fn begin(&mut self, section: &mut Vec<u8>, archive: ArchiveRef<'_>);
 
@@ -54,7 +54,7 @@ pub(crate) trait FieldEncoder {
     /// Appends an entity tag in quotes.
     fn put_etag(section: &mut Vec<u8>, etag: &[u8; 16]);
 
-    /// Appends a field whose value is appended by `append`, and is `length` bytes long. HTTP/1 text doesn't need the
+    /// Appends a field whose value is appended by `append`, and is `length` bytes long. HTTP/1 text does not need the
     /// length.
     fn put_with(
         section: &mut Vec<u8>,

@@ -98,7 +98,7 @@ impl FieldEncoder for EncoderTable {
         append(section);
     }
 
-    // A literal without indexing, because site-defined names aren't in any table.
+    // A literal without indexing because site-defined names are not in any table.
     fn put_rule(
         section: &mut Vec<u8>,
         name: &[u8],

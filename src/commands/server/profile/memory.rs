@@ -26,7 +26,7 @@ struct MappingMemory {
     /// A file, a name used by the kernel such as `[heap]`, or `[anonymous]`.
     name: String,
     resident_bytes: i64,
-    /// Memory that isn't shared with the page cache or another process.
+    /// Memory that is not shared with the page cache or another process.
     private_bytes: i64,
     swapped_bytes: i64,
 }
@@ -71,7 +71,7 @@ impl MemorySampler {
 impl State {
     /// Takes a sample, and keeps it if it's the largest so far.
     fn sample(&self) {
-        // If it can't be read, skip this sample.
+        // If it cannot be read, skip this sample.
         let Ok(text) = read(&self.smaps) else { return };
         let mappings = parse(&text);
         let total =

@@ -1,6 +1,6 @@
 //! Table rows in rule indexes. See `FORMAT.md`.
 
-/// Used if a row doesn't have a parent.
+/// Used if a row does not have a parent.
 pub(super) const NO_PARENT: u32 = u32::MAX;
 
 /// A slot in the hash table of literals.

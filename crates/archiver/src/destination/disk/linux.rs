@@ -14,11 +14,11 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Creates an empty, unnamed file in a directory for reading and writing.
 pub(super) fn create(directory: &Path) -> io::Result<File> {
-    // `O_EXCL` means that the file can't be given a name later.
+    // `O_EXCL` means that the file cannot be given a name later.
     let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
     match open(directory, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => Ok(file.into()),
-        // Either the file system or the kernel doesn't support this.
+        // Either the file system or the kernel does not support this.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => create_unlinked(directory),
         Err(error) => Err(error.into()),
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 pub(super) use crate::ground::temporary::create_unlinked as create;
 
-/// Returns `false`, because we can't tell.
+/// Returns `false` because we cannot tell.
 pub(super) fn is_in_memory(_directory: &Path) -> bool {
     false
 }

@@ -19,7 +19,7 @@ pub(crate) fn create() -> io::Result<File> {
 /// Seals a file. From now on, no process can modify it, so it's safe to map it.
 ///
 /// # Errors
-/// Returns the system's error if it doesn't have these seals (Linux before 5.1).
+/// Returns the system's error if it does not have these seals (Linux before 5.1).
 pub(crate) fn protect(file: &File) -> io::Result<()> {
     // Before Linux 6.7, `F_SEAL_WRITE` also forbids read-only mappings.
     Ok(fcntl_add_seals(

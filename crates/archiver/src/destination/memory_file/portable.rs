@@ -8,12 +8,12 @@ use crate::ground::temporary::create_unlinked;
 /// Creates an empty file for reading and writing.
 ///
 /// # Errors
-/// Returns the system's error if the file can't be created.
+/// Returns the system's error if the file cannot be created.
 pub(super) fn create() -> io::Result<File> {
     create_unlinked(&std::env::temp_dir())
 }
 
-/// Does nothing. The file doesn't have a name, so other processes can't open it.
+/// Does nothing. The file does not have a name, so other processes cannot open it.
 ///
 /// # Errors
 /// None.

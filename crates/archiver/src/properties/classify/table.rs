@@ -1,7 +1,7 @@
 //! Media types by extension, one per row.
 //!
 //! Some decisions:
-//! - `.ts` is registered as `video/mp2t`. Browsers don't run TypeScript, so if a page loads a `.ts`, it's a video segment.
+//! - `.ts` is registered as `video/mp2t`. Browsers do not run TypeScript, so if a page loads a `.ts`, it's a video segment.
 //!   `--media-type ts=text/plain` overrides this.
 //! - Scripts are `text/javascript` (RFC 9239), fonts `font/…` (RFC 8081).
 //! - JSON has no `charset` parameter (RFC 8259 §11), and XML declares its own encoding, so we add none. Everything under
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// The server doesn't know media types, so it compares suffixes.
+    /// The server does not know media types, so it compares suffixes.
     #[test]
     fn suffixes_of_all_types_but_pages_belong_to_assets() {
         for (extension, media_type) in TABLE {

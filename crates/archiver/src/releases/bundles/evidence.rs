@@ -1,15 +1,15 @@
 //! Finds out which names are fingerprints by comparing releases.
 //!
-//! If a script or style sheet is gone, and there's a new one that only differs in its hash, then we have seen the shape of a tool's
-//! names: folder, separator, hash length, digits and suffix. We only trust this if the name without hash is unique in both folders.
-//! A script that an earlier release sent as immutable is just as good. After this, all names with this shape count as fingerprints,
-//! even in earlier releases, unless they are words.
+//! If a script or style sheet is gone, and there is a new one that only differs in its hash, then we have seen the shape of a
+//! tool's names: folder, separator, hash length, digits and suffix. We only trust this if the name without hash is unique in both
+//! folders. A script that an earlier release sent as immutable is just as good. After this, all names with this shape count as
+//! fingerprints, even in earlier releases, unless they are words.
 //!
 //! Images, fonts and films only count if they are such a pair themselves, and if scripts have the same shape: `item-B08N5WRWNW.jpg`
 //! may contain the number of an article. Documents and data never count.
 //!
-//! In this module, a wildcard host's folder is always spelled `_hosts/*.example.com/`, even if it's `_hosts/_wildcard.example.com/` on
-//! disk.
+//! In this module, a wildcard host's folder is always spelled `_hosts/*.example.com/`, even if it's
+//! `_hosts/_wildcard.example.com/` on disk.
 //!
 //! If a name had other bytes in an earlier release, that refutes it, no matter what it looks like.
 
@@ -73,7 +73,7 @@ impl<'p> Stems<'p> {
         self.0.entry(stem).and_modify(|known| *known = None).or_insert(Some(path));
     }
 
-    /// Returns the name with this stem, if there's only one.
+    /// Returns the name with this stem, if there is only one.
     fn only(&self, stem: Stem<'_>) -> Option<&'p [u8]> {
         self.0.get(&stem).copied().flatten()
     }
@@ -171,8 +171,8 @@ impl Evidence {
         }
     }
 
-    /// Finds pairs of names that only differ in their hash, where one is from an earlier release and gone, and the other is new in this
-    /// release.
+    /// Finds pairs of names that only differ in their hash, where one is from an earlier release and gone, and the other is new in
+    /// this release.
     fn add_renamed(
         &mut self,
         release: &[Vec<u8>],
@@ -260,7 +260,7 @@ impl Evidence {
         !self.ambiguous.is_empty() && self.ambiguous.contains(&source_path(stored))
     }
 
-    /// Remembers paths in this release that aren't fingerprints in spite of other evidence.
+    /// Remembers paths in this release that are not fingerprints in spite of other evidence.
     pub(super) fn keep_mutable(&mut self, paths: &[Vec<u8>]) {
         self.kept_mutable.extend(paths.iter().map(|path| canonical(path).into_owned()));
     }

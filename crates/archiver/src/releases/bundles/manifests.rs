@@ -1,7 +1,7 @@
 //! Manifests in the root of a site, in which build tools list the files that they have written.
 //!
-//! Only formats that belong to a tool count, because any site may have its own `manifest.json`, and a web app's manifest lists images
-//! that were named by people. Angular's `ngsw.json` doesn't count either, because it also lists files from `public/`.
+//! Only formats that belong to a tool count because any site may have its own `manifest.json`, and a web app's manifest lists
+//! images that were named by people. Angular's `ngsw.json` does not count either because it also lists files from `public/`.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ const MANIFESTS: [&str; 5] = [
     "parcel-manifest.json",
 ];
 
-/// Manifests larger than this aren't read.
+/// Manifests larger than this are not read.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 
 /// Returns all existing files that a site's manifests list, if their names look hashed.
@@ -36,7 +36,7 @@ pub(super) fn listed(root: &Path) -> HashSet<Vec<u8>> {
             let is_read =
                 fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MANIFEST_BYTES_MAX);
 
-            // Files with these names don't have to be from a build tool, so invalid JSON isn't an error.
+            // Files with these names do not have to be from a build tool, so invalid JSON is not an error.
             let json = is_read.then(|| fs::read(&path).ok()).flatten();
             if let Some(Value::Object(manifest)) = json.and_then(|json| serde_json::from_slice(&json).ok()) {
                 let paths = hashed_paths(&manifest).into_iter();
@@ -63,7 +63,7 @@ fn hashed_paths(manifest: &Map<String, Value>) -> Vec<&[u8]> {
         let path = value.as_str().or_else(|| value.get("src")?.as_str())?;
         let path = relative(path);
         let file = &path[folder_of(path).len()..];
-        // webpack's chunks don't have any other name.
+        // webpack's chunks do not have any other name.
         let is_chunk =
             relative(name).ends_with(file) && Family::of(path) == Family::Code && looks_hashed(file);
         (is_chunk || is_hashed_form(file, name)).then_some(path)

@@ -11,7 +11,8 @@ pub(super) const BASE64URL_LENGTH: usize = 8;
 /// Minimum length of a hash that is the whole name.
 const WHOLE_NAME_LENGTH_MIN: usize = 16;
 
-/// Returns the range that looks like a hash in a file name and isn't a word. It must be followed by a dot and preceded by a separator.
+/// Returns the range that looks like a hash in a file name and is not a word. It must be followed by a dot and preceded by a
+/// separator.
 pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
     let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(end, _)| end);
     ends.filter(|end| *end > 0).find_map(|end| {
@@ -195,7 +196,7 @@ fn has_base64url_end_or_start(part: &[u8]) -> bool {
     at_start || has_base64url_end(part)
 }
 
-/// Returns `true` if a part of a name ends with the length of a hash, and that isn't a word.
+/// Returns `true` if a part of a name ends with the length of a hash, and that is not a word.
 pub(super) fn has_base64url_end(part: &[u8]) -> bool {
     let start = part.len().checked_sub(BASE64URL_LENGTH);
     start.is_some_and(|start| {

@@ -1,6 +1,6 @@
 //! Recognizes build tools by their folders and by names that nothing else makes.
 //!
-//! A folder alone proves little, because people put files there too. So names must look as the tool makes them. In folders
+//! A folder alone proves little because people put files there too. So names must look as the tool makes them. In folders
 //! with common names like `static/`, we also need another file that only the tool writes.
 
 use std::collections::HashSet;
@@ -61,7 +61,7 @@ fn is_react_app_name(name: &[u8]) -> bool {
     }
 }
 
-/// Returns `true` if it has this many hexadecimal digits and isn't a word or number.
+/// Returns `true` if it has this many hexadecimal digits and is not a word or number.
 fn is_hexadecimal(token: &[u8], length: usize) -> bool {
     token.len() == length
         && token.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

@@ -1,12 +1,12 @@
 //! Finds chunks of Vite and Angular, starting from entry points in pages and following imports.
 //!
-//! When Vite writes an entry point into a page, it adds `crossorigin`, which people rarely do for their own files. Minifiers may change
-//! the order of attributes. If the name may be a word, such as `main-settings.js`, we insist on Vite's own order. Angular's entry
-//! points have fixed names, with hashes in capital letters.
+//! When Vite writes an entry point into a page, it adds `crossorigin`, which people rarely do for their own files. Minifiers may
+//! change the order of attributes. If the name may be a word, such as `main-settings.js`, we insist on Vite's own order. Angular's
+//! entry points have fixed names, with hashes in capital letters.
 //!
-//! A chunk's hash also covers the names of chunks that it imports, so we can't verify it. However, bundlers resolve all imports, so
-//! whatever a chunk refers to with a relative path must be a chunk too. This doesn't apply to images and other files: their hashes are
-//! digests of the content, and files from `public/` may be next to them.
+//! A chunk's hash also covers the names of chunks that it imports, so we cannot verify it. However, bundlers resolve all imports,
+//! so whatever a chunk refers to with a relative path must be a chunk too. This does not apply to images and other files: their
+//! hashes are digests of the content, and files from `public/` may be next to them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,20 +26,20 @@ const ENTRY_ELEMENTS: [&[u8]; 3] = [
 /// IDs of scripts added by the plugin for legacy browsers.
 const LEGACY_IDS: [&[u8]; 2] = [b"vite-legacy-entry", b"vite-legacy-polyfill"];
 
-/// If a tag is longer than this, it isn't an entry point.
+/// If a tag is longer than this, it is not an entry point.
 const TAG_BYTES_MAX: usize = 4096;
 
 /// Maximum number of pages to search for entry points.
 const PAGES_MAX: usize = 100;
 
-/// We don't read pages or chunks that are larger than this.
+/// We do not read pages or chunks that are larger than this.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Returns the paths of all chunks.
 ///
 /// # Errors
 ///
-/// Returns an error if a source can't be read.
+/// Returns an error if a source cannot be read.
 pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec<u8>>, Error> {
     let by_path: HashMap<&[u8], SourceId> = (0..)
         .zip(&sources.files)
@@ -88,14 +88,14 @@ pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
         }
     }
 
-    // With `entryFileNames: '[name].js'`, names don't contain hashes, and then `main-settings.js` is just a name.
+    // With `entryFileNames: '[name].js'`, names do not contain hashes, and then `main-settings.js` is just a name.
     let is_hashed = found
         .iter()
         .any(|path| angular_hash(path).is_some() || !is_word_or_date(hash_of(path).unwrap_or_default()));
     Ok(if is_hashed { found } else { HashSet::new() })
 }
 
-/// Replaces `text` with a source. If the source can't be read and the folder is being edited, returns `false`.
+/// Replaces `text` with a source. If the source cannot be read and the folder is being edited, returns `false`.
 fn read(sources: &Sources, id: SourceId, text: &mut Vec<u8>) -> Result<bool, Error> {
     match sources.read(id, text) {
         Ok(_) => Ok(true),
@@ -160,11 +160,11 @@ fn entry_url(text: &[u8]) -> Option<&[u8]> {
     ((is_module || is_linked) && is("crossorigin", b"") && !may_be_word).then_some(url)
 }
 
-/// Attributes of a tag with their values. If there's no value, it's empty.
+/// Attributes of a tag with their values. If there is no value, it's empty.
 struct Attributes<'p>(Vec<(&'p [u8], &'p [u8])>);
 
 impl<'p> Attributes<'p> {
-    /// Parses attributes up to the end of a tag. Returns `None` if the tag doesn't end.
+    /// Parses attributes up to the end of a tag. Returns `None` if the tag does not end.
     fn of(text: &'p [u8]) -> Option<Attributes<'p>> {
         let mut attributes = Vec::new();
         let mut rest = text;
@@ -227,8 +227,8 @@ fn source_of<'s>(
     }
 }
 
-/// Returns the names of chunks that a chunk refers to. These may look like `"./name.js"` in imports, `"assets/name.js"` in the list of
-/// files to preload, or `"/assets/name.js"` for workers.
+/// Returns the names of chunks that a chunk refers to. These may look like `"./name.js"` in imports, `"assets/name.js"` in the
+/// list of files to preload, or `"/assets/name.js"` for workers.
 fn imported_names(chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_quote = |byte: &u8| matches!(byte, b'"' | b'\'' | b'`');
     chunk.split(is_quote).filter_map(|text| {
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(found, Some((&b"assets/index-BIOfnJmv.js"[..], 7)));
     }
 
-    /// Order, letter case and quotes shouldn't matter. Only a name that may be a word needs Vite's order.
+    /// Order, letter case and quotes should not matter. Only a name that may be a word needs Vite's order.
     #[test]
     fn entry_points_are_recognized_by_their_attributes() {
         for (element, url) in [

@@ -42,7 +42,7 @@ pub(super) fn azure(text: &str) -> Option<Found> {
         if pair.is_on("allowedIpRanges") {
             return Some(quoted("allowedIpRanges"));
         }
-        // `responseOverrides` has statuses as keys, which doesn't restrict anything.
+        // `responseOverrides` has statuses as keys, which does not restrict anything.
         common(pair)
     })
 }
@@ -117,7 +117,7 @@ pub(super) fn middleware(text: &str) -> Option<Found> {
     })
 }
 
-/// Finds HTTP authentication in a function. A function that only denies access to itself doesn't protect any page.
+/// Finds HTTP authentication in a function. A function that only denies access to itself does not protect any page.
 pub(super) fn function(text: &str) -> Option<Found> {
     first_code_line(text, |line| {
         if line.contains("www-authenticate") {
@@ -171,7 +171,7 @@ pub(super) fn passwords(text: &str) -> Option<Found> {
 
 /// Finds fields, conditions and codes in a file that is named similar to a rule file.
 pub(super) fn rules(text: &str) -> Option<Found> {
-    // A text about HTTP may have lines that begin with a field, but it doesn't have paths.
+    // A text about HTTP may have lines that begin with a field, but it does not have paths.
     let is_path =
         |line: &str| line.starts_with(['/', '*']) || line.starts_with("./") || line.starts_with("http");
     let lines = || {

@@ -1,19 +1,19 @@
 //! Access control in Apache, nginx, Caddy, lighttpd and IIS configuration.
 //!
-//! Many configurations hide names such as `.htaccess`. We ignore that, because such names aren't published anyway.
+//! Many configurations hide names such as `.htaccess`. We ignore that because such names are not published anyway.
 
 use super::Found;
 use super::tokens::{Syntax, Token, tokens};
 use crate::rulefiles::access_words::{is_denial, quoted};
 
-/// In nginx, statements end with a mark, and line ends don't matter.
+/// In nginx, statements end with a mark, and line ends do not matter.
 const NGINX: Syntax = Syntax { comment: "#", marks: "{};", has_lines: false };
 
 const CADDY: Syntax = Syntax { comment: "#", marks: "{};", has_lines: true };
 
 const LIGHTTPD: Syntax = Syntax { comment: "#", marks: "{}(),", has_lines: true };
 
-/// Searches a configuration file, if its name doesn't tell us which server it's for.
+/// Searches a configuration file, if its name does not tell us which server it's for.
 pub(super) fn any(text: &str) -> Option<Found> {
     let is_apache = text.lines().any(|line| {
         let line = line.trim_start();
@@ -149,7 +149,7 @@ fn apache_statement(line: &str, allows_all: bool) -> Option<String> {
     Some(quoted(known.unwrap_or(directive)))
 }
 
-/// Returns `true` if a block, in lower case, only restricts names that aren't published, or methods that we don't answer anyway.
+/// Returns `true` if a block, in lower case, only restricts names that are not published, or methods that we do not answer anyway.
 fn is_harmless_block(block: &str) -> bool {
     let text = block.trim_matches(['<', '>', ' ']);
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
@@ -170,7 +170,7 @@ fn is_harmless_block(block: &str) -> bool {
     }
 }
 
-/// Returns `true` if a pattern, in lower case, only matches names that begin with a dot, which aren't published.
+/// Returns `true` if a pattern, in lower case, only matches names that begin with a dot, which are not published.
 fn names_hidden(pattern: &str, is_regex: bool) -> bool {
     // `(^|/)` may come before a name, for example in `(^|/)\.git`.
     let pattern = pattern.replace(['"', '\''], "").replace("(^|/)", "/").replace("(?:^|/)", "/");

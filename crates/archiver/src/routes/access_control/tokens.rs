@@ -1,7 +1,7 @@
 //! Tokenizer for configuration files.
 //!
-//! We use the same tolerant tokenizer for all formats, because even a file with errors may tell us what it protects. Quoted text is a
-//! single token, so we never mistake anything in it for a key or directive.
+//! We use the same tolerant tokenizer for all formats because even a file with errors may tell us what it protects. Quoted text is
+//! a single token, so we never mistake anything in it for a key or directive.
 
 /// Lexical rules of a format.
 pub(super) struct Syntax {
@@ -64,7 +64,7 @@ pub(super) fn tokens(text: &str, syntax: &Syntax) -> Vec<Token> {
     tokens
 }
 
-/// Returns the length of quoted text, including the quotes. If a quote isn't closed on its line, it's part of a word.
+/// Returns the length of quoted text, including the quotes. If a quote is not closed on its line, it's part of a word.
 fn quoted_length(text: &str) -> Option<usize> {
     for quotes in ["\"\"\"", "'''"] {
         if let Some(rest) = text.strip_prefix(quotes) {

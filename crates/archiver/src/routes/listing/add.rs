@@ -10,8 +10,8 @@ use crate::routes::{Route, Routes, Target};
 use crate::settings::options::{LastModified, Options};
 use crate::sources::source::{Generated, GeneratedPage, Sources};
 
-/// Adds a listing to each folder: JSON in any case, and a page unless an index page answers. Returns the number of added pages. If a
-/// folder still has the same entries, its pages are taken from `listings`.
+/// Adds a listing to each folder: JSON in any case, and a page unless an index page answers. Returns the number of added pages. If
+/// a folder still has the same entries, its pages are taken from `listings`.
 pub(crate) fn add(
     routes: &mut Routes,
     sources: &mut Sources,
@@ -42,7 +42,7 @@ pub(crate) fn add(
         };
 
         add([key.as_slice(), b"_listing.json"].concat(), b"_listing.json", &|| listing.json());
-        // In a preview, a fallback page takes precedence like in production, because single-page applications may have routes with
+        // In a preview, a fallback page takes precedence like in production because single-page applications may have routes with
         // the same names as folders.
         if !options.preview || !has_fallback {
             add(key, b"_listing.html", &|| listing.html());

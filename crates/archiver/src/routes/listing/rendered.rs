@@ -13,7 +13,7 @@ pub(crate) struct Listings {
     now: HashMap<Box<[u8]>, Arc<Rendered>>,
 }
 
-/// A folder's listing. Pages are only rendered when needed: for example, folders with an index page don't need HTML.
+/// A folder's listing. Pages are only rendered when needed: for example, folders with an index page do not need HTML.
 pub(super) struct Rendered {
     listing: Listing,
     html: OnceLock<Arc<GeneratedPage>>,

@@ -296,7 +296,7 @@ fn is_function(root: &Path, path: &[u8]) -> bool {
     MARKS.iter().any(|mark| start.contains(mark)) || has_suffix(path, &[".go", ".py", ".rb", ".ts"])
 }
 
-/// Returns `true` if a script has a function's entry point. Then it isn't part of the pages beside it.
+/// Returns `true` if a script has a function's entry point. Then it is not part of the pages beside it.
 fn is_handler(root: &Path, path: &[u8]) -> bool {
     const MARKS: [&str; 5] = [
         "exports.handler",

@@ -1,6 +1,6 @@
 //! Finds conflicts in a rule file: rules that can never apply, and rules that always redirect to themselves.
 //!
-//! In all dialects, the first matching rule wins. At this point, we don't know which files exist.
+//! In all dialects, the first matching rule wins. At this point, we do not know which files exist.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::hosts::host::starts_with_ignoring_case;
 use crate::rulefiles::pattern::{Pattern, Symbol};
 use crate::rulefiles::pattern_index::PatternIndex;
 
-/// Rules of a file that haven't been rejected.
+/// Rules of a file that have not been rejected.
 #[derive(Default)]
 pub(super) struct AcceptedRules {
     pub(super) rules: Vec<RedirectRule>,
@@ -29,7 +29,7 @@ impl AcceptedRules {
     pub(super) fn add(&mut self, rule: RedirectRule, scheme: Option<Scheme>) -> Result<(), RuleError> {
         refuse_self_loop(&rule, scheme)?;
 
-        // If the earlier rule isn't forced, it doesn't apply to existing files. In this case, a forced rule isn't useless.
+        // If the earlier rule is not forced, it does not apply to existing files. In this case, a forced rule is not useless.
         let beats = |earlier: &RedirectRule| earlier.force || !rule.force;
         let key = (rule.host.clone(), rule.source.clone());
         let same = self.seen.get(&key).into_iter().flatten().map(|&index| &self.rules[index]);
@@ -74,7 +74,7 @@ fn refuse_self_loop(rule: &RedirectRule, scheme: Option<Scheme>) -> Result<(), R
         return Ok(());
     }
 
-    // If the rule isn't forced, its target may be a file that takes precedence, for example `/* /index.html 302` or
+    // If the rule is not forced, its target may be a file that takes precedence, for example `/* /index.html 302` or
     // `/:page/:language /:language/:page`. It just must not redirect every path to itself.
     let is_loop = if rule.force {
         rule.source.covers(&symbols)
@@ -85,7 +85,7 @@ fn refuse_self_loop(rule: &RedirectRule, scheme: Option<Scheme>) -> Result<(), R
         return Ok(());
     }
 
-    // With Netlify, such a rule would only apply to `http`, so it wouldn't be a loop.
+    // With Netlify, such a rule would only apply to `http`, so it would not be a loop.
     let is_upgrade = scheme == Some(Scheme::Http) && leads_to_https(rule);
     if is_upgrade && rule.source.symbols() == symbols {
         let message = "this line only changes `http` to `https`, which the server does for all hosts if it is started with \

@@ -1,6 +1,6 @@
 //! Computes destinations of redirects as far as possible at build time.
 //!
-//! If a rule applies to all hosts, we don't know the host of the request.
+//! If a rule applies to all hosts, we do not know the host of the request.
 
 use super::rule::{Action, RedirectRule};
 use super::template::TemplatePiece;
@@ -10,7 +10,7 @@ use crate::rulefiles::percent::percent_decode;
 
 impl RedirectRule {
     /// Returns the host and decoded path of a redirect from this host with these captures. Returns `None` for rewrites, and for
-    /// absolute targets if the host isn't known.
+    /// absolute targets if the host is not known.
     pub(crate) fn destination(
         &self,
         host: Option<&str>,

@@ -23,7 +23,7 @@ pub(super) enum Scheme {
 
 /// A rule without its file and line.
 pub(super) struct ParsedRule {
-    /// Scheme in the source, which doesn't have any effect.
+    /// Scheme in the source, which does not have any effect.
     pub(super) scheme: Option<Scheme>,
     pub(super) host: Option<String>,
     pub(super) source: Pattern,
@@ -232,8 +232,8 @@ impl Context<'_> {
         Err(RuleError::new("bad-target", message))
     }
 
-    /// Converts a path relative to the rule file's folder to an absolute path. The folder is percent-encoded, so nothing in it can be taken
-    /// for a pattern.
+    /// Converts a path relative to the rule file's folder to an absolute path. The folder is percent-encoded, so nothing in it can
+    /// be taken for a pattern.
     fn resolve(&self, rest: &str) -> String {
         // `.//name` must remain a path, but `//name` would be a host.
         let rest = rest.trim_start_matches('/');
@@ -282,12 +282,12 @@ fn looks_like_target(word: &str) -> bool {
     word.starts_with('/') || word.starts_with("./") || word.contains("://")
 }
 
-/// Returns `true` if the text contains a placeholder. This includes `:splat`, even if the source doesn't have a `*`.
+/// Returns `true` if the text contains a placeholder. This includes `:splat`, even if the source does not have a `*`.
 fn is_placeholder(text: &str, names: &[String]) -> bool {
     has_reference(text, names) || has_reference(text, &["splat".to_owned()])
 }
 
-/// Splits text at the first `mark`, which isn't part of either half.
+/// Splits text at the first `mark`, which is not part of either half.
 fn split_at(text: &str, mark: char) -> (&str, Option<&str>) {
     match text.split_once(mark) {
         Some((before, after)) => (before, Some(after)),

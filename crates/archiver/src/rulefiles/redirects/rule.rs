@@ -32,7 +32,7 @@ pub struct RedirectRule {
     pub action: Action,
     /// Applies even where a file exists.
     pub force: bool,
-    /// Doesn't answer for missing assets, because a page isn't a script.
+    /// Does not answer for missing assets because a page is not a script.
     pub pages_only: bool,
 }
 
@@ -44,7 +44,7 @@ pub enum Action {
         /// 301, 302, 303, 307 or 308.
         status: u16,
         /// A URL: `/path`, `//host/path` or `https://host/path`, without query and fragment. The server percent-encodes
-        /// captures. It also makes sure that they can't make a path start with `//`, which would name another host.
+        /// captures. It also makes sure that they cannot make a path start with `//`, which would name another host.
         target: Template,
         /// Without `?`. If the target has none, we keep the query of the request.
         query: Option<Template>,

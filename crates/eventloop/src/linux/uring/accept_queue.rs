@@ -1,4 +1,4 @@
-//! Connections that the kernel has accepted from a listener, but that the worker hasn't taken yet.
+//! Connections that the kernel has accepted from a listener, but that the worker has not taken yet.
 //!
 //! The queue is bounded. When it's full, the kernel stops accepting until the worker has emptied it.
 
@@ -35,7 +35,7 @@ enum AcceptState {
     Cancelling,
     /// The operation has ended without an error. We should start it again.
     Interrupted,
-    /// The kernel doesn't accept. We'll start again when the worker finds the queue empty.
+    /// The kernel does not accept. We'll start again when the worker finds the queue empty.
     Stopped,
 }
 
@@ -69,7 +69,7 @@ impl AcceptQueue {
         self.is_closed
     }
 
-    /// Starts accepting. Does nothing if that's the case already, or if the queue is closed.
+    /// Starts accepting. Does nothing if that is the case already, or if the queue is closed.
     pub(super) fn start(&mut self, ring: &mut Ring) -> io::Result<()> {
         if !self.is_accepting() && !self.is_closed {
             ring.accept(self.listener, self.number)?;
@@ -106,8 +106,8 @@ impl AcceptQueue {
         if !has_more {
             self.state = match self.state {
                 AcceptState::Active if !is_error => AcceptState::Interrupted,
-                // In the meantime, the worker has emptied the queue and seen that the kernel was accepting. It won't ask again, so
-                // we have to continue.
+                // In the meantime, the worker has emptied the queue and seen that the kernel was accepting. It will not ask again,
+                // so we have to continue.
                 AcceptState::Cancelling if !is_error && self.queued.is_empty() && accepted.is_none() => {
                     AcceptState::Interrupted
                 }
@@ -132,7 +132,7 @@ impl AcceptQueue {
         }
     }
 
-    /// Takes the next connection. If there isn't any, returns the kernel's error, or makes sure that the kernel is accepting.
+    /// Takes the next connection. If there is not any, returns the kernel's error, or makes sure that the kernel is accepting.
     pub(super) fn pop(&mut self, ring: &mut Ring) -> io::Result<Option<OwnedFd>> {
         if let Some(connection) = self.queued.pop_front() {
             return Ok(Some(connection));

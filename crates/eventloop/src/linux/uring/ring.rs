@@ -1,7 +1,7 @@
 //! A ring. It submits operations, returns completions, and owns the buffers for received data.
 //!
 //! All `unsafe` code for Linux is in here and in `syscalls.rs`. The only memory that operations refer to are the buffers, which are
-//! never freed. So an operation can't outlive its memory. Completions aren't interpreted here.
+//! never freed. So an operation cannot outlive its memory. Completions are not interpreted here.
 
 #![allow(unsafe_code)]
 
@@ -25,7 +25,7 @@ const SUBMISSIONS: u32 = 512;
 /// How many completions a call can fetch. The kernel keeps the rest for the next call.
 const COMPLETIONS: u32 = 4096;
 
-/// Maximum number of buffers. Must be a power of two. It can be smaller than the number of connections, because a buffer is
+/// Maximum number of buffers. Must be a power of two. It can be smaller than the number of connections because a buffer is
 /// recycled as soon as its event has been handled.
 const BUFFERS_MAX: u16 = 1024;
 
@@ -57,7 +57,7 @@ pub(super) struct Completion {
     pub(super) owner: Token,
     /// The result of the system call. If it's negative, it's an `errno`.
     pub(super) result: i32,
-    /// Whether there will be more completions, because the operation is multishot.
+    /// Whether there will be more completions because the operation is multishot.
     pub(super) has_more: bool,
     /// A buffer filled by the kernel.
     pub(super) buffer: Option<FilledBuffer>,
@@ -140,7 +140,7 @@ impl Ring {
     /// Cancels an operation. There will be a last completion for it.
     pub(super) fn cancel(&mut self, operation: Operation, owner: Token) -> io::Result<()> {
         let cancel = opcode::AsyncCancel::new(operation.pack(owner)).build();
-        // With this flag, cancelling itself doesn't cause a completion unless the operation isn't found.
+        // With this flag, cancelling itself does not cause a completion unless the operation is not found.
         self.push(cancel.flags(Flags::SKIP_SUCCESS), Operation::Cancel, owner)
     }
 
@@ -156,12 +156,12 @@ impl Ring {
         }
     }
 
-    /// Submits pending operations. Doesn't wait for completions.
+    /// Submits pending operations. Does not wait for completions.
     fn submit(&mut self) -> io::Result<()> {
         ignore_transient(self.ring.submit())
     }
 
-    /// Submits pending operations, and waits until there's a completion or a timeout.
+    /// Submits pending operations, and waits until there is a completion or a timeout.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         ignore_transient(match timeout {
             None => self.ring.submit_and_wait(1),
@@ -178,7 +178,7 @@ impl Ring {
         let entry = self.ring.completion().next()?;
         let flags = entry.flags();
         let result = entry.result();
-        // If it's an error, there aren't any bytes.
+        // If it's an error, there are not any bytes.
         let length = usize::try_from(result).unwrap_or(0);
         let buffer = cqueue::buffer_select(flags).map(|index| FilledBuffer { index, length });
         let (operation, owner) = Operation::unpack(entry.user_data());
@@ -209,7 +209,7 @@ impl Ring {
 /// Creates a disabled ring. Restrictions are only possible while it's disabled.
 fn disabled(submissions: u32, completions: u32) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
-    // Let the kernel complete operations while we're waiting, and not interrupt us. Only this thread submits.
+    // Let the kernel complete operations while we are waiting, and not interrupt us. Only this thread submits.
     builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(completions);
     builder.setup_r_disabled().build(submissions)
 }
@@ -222,7 +222,7 @@ fn ignore_transient(result: io::Result<usize>) -> io::Result<()> {
     }
 }
 
-/// Operations that the ring permits. We need this because system call filters don't see them.
+/// Operations that the ring permits. We need this because system call filters do not see them.
 fn restrictions() -> [Restriction; 5] {
     [
         Restriction::sqe_op(opcode::AcceptMulti::CODE),
@@ -235,7 +235,7 @@ fn restrictions() -> [Restriction; 5] {
 
 /// Buffers, and the ring of entries that gives them to the kernel.
 ///
-/// They are never freed, because the kernel may write to them for some time after the ring was closed. That's fine, since each
+/// They are never freed because the kernel may write to them for some time after the ring was closed. That is fine, since each
 /// worker has only one set, and workers live as long as the process.
 struct Buffers {
     entries: NonNull<BufRingEntry>,
@@ -276,7 +276,7 @@ impl Buffers {
     fn bytes(&self, buffer: &FilledBuffer) -> &[u8] {
         let length = buffer.length.min(BUFFER_BYTES as usize);
         // SAFETY: the buffer is within the memory, which is initialized and never freed. Each `FilledBuffer` is the only
-        // one of its buffer, because the kernel reports a buffer once. The kernel writes to it again only after
+        // one of its buffer because the kernel reports a buffer once. The kernel writes to it again only after
         // `recycle`, which takes the `FilledBuffer`.
         unsafe { std::slice::from_raw_parts(self.start(buffer.index), length) }
     }
@@ -286,7 +286,7 @@ impl Buffers {
         let start = self.start(index) as u64;
         let position = usize::from(self.tail % BUFFERS_MAX);
         // SAFETY: there are `BUFFERS_MAX` entries, and the kernel reads only those before the tail, which this one is not.
-        // Its fields are set one by one, because an unused field of the first entry holds the tail.
+        // Its fields are set one by one because an unused field of the first entry holds the tail.
         unsafe {
             let entry = &mut *self.entries.as_ptr().add(position);
             entry.set_addr(start);
@@ -303,7 +303,7 @@ impl Buffers {
     }
 }
 
-/// Allocates zeroed memory that will never be freed. We over-allocate a vector, because its pages don't take up real memory before
+/// Allocates zeroed memory that will never be freed. We over-allocate a vector because its pages do not take up real memory before
 /// they are used. If we asked for a larger alignment instead, all of it would be zeroed right away.
 fn allocate(bytes: usize, alignment: usize) -> NonNull<u8> {
     let memory = vec![0u8; bytes + alignment].leak();

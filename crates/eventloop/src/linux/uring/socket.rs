@@ -31,7 +31,7 @@ impl UringSocket {
         self.token.set(Some(token));
     }
 
-    /// If less than `wanted` was sent, requests an event for when there's room. Returns `sent`.
+    /// If less than `wanted` was sent, requests an event for when there is room. Returns `sent`.
     #[inline]
     fn after_send(&self, sent: usize, wanted: usize) -> io::Result<usize> {
         if sent < wanted

@@ -1,7 +1,7 @@
 //! The connections of a ring-based loop, and how completions change their state.
 //!
-//! The kernel receives data before the connection wants to read. If a connection doesn't read because the peer is slow to accept
-//! responses, we pause it. This means that we keep the bytes received so far, and that the kernel won't receive more until the
+//! The kernel receives data before the connection wants to read. If a connection does not read because the peer is slow to accept
+//! responses, we pause it. This means that we keep the bytes received so far, and that the kernel will not receive more until the
 //! connection has read them.
 //!
 //! For the first receive we use a single operation, and then a multishot operation. Many connections send one request, and close
@@ -28,7 +28,7 @@ pub(super) struct State {
     datagram_sockets: Vec<DatagramPoll>,
     /// How many datagram sockets have been added so far.
     datagram_sockets_added: u32,
-    /// The data of the last event, if its connection hasn't read it yet.
+    /// The data of the last event, if its connection has not read it yet.
     current: Option<(Token, FilledBuffer)>,
     /// Completions that we fetched while we were waiting for another one.
     deferred: VecDeque<Completion>,
@@ -38,7 +38,7 @@ pub(super) struct State {
     kept_bytes: usize,
     /// Whether the kernel has run out of buffers.
     lacks_buffers: bool,
-    /// A ring error that couldn't be reported by the failing call. [`State::wait`] will report it.
+    /// A ring error that could not be reported by the failing call. [`State::wait`] will report it.
     fault: Option<io::Error>,
 }
 
@@ -53,7 +53,8 @@ struct DatagramPoll {
 
 #[derive(Default)]
 struct Slot {
-    /// Bytes received while the connection was paused. Boxed because most connections don't have any, so they shouldn't pay for it.
+    /// Bytes received while the connection was paused. Boxed because most connections do not have any, so they should not pay for
+    /// it.
     #[allow(clippy::box_collection, reason = "a third of the size")]
     kept: Option<Box<Vec<u8>>>,
     generation: u32,
@@ -72,7 +73,7 @@ enum Reading {
     Vacant,
     /// The connection reads whatever is received.
     Open,
-    /// The connection has left data unread. We won't receive more until it has read what we kept.
+    /// The connection has left data unread. We will not receive more until it has read what we kept.
     Paused,
     /// The peer has closed its sending direction.
     Closed,
@@ -81,7 +82,7 @@ enum Reading {
 /// State of the receive operation.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum Receiving {
-    /// There isn't one.
+    /// There is not one.
     #[default]
     Idle,
     /// The kernel receives.
@@ -150,7 +151,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a connection. Must be called before the socket is closed, because operations in progress would keep it open.
+    /// Removes a connection. Must be called before the socket is closed because operations in progress would keep it open.
     pub(super) fn remove_connection(&mut self, token: Token) {
         if let Some((_, buffer)) = self.current.take_if(|(owner, _)| *owner == token) {
             self.ring.recycle(buffer);
@@ -243,7 +244,7 @@ impl State {
         Ok(())
     }
 
-    /// Submits operations and waits for a completion. Doesn't block if we've fetched some before.
+    /// Submits operations and waits for a completion. Does not block if we've fetched some before.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.pause_unread();
         // Do this once per wait, no matter how many connections lacked a buffer.
@@ -279,7 +280,7 @@ impl State {
         }
     }
 
-    /// If a connection didn't read the data of the last event, keeps the data and pauses the connection.
+    /// If a connection did not read the data of the last event, keeps the data and pauses the connection.
     fn pause_unread(&mut self) {
         let Some((token, buffer)) = self.current.take() else { return };
         let slot = &mut self.slots[token.slot as usize];
@@ -409,7 +410,7 @@ impl State {
         let is_own = |completion: &Completion| {
             completion.operation == Operation::Accept && completion.owner.slot == number
         };
-        // The last completion may have been fetched already, while we were removing another listener. There won't be one more.
+        // The last completion may have been fetched already, while we were removing another listener. There will not be one more.
         let (own, others): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.deferred).into_iter().partition(is_own);
         self.deferred = others;

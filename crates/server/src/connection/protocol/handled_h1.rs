@@ -43,7 +43,7 @@ struct Line {
 
 #[derive(Debug)]
 enum Stage {
-    /// We're waiting for the request's content.
+    /// We are waiting for the request's content.
     Receiving { request: StoredRequest, bytes_max: u32 },
     /// The handler is running on the pool.
     Running(Running),
@@ -66,7 +66,7 @@ struct Running {
 
 /// Result of routing a request.
 pub(super) enum Routed {
-    /// There isn't a route for it, so the site has to answer it.
+    /// There is not a route for it, so the site has to answer it.
     Site,
     /// The response was written.
     Answered,
@@ -176,7 +176,7 @@ fn send(request: StoredRequest, dispatch: &mut Dispatch<'_>) -> Stage {
     }
 }
 
-/// Returns the parts that a handler's response depends on, or `None` if the server doesn't have any handlers.
+/// Returns the parts that a handler's response depends on, or `None` if the server does not have any handlers.
 fn dispatch<'a>(client: Client<'_>, cx: &'a mut WorkerContext) -> Option<Dispatch<'a>> {
     let WorkerContext { clock, responder, observer, routes, current, .. } = cx;
     let Responder { fields, output, .. } = responder;
@@ -193,7 +193,7 @@ fn respond(
 ) -> Stage {
     let length_before = dispatch.output.length();
     let body = dispatch.routes.take_body(&mut response, head, dispatch.client, dispatch.address);
-    // HTTP/1.0 clients don't know chunks, so we mark the end of a body by closing the connection.
+    // HTTP/1.0 clients do not know chunks, so we mark the end of a body by closing the connection.
     let framing = match (&body, line.version) {
         (PreparedBody::Bytes(bytes), _) => BodyFraming::Length(bytes.len()),
         (PreparedBody::Stream(_), Version::Http10) => BodyFraming::Close,
@@ -319,7 +319,7 @@ impl HandledH1 {
                     respond(&mut self.http, self.line, &request.head(), response, &mut dispatch)
                 }
                 Stage::Streaming { body, framing } => {
-                    // The body needs an empty output, because it should not take more from the handler than we
+                    // The body needs an empty output because it should not take more from the handler than we
                     // can send.
                     if !dispatch.output.is_empty() {
                         self.stage = Stage::Streaming { body, framing };
@@ -346,7 +346,7 @@ impl HandledH1 {
         }
     }
 
-    /// Runs the handler, because all of the content has arrived. Returns the next stage.
+    /// Runs the handler because all of the content has arrived. Returns the next stage.
     fn finish_content(
         &mut self,
         request: StoredRequest,

@@ -19,7 +19,7 @@ use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
 #[derive(Debug)]
 pub(in crate::connection) struct Http2 {
     pub(super) http: h2::Connection,
-    /// Release that pending bodies come from. `None` if there aren't any.
+    /// Release that pending bodies come from. `None` if there are not any.
     pub(super) content: Option<Arc<Content>>,
     /// `true` if our SETTINGS have been written.
     has_begun: bool,
@@ -29,7 +29,7 @@ pub(in crate::connection) struct Http2 {
     pub(super) bytes: StreamBytes,
     /// `true` if there has been a request since the connection was last idle.
     is_active: bool,
-    /// When we'll close the connection unless there's another request.
+    /// When we'll close the connection unless there is another request.
     idle_until: Option<Instant>,
     /// When the client must have opened its windows further. `None` if nothing is waiting for that.
     window_deadline: Option<Instant>,
@@ -64,7 +64,7 @@ impl Http2 {
         }
     }
 
-    // Not inlined, because the caller would then save registers for HTTP/1 that are only needed here.
+    // Not inlined because the caller would then save registers for HTTP/1 that are only needed here.
     #[inline(never)]
     pub(super) fn respond(
         &mut self,
@@ -78,7 +78,7 @@ impl Http2 {
         let https_port = if client.has_tls { None } else { policy.https_port };
 
         self.resume(clock.now);
-        // The time during which we didn't receive doesn't count as the client's.
+        // The time during which we did not receive does not count as the client's.
         heads.set_time(clock.now.checked_sub(self.paused).unwrap_or(clock.now));
         self.begin(output);
 
@@ -86,7 +86,7 @@ impl Http2 {
             self.http.go_away(output);
         }
 
-        // Write the responses that handlers have finished. These may be older than the requests we're about to
+        // Write the responses that handlers have finished. These may be older than the requests we are about to
         // read.
         if self.handled.is_used()
             && let Some(mut dispatch) = client.dispatch(routes, *current, clock.now, fields, output, observer)
@@ -165,7 +165,7 @@ impl Http2 {
             self.window_deadline = None;
         }
         if has_bodies {
-            // This is needed even if everything fits into the output, because the output may still refer to the
+            // This is needed even if everything fits into the output because the output may still refer to the
             // release.
             self.content = pinned.or_else(|| Some(Arc::clone(&release.content)));
         }
@@ -206,13 +206,13 @@ impl Http2 {
     }
 
     /// Returns the earliest deadline: of the oldest incomplete request, the longest-running handler, or a
-    /// client that doesn't open its windows.
+    /// client that does not open its windows.
     pub(super) fn next_deadline(&mut self, now: Instant, timeouts: &Timeouts) -> Option<(Wait, Instant)> {
-        // The first bytes of a frame don't count, because it may turn out to be a PING.
+        // The first bytes of a frame do not count because it may turn out to be a PING.
         self.is_active |= self.http.awaits() != h2::Awaits::Head;
         self.window_deadline = match self.window_deadline {
             _ if !self.http.has_pending_bytes() => None,
-            // Don't extend it for small window updates. We compare the bytes at the end of the whole period.
+            // Do not extend it for small window updates. We compare the bytes at the end of the whole period.
             deadline => deadline.or(Some(now + timeouts.send)),
         };
 
@@ -230,12 +230,12 @@ impl Http2 {
     }
 
     /// Returns when an idle connection should be closed. Only requests extend the time (to `renewed`); other
-    /// frames, for example PING, don't.
+    /// frames, for example PING, do not.
     pub(super) fn idle_until(&mut self, renewed: Option<Instant>) -> Option<Instant> {
         if std::mem::take(&mut self.is_active) {
             self.idle_until = renewed;
         }
-        // There's less time while the server drains.
+        // There is less time while the server drains.
         self.idle_until.min(renewed)
     }
 

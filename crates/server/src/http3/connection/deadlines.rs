@@ -14,9 +14,9 @@ use crate::deadlines::{self, Pace, Progress, Wait};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http3) enum Late {
     No,
-    /// There hasn't been a request for a long time.
+    /// There has not been a request for a long time.
     Idle,
-    /// A handler hasn't responded in time, and will get an error response.
+    /// A handler has not responded in time, and will get an error response.
     Handler,
     /// The client is too slow with the handshake, a request or a response. Or it has vanished while the server
     /// drains.
@@ -37,7 +37,7 @@ impl Connection {
     pub(super) fn set_deadline(&mut self, cx: &WorkerContext) {
         let Some(timeouts) = &cx.policy.timeouts else { return };
         match &self.phase {
-            // Clients can't get more time for the handshake by sending early data.
+            // Clients cannot get more time for the handshake by sending early data.
             Phase::Handshake => return,
             Phase::Open(_) if self.quic.is_handshaking() => return,
             Phase::Open(_) => {}
@@ -62,7 +62,7 @@ impl Connection {
             self.wait = Wait::Window;
             self.deadline = None;
         } else if self.wait != Wait::Request || is_active {
-            // Only requests extend the idle time. For example, PING doesn't.
+            // Only requests extend the idle time. For example, PING does not.
             self.wait = Wait::Request;
             self.deadline = cx.clock.idle_until;
         }
@@ -85,7 +85,7 @@ impl Connection {
         }
 
         if self.wait == Wait::Body {
-            // If we didn't do this, QUIC would close the connection for being idle.
+            // If we did not do this, QUIC would close the connection for being idle.
             self.quic.ping();
         }
 
@@ -122,7 +122,7 @@ impl Connection {
     }
 
     /// Checks if the client receives responses fast enough, by the stream data it acknowledges. Its windows
-    /// don't matter, and neither do other packets in any direction.
+    /// do not matter, and neither do other packets in any direction.
     fn check_progress(&mut self, timeouts: &Timeouts, cx: &WorkerContext) -> Pace {
         if !self.has_undelivered() {
             self.progress = None;
@@ -143,7 +143,7 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if the client hasn't acknowledged all responses.
+    /// Returns `true` if the client has not acknowledged all responses.
     fn has_undelivered(&mut self) -> bool {
         if !self.responses.is_empty() {
             return true;

@@ -1,4 +1,4 @@
-//! Access log lines of one worker that haven't been sent to the writer thread.
+//! Access log lines of one worker that have not been sent to the writer thread.
 //!
 //! Buffers are sent to the writer thread, and come back empty. All of them are allocated when the worker
 //! starts.
@@ -16,7 +16,7 @@ use super::{combined, failures, json};
 use crate::config::{LogFormat, TrustedProxies};
 use crate::observe::request_log::{LoggedRequest, RefusedRequest};
 
-/// Size at which lines are sent to the writer thread, in bytes, even if a second hasn't passed yet. Each time
+/// Size at which lines are sent to the writer thread, in bytes, even if a second has not passed yet. Each time
 /// wakes up a thread, and each write allocates pages of the file. With this many lines, both costs are
 /// negligible.
 const FLUSH_BYTES: usize = 256 * 1024;
@@ -24,7 +24,7 @@ const FLUSH_BYTES: usize = 256 * 1024;
 /// Capacity of a buffer, in bytes. Few lines are longer than the margin above [`FLUSH_BYTES`].
 const BUFFER_BYTES: usize = FLUSH_BYTES + 4096;
 
-/// Lines of one worker that haven't been sent to the writer thread.
+/// Lines of one worker that have not been sent to the writer thread.
 #[derive(Debug)]
 pub(crate) struct LogBuffer {
     bytes: Vec<u8>,

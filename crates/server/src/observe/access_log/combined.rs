@@ -15,7 +15,7 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     out.extend_from_slice(time);
     match line.request {
         Some(request) => {
-            // This is a token (RFC 9110 §5.6.2), so it doesn't need to be escaped.
+            // This is a token (RFC 9110 §5.6.2), so it does not need to be escaped.
             out.extend_from_slice(request.method);
             out.push(b' ');
             put_escaped(out, request.target);
@@ -41,7 +41,7 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
 }
 
 /// Appends ` - - [06/Nov/1994:08:49:37 +0000] "`, which is the time with the constant text around it. We log in
-/// UTC, so that the log doesn't depend on where the server is.
+/// UTC, so that the log does not depend on where the server is.
 pub(super) fn encode_time(out: &mut Vec<u8>, seconds: u64) {
     // `Sun, 06 Nov 1994 08:49:37 GMT`
     let date = format_http_date(seconds);

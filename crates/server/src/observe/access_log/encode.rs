@@ -1,10 +1,10 @@
-//! Encodes addresses, numbers, and bytes that don't need to be escaped. All log formats use this.
+//! Encodes addresses, numbers, and bytes that do not need to be escaped. All log formats use this.
 //!
-//! We don't use `std::fmt` here, because it takes longer to write an address than the rest of the line.
+//! We do not use `std::fmt` here because it takes longer to write an address than the rest of the line.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Appends an address without the port. If there isn't one, which is the case for Unix sockets, appends `-`.
+/// Appends an address without the port. If there is not one, which is the case for Unix sockets, appends `-`.
 /// IPv4-mapped IPv6 addresses are written as IPv4 addresses.
 pub(super) fn put_peer(out: &mut Vec<u8>, peer: Option<SocketAddr>) {
     match peer.map(|peer| peer.ip().to_canonical()) {
@@ -108,11 +108,11 @@ fn digit(number: u64) -> u8 {
 /// Returns `true` if none of the bytes needs to be escaped. This is the case for nearly all data from peers.
 #[inline]
 pub(super) fn is_plain(bytes: &[u8]) -> bool {
-    // Don't stop at the first byte that isn't plain, so that the compiler can vectorize the loop.
+    // Do not stop at the first byte that is not plain, so that the compiler can vectorize the loop.
     bytes.iter().fold(true, |all, byte| all & is_plain_byte(*byte))
 }
 
-/// Returns `true` if the byte doesn't need to be escaped within quotes. Such a byte is printable ASCII or a
+/// Returns `true` if the byte does not need to be escaped within quotes. Such a byte is printable ASCII or a
 /// space, but neither a quote nor a backslash.
 #[inline]
 pub(super) fn is_plain_byte(byte: u8) -> bool {

@@ -1,6 +1,6 @@
 //! Terminal format: status, method, target and referring page of each failed request.
 //!
-//! Data from the peer is escaped as in the combined format, so that it can't control the terminal.
+//! Data from the peer is escaped as in the combined format, so that it cannot control the terminal.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,7 +8,7 @@ use super::combined::put_escaped;
 use super::encode::put_number;
 use super::line::Line;
 
-/// Requests that browsers make on their own. They don't tell us anything about the site, so there's at most one
+/// Requests that browsers make on their own. They do not tell us anything about the site, so there is at most one
 /// line for each kind.
 #[derive(Debug, Default)]
 pub(super) struct BrowserRequests {
@@ -16,7 +16,7 @@ pub(super) struct BrowserRequests {
     logged: AtomicU32,
 }
 
-/// Paths of these requests, by kind. We never log the first kind, because it only says that the developer tools
+/// Paths of these requests, by kind. We never log the first kind because it only says that the developer tools
 /// are open.
 const KINDS: [&[u8]; 9] = [
     b"/.well-known/appspecific/com.chrome.devtools.json",

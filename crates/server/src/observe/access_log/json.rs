@@ -1,6 +1,6 @@
 //! JSON log format. Each line is an object (RFC 8259).
 //!
-//! Data from the peer is logged as text if it's valid UTF-8, and as `\xHH` otherwise. Peers can't forge a line.
+//! Data from the peer is logged as text if it's valid UTF-8, and as `\xHH` otherwise. Peers cannot forge a line.
 
 use cannery_base::date::format_rfc3339;
 

@@ -9,9 +9,9 @@ use cannery_wire::RequestLine;
 /// Contents of an access log line.
 pub(super) struct Line<'a> {
     pub(super) client: Option<SocketAddr>,
-    /// `None` if the connection doesn't use TLS.
+    /// `None` if the connection does not use TLS.
     pub(super) tls: Option<Version>,
-    /// `None` if it couldn't be parsed.
+    /// `None` if it could not be parsed.
     pub(super) request: Option<RequestLine<'a>>,
     pub(super) host: Option<&'a [u8]>,
     pub(super) referer: Option<&'a [u8]>,

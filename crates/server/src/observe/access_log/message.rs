@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 /// Number of buffers per worker. Up to two megabytes (about ten thousand lines) may be waiting to be written.
-/// We reserve all of the address space, but the kernel doesn't allocate memory until it's first written to.
+/// We reserve all of the address space, but the kernel does not allocate memory until it's first written to.
 pub(super) const BUFFERS: usize = 8;
 
 /// A message to the writer thread.
@@ -14,7 +14,7 @@ pub(super) enum Message {
     Lines { bytes: Vec<u8>, back: SyncSender<Vec<u8>> },
     /// Wakes up the thread so that it reopens the file.
     Reopen,
-    /// There won't be any more lines.
+    /// There will not be any more lines.
     End,
 }
 

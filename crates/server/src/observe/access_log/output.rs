@@ -19,7 +19,7 @@ use crate::config::LogTarget;
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// How long to pause before writing to a full FIFO again. The reader is slower than the requests anyway, so it
-/// doesn't matter if we notice free space a little late.
+/// does not matter if we notice free space a little late.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// An open log.
@@ -27,12 +27,12 @@ const RETRY_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct Output {
     file: File,
     is_regular: bool,
-    /// If a line was cut and its beginning couldn't be removed, this is the rest. It must be written before any
+    /// If a line was cut and its beginning could not be removed, this is the rest. It must be written before any
     /// other lines.
     rest: Vec<u8>,
 }
 
-/// Some lines couldn't be written.
+/// Some lines could not be written.
 #[derive(Debug)]
 pub(super) struct WriteError {
     pub(super) cause: io::Error,
@@ -44,7 +44,7 @@ impl Output {
     /// Opens the log for appending.
     pub(super) fn open(target: &LogTarget) -> io::Result<Output> {
         let file = match target {
-            // Duplicate the descriptor, because `io::stdout` has a buffer and doesn't tell us how many bytes
+            // Duplicate the descriptor because `io::stdout` has a buffer and does not tell us how many bytes
             // were written.
             LogTarget::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
             LogTarget::Stderr => File::from(io::stderr().as_fd().try_clone_to_owned()?),
@@ -82,7 +82,7 @@ impl Output {
         Err(WriteError { cause, lines: count(&lines[line_end..]) })
     }
 
-    /// Writes as much as possible. Returns how many bytes were written, and the error if that isn't all.
+    /// Writes as much as possible. Returns how many bytes were written, and the error if that is not all.
     fn write_bytes(&mut self, bytes: &[u8], control: &Control) -> (usize, io::Result<()>) {
         let mut written = 0;
         while written < bytes.len() {
@@ -105,7 +105,7 @@ impl Output {
         (written, Ok(()))
     }
 
-    /// Removes the last `bytes` of a regular file. Doesn't do this if another process has appended to it.
+    /// Removes the last `bytes` of a regular file. Does not do this if another process has appended to it.
     fn remove_end(&mut self, bytes: u64) -> io::Result<()> {
         use std::io::Seek;
 

@@ -1,7 +1,7 @@
 //! The thread that writes the access log, and reopens it on request.
 //!
-//! If a log is slow, full or isn't read, this doesn't affect the rest of the server. Callers never wait for a
-//! write, except in [`LogWriter::finish`], and there only as long as there's progress.
+//! If a log is slow, full or is not read, this does not affect the rest of the server. Callers never wait for a
+//! write, except in [`LogWriter::finish`], and there only as long as there is progress.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::observe::status::Status;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// How long a shutdown waits for a log that doesn't make any progress.
+/// How long a shutdown waits for a log that does not make any progress.
 const STALL_MAX: Duration = Duration::from_secs(1);
 
 /// How long a shutdown waits for a slow log.
@@ -143,7 +143,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Writes lines until there's a [`Message::End`], or until all senders have been dropped.
+    /// Writes lines until there is a [`Message::End`], or until all senders have been dropped.
     fn run(&mut self, messages: &Receiver<Message>) {
         for message in messages {
             self.reopen_if_requested();

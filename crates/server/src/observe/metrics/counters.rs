@@ -10,7 +10,7 @@ use super::{Counter, Histogram, Http3Metric, Missing};
 /// Statuses from 100 to 599.
 const STATUSES: usize = 500;
 
-/// Counters of a worker. They are aligned so that workers don't share any cache lines.
+/// Counters of a worker. They are aligned so that workers do not share any cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Counters {
@@ -22,7 +22,7 @@ pub(crate) struct Counters {
     /// Connections that were closed because all connections together took too much memory.
     pub(crate) shed: Counter,
     pub(crate) broken: Counter,
-    /// Connections that didn't start with the required PROXY header.
+    /// Connections that did not start with the required PROXY header.
     pub(crate) bad_proxy_headers: Counter,
     /// Full TLS handshakes.
     pub(crate) handshakes_full: Counter,
@@ -32,7 +32,7 @@ pub(crate) struct Counters {
     pub(crate) tls_failures: Counter,
     pub(crate) bytes: Counter,
     pub(crate) log_lines_dropped: Counter,
-    /// Requests where a handler on the pool didn't respond in time.
+    /// Requests where a handler on the pool did not respond in time.
     pub(crate) handlers_timed_out: Counter,
     pub(crate) methods: [Counter; MethodKind::ALL.len()],
     pub(crate) refusals: [Counter; Refusal::ALL.len()],
@@ -107,7 +107,7 @@ impl Counters {
         (100..).zip(&self.statuses).map(|(status, counter)| (status, counter.get())).filter(|(_, n)| *n > 0)
     }
 
-    /// Counts a request for a path that doesn't exist. This takes a lock, but the critical sections are short.
+    /// Counts a request for a path that does not exist. This takes a lock, but the critical sections are short.
     #[cold]
     pub(crate) fn count_missing(&self, target: &[u8]) {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).count(target);

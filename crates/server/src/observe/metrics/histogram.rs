@@ -1,4 +1,4 @@
-//! Latency histogram. Buckets get larger as the duration grows. Relative to the duration, they aren't wider
+//! Latency histogram. Buckets get larger as the duration grows. Relative to the duration, they are not wider
 //! than an eighth.
 
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl TryFrom<Vec<u64>> for Counts {
     type Error = &'static str;
 
     fn try_from(buckets: Vec<u64>) -> Result<Counts, Self::Error> {
-        // With this bound, the sum of all buckets can't overflow.
+        // With this bound, the sum of all buckets cannot overflow.
         if buckets.iter().any(|count| *count > u64::MAX >> 16) {
             return Err("a count is out of range");
         }
@@ -106,7 +106,7 @@ impl Counts {
         ends.zip(self.0).filter(|(end, _)| *end <= seconds * 1e6).map(|(_, count)| count).sum()
     }
 
-    /// Returns a quantile of the durations in seconds, with `part` from 0 to 1. Returns 0 if there weren't any
+    /// Returns a quantile of the durations in seconds, with `part` from 0 to 1. Returns 0 if there were not any
     /// requests.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]

@@ -19,7 +19,7 @@ pub(crate) enum Http3Metric {
     AttemptsDropped,
     /// Datagrams that the kernel has discarded because the receive buffer was full.
     DatagramsDiscarded,
-    /// Datagrams that were forwarded to another worker, or to the process we're taking over from.
+    /// Datagrams that were forwarded to another worker, or to the process we are taking over from.
     DatagramsForwarded,
     /// Sockets that have stopped using GSO because the system refused it.
     GsoFailures,

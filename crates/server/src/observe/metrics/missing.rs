@@ -1,4 +1,4 @@
-//! Counts the most frequently requested paths that don't exist, in constant space.
+//! Counts the most frequently requested paths that do not exist, in constant space.
 //!
 //! This is the Space-Saving algorithm by Metwally, Agrawal and El Abbadi ("Efficient Computation of Frequent
 //! and Top-k Elements in Data Streams", 2005). A frequent path is always in the summary. However, its count may
@@ -11,7 +11,7 @@ const PATHS_MAX: usize = 64;
 /// Maximum length of a path in bytes. Longer paths are truncated.
 const PATH_BYTES_MAX: usize = 128;
 
-/// The most frequent paths and their counts. All memory is allocated in advance, because workers do the
+/// The most frequent paths and their counts. All memory is allocated in advance because workers do the
 /// counting.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "Vec<(Vec<u8>, u64)>", from = "Vec<(Vec<u8>, u64)>")]

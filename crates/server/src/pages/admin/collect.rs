@@ -1,8 +1,8 @@
 //! Collects statistics from the serving processes, in the admin process.
 //!
-//! There's a socket pair for each serving process, and the admin process sends datagrams over it. The
+//! There is a socket pair for each serving process, and the admin process sends datagrams over it. The
 //! supervisor keeps these sockets open while processes are restarted. A query is a number of eight bytes. The
-//! reply contains the same number, followed by the statistics as JSON. If a process doesn't reply in time, we
+//! reply contains the same number, followed by the statistics as JSON. If a process does not reply in time, we
 //! use the last statistics that we've received from it.
 
 use std::io;
@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// Returns an inherited socket for statistics.
 ///
 /// # Errors
-/// Returns an error if the descriptor isn't a socket.
+/// Returns an error if the descriptor is not a socket.
 pub(crate) fn inherit(descriptor: i32) -> Result<UnixDatagram, StartError> {
     let failed = |source| StartError::Inherited { descriptor, source };
     let socket = cannery_eventloop::inherit_descriptor(descriptor).map(UnixDatagram::from).map_err(failed)?;
@@ -36,7 +36,7 @@ pub(crate) fn inherit(descriptor: i32) -> Result<UnixDatagram, StartError> {
 /// Starts a thread that replies to queries until the other end is closed.
 ///
 /// # Errors
-/// Returns an error if the thread can't be started.
+/// Returns an error if the thread cannot be started.
 pub(crate) fn answer(
     socket: UnixDatagram,
     workers: Vec<Arc<Counters>>,
@@ -72,7 +72,7 @@ struct ProcessSlot {
     socket: UnixDatagram,
     /// Last reply of the current process.
     last: Stats,
-    /// Counters of earlier processes. We need these, because counters must never decrease.
+    /// Counters of earlier processes. We need these because counters must never decrease.
     earlier: Stats,
 }
 
@@ -80,7 +80,7 @@ impl Collector {
     /// Uses inherited sockets.
     ///
     /// # Errors
-    /// Returns an error if a descriptor isn't a socket.
+    /// Returns an error if a descriptor is not a socket.
     pub(crate) fn inherit(descriptors: &[i32]) -> Result<Collector, StartError> {
         let slot = |descriptor: &i32| -> Result<ProcessSlot, StartError> {
             let socket = inherit(*descriptor)?;
@@ -124,7 +124,7 @@ impl ProcessSlot {
         }
     }
 
-    /// Adds the statistics of the process to `sum`. If there wasn't any reply, adds its last counters.
+    /// Adds the statistics of the process to `sum`. If there was not any reply, adds its last counters.
     fn add_to(&mut self, sum: &mut Stats, reply: Option<Stats>) {
         match reply {
             Some(stats) => {

@@ -22,7 +22,7 @@ struct Metrics(String);
 
 impl Metrics {
     fn begin(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let prefix = prefix(name);
         let _ = writeln!(self.0, "# HELP {prefix}{name} {help}\n# TYPE {prefix}{name} {kind}");
     }
@@ -41,7 +41,7 @@ impl Metrics {
     }
 }
 
-/// Returns the prefix for a metric. The standard metrics of a process don't have one.
+/// Returns the prefix for a metric. The standard metrics of a process do not have one.
 fn prefix(name: &str) -> &'static str {
     if name.starts_with("process_") { "" } else { "cannery_" }
 }
@@ -129,7 +129,7 @@ fn process(metrics: &mut Metrics, stats: &Stats) {
         ("process_open_fds", "Number of open file descriptors.", process.descriptors),
         ("process_max_fds", "Maximum number of open file descriptors.", process.descriptors_max),
     ] {
-        // No process has a zero here. It means that we couldn't read the value, or that the system doesn't
+        // No process has a zero here. It means that we could not read the value, or that the system does not
         // report it.
         if value > 0 {
             metrics.single(name, "gauge", help, value);

@@ -1,6 +1,6 @@
 //! Statistics of one process, or of several combined.
 //!
-//! All sums saturate, because other processes may send any numbers.
+//! All sums saturate because other processes may send any numbers.
 
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ impl Stats {
         }
     }
 
-    /// Returns `true` if there's a serving process, and the server isn't shutting down.
+    /// Returns `true` if there is a serving process, and the server is not shutting down.
     pub(super) fn is_ready(&self) -> bool {
         !self.draining && !self.processes.is_empty()
     }

@@ -23,7 +23,7 @@ impl Encoding {
             b"utf-16" | b"utf-16le" | b"unicode" | b"ucs-2" | b"iso-10646-ucs-2" | b"csunicode"
             | b"unicodefeff" => Encoding::Utf16Le,
             b"utf-16be" | b"unicodefffe" => Encoding::Utf16Be,
-            // If there isn't any label, we recognize UTF-16 by the first character.
+            // If there is not any label, we recognize UTF-16 by the first character.
             b"" => match document {
                 [first, 0, ..] if *first != 0 => Encoding::Utf16Le,
                 [0, first, ..] if *first != 0 => Encoding::Utf16Be,
@@ -57,7 +57,7 @@ impl Encoding {
     }
 }
 
-/// Returns the label of the encoding in a `Content-Type`, in lower case. Returns an empty label if there isn't
+/// Returns the label of the encoding in a `Content-Type`, in lower case. Returns an empty label if there is not
 /// one.
 pub(super) fn label_of(media_type: &[u8]) -> Vec<u8> {
     let lower = media_type.to_ascii_lowercase();

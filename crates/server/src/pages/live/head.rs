@@ -9,8 +9,8 @@ const PRESCAN_BYTES: usize = 1024;
 /// Stands for any non-ASCII character.
 const OTHER: u8 = 0xff;
 
-/// Returns where to put a script. This is after `<head>`. If there isn't any, it's before the first other tag
-/// or text, because that would end the head that browsers create. If the document declares its encoding, the
+/// Returns where to put a script. This is after `<head>`. If there is not any, it's before the first other tag
+/// or text because that would end the head that browsers create. If the document declares its encoding, the
 /// script has to come after that.
 pub(super) fn script_position(document: &[u8], encoding: Encoding, is_declared: bool) -> usize {
     let mut tokens = Tokens { document, encoding, place: 0 };
@@ -54,7 +54,7 @@ enum Token {
     /// A start tag. The name is in lower case.
     Start(Vec<u8>),
     End(Vec<u8>),
-    /// Text or the end of the document. Also a construct that isn't closed.
+    /// Text or the end of the document. Also a construct that is not closed.
     Other,
 }
 
@@ -88,7 +88,7 @@ impl Tokens<'_> {
         };
     }
 
-    /// Returns a code unit if it's an ASCII character, and [`OTHER`] if it isn't.
+    /// Returns a code unit if it's an ASCII character, and [`OTHER`] if it is not.
     fn at(&self, place: usize) -> Option<u8> {
         let (high, low) = match self.encoding {
             Encoding::Ascii => return self.document.get(place).copied(),
@@ -99,13 +99,13 @@ impl Tokens<'_> {
         Some(if high == 0 && low.is_ascii() { low } else { OTHER })
     }
 
-    /// Returns `true` if there's this text at this place, ignoring case.
+    /// Returns `true` if there is this text at this place, ignoring case.
     fn has(&self, place: usize, text: &str) -> bool {
         let mut units = (place..).zip(text.bytes());
         units.all(|(place, byte)| self.at(place).is_some_and(|found| found.eq_ignore_ascii_case(&byte)))
     }
 
-    /// Returns `true` if there's this text before the next token.
+    /// Returns `true` if there is this text before the next token.
     fn contains(&self, start: usize, text: &str) -> bool {
         (start..self.place).any(|place| self.has(place, text))
     }
@@ -205,7 +205,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Returns the end of an element that can't contain other elements. Its start tag must be before the next
+    /// Returns the end of an element that cannot contain other elements. Its start tag must be before the next
     /// token.
     fn raw_text_end(&self, name: &[u8]) -> Option<usize> {
         let mut place = self.place;

@@ -2,7 +2,7 @@
 //!
 //! We allow reads in archive directories, appends in log directories, and removals in directories of Unix
 //! sockets. It's not possible to read, execute, list, remove or rename anything else, to bind or connect any
-//! addresses, or to signal processes outside of the sandbox. Open descriptors aren't affected. Note that a rule
+//! addresses, or to signal processes outside of the sandbox. Open descriptors are not affected. Note that a rule
 //! for a directory still applies after the directory is renamed.
 //!
 //! Rules can only allow access. If the kernel rejects a rule, the path remains inaccessible, and we report
@@ -18,18 +18,18 @@ use landlock::{
 
 use crate::sandbox::{Layer, Plan, SandboxError};
 
-/// Version of the restrictions. Older kernels support fewer of them. We don't request version 9, because that
+/// Version of the restrictions. Older kernels support fewer of them. We do not request version 9 because that
 /// would deny named Unix sockets, for example the service manager's.
 const REQUESTED: ABI = ABI::V8;
 
 /// Maximum number of symlinks in a path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Denies all access except for what the plan allows. If some path of the plan can't be allowed, adds a
+/// Denies all access except for what the plan allows. If some path of the plan cannot be allowed, adds a
 /// sentence to `warnings`.
 ///
 /// # Errors
-/// Returns an error if the kernel doesn't support Landlock.
+/// Returns an error if the kernel does not support Landlock.
 pub(in crate::sandbox) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> Result<Layer, SandboxError> {
     let status = build(plan, warnings).map_err(|error| SandboxError::Filesystem(error.to_string()))?;
     let version = match status.landlock {
@@ -54,7 +54,7 @@ fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::Restrictio
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(REQUESTED))?
-        // All addresses have already been bound, so there aren't any rules for them.
+        // All addresses have already been bound, so there are not any rules for them.
         .handle_access(AccessNet::from_all(REQUESTED))?
         .scope(Scope::from_all(REQUESTED))?
         .create()?;
@@ -87,7 +87,7 @@ fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     read.chain(list).chain(below).chain(compile).chain(append).chain(remove).collect()
 }
 
-/// Allows access below a path. If the path can't be opened, it remains inaccessible.
+/// Allows access below a path. If the path cannot be opened, it remains inaccessible.
 fn allow(rules: &mut RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
     let Ok(opened) = PathFd::new(path) else { return Ok(()) };
     // Some access rights only apply to directories, and the kernel rejects rules without any rights.
@@ -99,12 +99,12 @@ fn allow(rules: &mut RulesetCreated, path: &Path, access: BitFlags<AccessFs>) ->
 }
 
 /// Returns the directory of a path that will be removed, with symlinks resolved. Returns `None` for the root
-/// directory, because that would allow everything.
+/// directory because that would allow everything.
 fn parent(path: &Path) -> Option<PathBuf> {
     directory(std::path::absolute(path).ok()?.parent()?)
 }
 
-/// Returns a directory with symlinks resolved. Returns `None` for the root directory, because that would allow
+/// Returns a directory with symlinks resolved. Returns `None` for the root directory because that would allow
 /// everything.
 fn directory(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().filter(|path| path != Path::new("/"))
@@ -114,7 +114,7 @@ fn directory(path: &Path) -> Option<PathBuf> {
 /// all symlinks in its path.
 ///
 /// For example, a new release may be renamed over the file or over a symlink to it, or an operator may change a
-/// symlink to a parent directory. We never return the root directory, because that would allow everything. If
+/// symlink to a parent directory. We never return the root directory because that would allow everything. If
 /// the file is in the root directory, we return the file itself.
 fn replacement_directories(path: &Path) -> Vec<PathBuf> {
     let mut directories = Vec::new();

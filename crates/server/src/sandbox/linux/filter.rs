@@ -44,7 +44,7 @@ impl Filters {
         };
 
         let mut process = Filter::compile(&calls, deny_action)?;
-        // Pretend that the kernel doesn't have `clone3`, so that the C library falls back to `clone`. A filter can
+        // Pretend that the kernel does not have `clone3`, so that the C library falls back to `clone`. A filter can
         // check the flags of `clone`.
         process.0.push(deny(&[libc::SYS_clone3], libc::ENOSYS)?);
 
@@ -99,7 +99,7 @@ impl Filter {
         Ok(Filter(programs))
     }
 
-    /// Installs the programs. The main one comes last, because it doesn't allow to install any more.
+    /// Installs the programs. The main one comes last because it does not allow to install any more.
     fn apply(&self) -> Result<(), seccompiler::Error> {
         self.0.iter().rev().try_for_each(|program| apply_filter(program))
     }

@@ -22,14 +22,14 @@ use crate::sandbox::{Account, Layer, SandboxError};
 /// useless without a file that can be opened.
 const KEPT: CapabilitySet = CapabilitySet::LEASE;
 
-/// Capabilities that we keep if the user isn't changed. Root must still be able to open releases and logs of
+/// Capabilities that we keep if the user is not changed. Root must still be able to open releases and logs of
 /// other users.
 const KEPT_BY_ROOT: CapabilitySet = KEPT.union(CapabilitySet::DAC_OVERRIDE);
 
 /// Upper bound for capability numbers. The kernel stores them in two words of 32 bits.
 const CAPABILITIES_MAX: u32 = 64;
 
-/// Returns the number of threads in this process, or 1 if `/proc` isn't available.
+/// Returns the number of threads in this process, or 1 if `/proc` is not available.
 pub(in crate::sandbox) fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
@@ -49,7 +49,7 @@ pub(in crate::sandbox) fn drop_privileges(
         limit_dumps()?;
     }
 
-    // This fails if we don't have CAP_SETPCAP, but `no_new_privs` is sufficient in that case.
+    // This fails if we do not have CAP_SETPCAP, but `no_new_privs` is sufficient in that case.
     let _ = empty_bounding_set();
     step("clear the ambient capabilities", clear_ambient_capability_set().or_else(is_unknown))?;
 
@@ -87,7 +87,7 @@ pub(in crate::sandbox) fn drop_privileges(
     })
 }
 
-/// Disables core dumps, because they would contain data from connections.
+/// Disables core dumps because they would contain data from connections.
 fn limit_dumps() -> Result<(), SandboxError> {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     step("disable core dumps", setrlimit(Resource::Core, none))
@@ -100,20 +100,20 @@ fn empty_bounding_set() -> rustix::io::Result<()> {
         match capability_is_in_bounding_set(capability) {
             Ok(true) => remove_capability_from_bounding_set(capability)?,
             Ok(false) => {}
-            // The kernel doesn't have any more capabilities.
+            // The kernel does not have any more capabilities.
             Err(_) => break,
         }
     }
     Ok(())
 }
 
-/// Changes the groups and the user. The order matters, because only root may change groups.
+/// Changes the groups and the user. The order matters because only root may change groups.
 fn become_account(account: &Account) -> Result<(), SandboxError> {
     let user = Uid::from_raw(account.user);
     let group = Gid::from_raw(account.group);
     let already = getuid() == user && getgid() == group;
     match set_thread_groups(&[]) {
-        // If the process already has the right account and isn't root, it keeps its groups.
+        // If the process already has the right account and is not root, it keeps its groups.
         Err(_) if already && !getuid().is_root() => return Ok(()),
         done => step("leave the other groups", done)?,
     }
@@ -131,7 +131,7 @@ fn keep_only(kept: CapabilitySet) -> Result<CapabilitySet, SandboxError> {
     Ok(left)
 }
 
-/// Ignores the error of kernels that don't have ambient capabilities.
+/// Ignores the error of kernels that do not have ambient capabilities.
 fn is_unknown(error: rustix::io::Errno) -> rustix::io::Result<()> {
     if error == rustix::io::Errno::INVAL { Ok(()) } else { Err(error) }
 }

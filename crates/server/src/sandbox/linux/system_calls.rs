@@ -3,21 +3,21 @@
 //! We've traced the server while running all tests, and justified each call. We also list equivalents that
 //! other C libraries or architectures use.
 //!
-//! The kernel caches which calls a filter allows with any arguments, and doesn't run the filter for these. So
+//! The kernel caches which calls a filter allows with any arguments, and does not run the filter for these. So
 //! the calls on the request path are allowed without conditions, except for `sendto`, `sendmsg` and `sendmmsg`,
 //! because a send can also open a connection. After `shutdown`, a listening socket becomes an unconnected one,
 //! and a send with `MSG_FASTOPEN` would connect it to any address. No Landlock rule prevents this. Running the
-//! filters adds about 30 ns to a send; they compare its number first, because otherwise it would be 90 ns.
-//! `write` takes neither flags nor an address, so it wouldn't need a condition, but it adds about 150 ns
+//! filters adds about 30 ns to a send; they compare its number first because otherwise it would be 90 ns.
+//! `write` takes neither flags nor an address, so it would not need a condition, but it adds about 150 ns
 //! because it goes through the kernel's file layer.
 //!
-//! The address for `sendmsg` is in memory, and filters can't read that. A worker's stream sockets are
+//! The address for `sendmsg` is in memory, and filters cannot read that. A worker's stream sockets are
 //! connected, so the kernel ignores addresses there. The same is true for the `SOCK_SEQPACKET` pairs that
 //! workers use to pass connections. Only its datagram sockets use an address; a worker can therefore send UDP
 //! datagrams to anywhere, from the server's port. Once the server is running, no other thread may call
-//! `sendmsg`, because a process has other sockets as well, such as the one to the service manager.
+//! `sendmsg` because a process has other sockets as well, such as the one to the service manager.
 //!
-//! Filters don't apply to the operations of an `io_uring`. These are restricted when it's created
+//! Filters do not apply to the operations of an `io_uring`. These are restricted when it's created
 //! (`IORING_REGISTER_RESTRICTIONS`). Workers can use their rings, but can neither create nor change one.
 
 #![allow(clippy::unnecessary_cast, reason = "the numbers of `ioctl` have another type in each C library")]
@@ -83,7 +83,7 @@ const EVERY: &[Call] = &[
     any(libc::SYS_munmap),
     any(libc::SYS_futex),
     any(libc::SYS_sched_yield),
-    // Clocks, if the vDSO isn't used.
+    // Clocks, if the vDSO is not used.
     any(libc::SYS_clock_gettime),
     any(libc::SYS_clock_nanosleep),
     any(libc::SYS_gettimeofday),
@@ -91,10 +91,10 @@ const EVERY: &[Call] = &[
     // Seeds for hash tables.
     any(libc::SYS_getrandom),
     // Messages to standard error. Also for the signal handler, which may run on any thread except for workers.
-    // Sends don't have an address.
+    // Sends do not have an address.
     any(libc::SYS_write),
     any(libc::SYS_writev),
-    // Checks that writing to standard error won't block.
+    // Checks that writing to standard error will not block.
     any(libc::SYS_ppoll),
     only(libc::SYS_sendto, &[Without(3, FAST_OPEN), Is(4, 0)]),
     only(libc::SYS_ioctl, &[Is(1, libc::TCGETS as u64)]),
@@ -111,7 +111,7 @@ const EVERY: &[Call] = &[
     any(libc::SYS_exit_group),
     any(libc::SYS_getpid),
     any(libc::SYS_gettid),
-    // We don't allow `tkill`, because it can signal threads of other processes. musl uses it to abort, so there
+    // We do not allow `tkill` because it can signal threads of other processes. musl uses it to abort, so there
     // it will abort with a trap instead.
     only(libc::SYS_tgkill, &[OwnProcess]),
 ];
@@ -183,7 +183,7 @@ const COORDINATOR: &[Call] = &[
 /// Calls to receive releases from another process, which are sent as descriptors.
 const RECEIVER: &[Call] = &[any(libc::SYS_recvmsg)];
 
-/// Calls to follow and compile a folder. A process that makes them doesn't serve any clients.
+/// Calls to follow and compile a folder. A process that makes them does not serve any clients.
 const COMPILER: &[Call] = &[
     // Events of the folder.
     any(libc::SYS_inotify_init1),
@@ -203,8 +203,8 @@ const COMPILER: &[Call] = &[
     // The archive, which is a sealed file in memory.
     any(libc::SYS_memfd_create),
     only(libc::SYS_fcntl, &[Is(1, libc::F_ADD_SEALS as u64)]),
-    // If the archive is large, it's a file on disk, created by the process's keeper. It can't be sealed.
-    // However, this process can't truncate it either, because `ftruncate` isn't allowed. Otherwise, a read by
+    // If the archive is large, it's a file on disk, created by the process's keeper. It cannot be sealed.
+    // However, this process cannot truncate it either because `ftruncate` is not allowed. Otherwise, a read by
     // the server would then raise SIGBUS.
     any(libc::SYS_recvmsg),
     // Sends the archive, and receives the acknowledgement. All sockets of this process are connected streams.
@@ -217,7 +217,7 @@ const COMPILER: &[Call] = &[
 
 /// Calls that the process may make between entering its own sandbox and those of its threads.
 const START: &[Call] = &[
-    // Starts threads, but no processes. Filters can't read the flags of `clone3`, so it fails as on a kernel
+    // Starts threads, but no processes. Filters cannot read the flags of `clone3`, so it fails as on a kernel
     // without it.
     only(libc::SYS_clone, &[With(0, libc::CLONE_THREAD as u64)]),
     any(libc::SYS_clone3),
@@ -225,7 +225,7 @@ const START: &[Call] = &[
     any(libc::SYS_rseq),
     any(libc::SYS_sched_getaffinity),
     only(libc::SYS_prctl, &[Is(0, libc::PR_SET_NAME as u64)]),
-    // Reads the stack limit of this process. Can't set any limits.
+    // Reads the stack limit of this process. Cannot set any limits.
     only(libc::SYS_prlimit64, &[Is(0, 0), Is(2, 0)]),
     // The narrower sandbox of a thread.
     only(libc::SYS_prctl, &[Is(0, libc::PR_SET_NO_NEW_PRIVS as u64)]),
@@ -235,7 +235,7 @@ const START: &[Call] = &[
     any(libc::SYS_close_range),
     any(libc::SYS_epoll_create1),
     any(libc::SYS_eventfd2),
-    // The signal handler's socket pair. A datagram pair could send to any named socket, because filters can't
+    // The signal handler's socket pair. A datagram pair could send to any named socket because filters cannot
     // read the address for a `sendmsg`.
     only(
         libc::SYS_socketpair,

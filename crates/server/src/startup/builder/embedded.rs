@@ -33,7 +33,7 @@ pub struct FolderReleases {
     pub next: Receiver<File>,
 }
 
-/// Starts to follow a folder. Returns `None` if the folder can't be compiled.
+/// Starts to follow a folder. Returns `None` if the folder cannot be compiled.
 struct Follow(Box<dyn FnOnce() -> Option<FolderReleases> + Send>);
 
 impl EmbeddedArchive {
@@ -92,7 +92,7 @@ impl FollowedArchive {
 /// Serves every archive that `next` receives. `place` is the index of the configuration entry.
 ///
 /// # Errors
-/// Returns an error if the thread can't be started.
+/// Returns an error if the thread cannot be started.
 pub(super) fn replace_archives(
     server: &RunningServer,
     place: usize,

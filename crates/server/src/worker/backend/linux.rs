@@ -43,7 +43,7 @@ impl Backend {
 pub struct BackendChoice {
     /// The selected event loop.
     pub chosen: Backend,
-    /// Why io_uring isn't available, or `None` if it is.
+    /// Why io_uring is not available, or `None` if it is.
     pub no_uring: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl BackendChoice {
     /// Selects an event loop.
     ///
     /// # Errors
-    /// Returns an error if the configuration requires io_uring and the kernel doesn't support it.
+    /// Returns an error if the configuration requires io_uring and the kernel does not support it.
     pub(crate) fn make(wanted: Io) -> Result<BackendChoice, StartError> {
         match (wanted, Uring::probe()) {
             (Io::Uring, Ok(())) => Ok(BackendChoice { chosen: Backend::Uring, no_uring: None }),

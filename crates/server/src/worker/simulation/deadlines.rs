@@ -54,7 +54,7 @@ enum Cell {
     Ends(At, Effect, fn() -> Run),
     /// The connection stays open.
     Open(fn() -> Run),
-    /// The situation can't occur, for this reason.
+    /// The situation cannot occur, for this reason.
     Never(&'static str),
 }
 
@@ -191,7 +191,7 @@ fn table() -> Vec<Row> {
             situation: "overlapping requests, of which one is always incomplete",
             http1: Never("one request at a time"),
             http2: Open(|| {
-                // Responses don't wait for the connection's window.
+                // Responses do not wait for the connection's window.
                 let mut actions = vec![h2(65_535, window_update(0, 1 << 24))];
                 for number in 0..3000 {
                     actions.push(Action::Pause(Duration::from_millis(100)));
@@ -292,13 +292,13 @@ fn table() -> Vec<Row> {
 const TAKES_NOTHING: Habits =
     Habits { bytes_per_second: 0, pings: Duration::from_millis(250), ..Habits::GOOD };
 
-/// A client that acknowledges a packet from time to time, so that QUIC itself doesn't end the connection.
+/// A client that acknowledges a packet from time to time, so that QUIC itself does not end the connection.
 const HEARS_LITTLE: Habits =
     Habits { bytes_per_second: 0, hearing: Hearing::OneIn(Duration::from_secs(20)), ..Habits::GOOD };
 
 const SLOW: ReadRate = ReadRate::BytesPerSecond(120);
 
-/// Returns the actions of a client that sends `begun`, and then a byte from time to time. It doesn't complete anything.
+/// Returns the actions of a client that sends `begun`, and then a byte from time to time. It does not complete anything.
 fn trickle(begun: &[u8]) -> Vec<Action> {
     let mut actions = vec![Action::Send(begun.to_vec())];
     for _ in 0..15 {
@@ -404,7 +404,7 @@ fn begin(name: usize, method: &'static str, path: &'static str) -> Deed {
     Deed::Request { name, method, path, ends: false }
 }
 
-/// Returns why a cell isn't as the table says.
+/// Returns why a cell is not as the table says.
 fn fault_of(cell: &Cell) -> Option<String> {
     let send = Timeouts::default().send.as_secs();
     match cell {

@@ -160,8 +160,8 @@ fn attempts_after_a_retry_wait_too() {
     let hellos = (0..CLIENTS).flat_map(|_| client_with_hello(&mut stepper, &mut random).1).collect();
 
     stepper.step(hellos);
-    // The endpoint gets as many first datagrams at once; then as many of all, half of them second ones, which wait with those of the
-    // others; and as many second ones.
+    // The endpoint gets as many first datagrams at once; then as many of all, half of them second ones, which wait with those of
+    // the others; and as many second ones.
     let processed = (1 + 1) * ATTEMPTS_PER_ITERATION_MAX + ATTEMPTS_PER_ITERATION_MAX / 2;
     assert_eq!(stepper.waiting_attempts(), 2 * CLIENTS - processed);
     stepper.step(Vec::new());
@@ -171,8 +171,8 @@ fn attempts_after_a_retry_wait_too() {
     );
 }
 
-/// The server signs when it has the last datagram of a ClientHello. If those of many clients arrive at the same time, the handshakes
-/// take turns with responses like those of other new connections.
+/// The server signs when it has the last datagram of a ClientHello. If those of many clients arrive at the same time, the
+/// handshakes take turns with responses like those of other new connections.
 #[test]
 fn ends_of_client_hellos_wait_for_the_budget() {
     const CLIENTS: usize = 20;
@@ -258,7 +258,7 @@ fn short_initial_packets_use_no_budget() {
     assert_eq!((stepper.waiting_attempts(), stepper.half_open()), (0, HALF_OPEN_BEFORE_RETRY + 1));
 }
 
-/// Returns a server that answers further clients by Retry packets, because it has many half-open connections.
+/// Returns a server that answers further clients by Retry packets because it has many half-open connections.
 fn stepper_that_sends_retry(random: &mut Random) -> Http3Stepper {
     let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
     while stepper.half_open() < HALF_OPEN_BEFORE_RETRY {
@@ -316,8 +316,8 @@ fn attempts_wait_for_half_open_connections() {
     let more: Vec<_> = (0..MORE).map(|_| client_with_hello(&mut stepper, &mut random)).collect();
     let (mut more, hellos): (Vec<_>, Vec<_>) = more.into_iter().unzip();
 
-    // As many become half-open as an iteration processes, and one from the queue. Its second datagram is in the queue after attempts
-    // that wait, and doesn't wait with them.
+    // As many become half-open as an iteration processes, and one from the queue. Its second datagram is in the queue after
+    // attempts that wait, and does not wait with them.
     let [first, second] = [0, 1].map(|part| hellos.iter().map(move |hello| hello[part].clone()));
     stepper.step(first.chain(second).collect());
     while stepper.is_busy() {

@@ -1,6 +1,6 @@
 //! Limits of one loop iteration, and of memory, when many connections need attention at the same time.
 //!
-//! Tests of `accept` and of events use the kernel's loopback network, because its queue takes connections while the worker is idle.
+//! Tests of `accept` and of events use the kernel's loopback network because its queue takes connections while the worker is idle.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

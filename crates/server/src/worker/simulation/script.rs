@@ -121,7 +121,7 @@ fn actions(bytes: &[u8], ending: Ending, random: &mut Random) -> (Vec<Action>, b
         Ending::ShutdownWrite => actions.push(Action::ShutdownWrite),
         Ending::Reset => actions.insert(random.below(actions.len() + 1), Action::Reset),
     }
-    // We compare the sum, because the shortest idle timeout, five seconds, applies while other connections wait for a slot.
+    // We compare the sum because the shortest idle timeout, five seconds, applies while other connections wait for a slot.
     let may_time_out = pauses(&actions) > Duration::from_secs(4);
     (actions, may_time_out)
 }

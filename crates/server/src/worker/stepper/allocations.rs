@@ -1,4 +1,4 @@
-//! Tests that a worker doesn't allocate memory for a request, from the event to the last sent byte, with and without metrics
+//! Tests that a worker does not allocate memory for a request, from the event to the last sent byte, with and without metrics
 //! and access log.
 
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Runs single iterations of a worker that serves HTTP/3. The client isn't simulated: callers exchange
+//! Runs single iterations of a worker that serves HTTP/3. The client is not simulated: callers exchange
 //! datagrams with the worker.
 
 use std::cell::{Cell, RefCell};
@@ -43,7 +43,7 @@ impl Http3Stepper {
     /// Creates a worker that serves `content`, with a self-signed certificate.
     ///
     /// # Errors
-    /// Returns an error if the content can't be opened.
+    /// Returns an error if the content cannot be opened.
     ///
     /// # Panics
     /// Panics if the TLS library refuses the settings.
@@ -136,7 +136,7 @@ impl Http3Stepper {
         self.worker.http3.as_ref().expect("the worker serves HTTP/3").half_open()
     }
 
-    /// Returns `true` if there's work that can be done without a new datagram.
+    /// Returns `true` if there is work that can be done without a new datagram.
     #[cfg(test)]
     pub(crate) fn is_busy(&self) -> bool {
         self.worker.http3.as_ref().expect("the worker serves HTTP/3").is_busy()

@@ -1,6 +1,6 @@
 //! An event loop in memory, with a single client that sends requests in every iteration.
 //!
-//! There aren't any system calls, the clock never advances, and after the start, no memory is allocated.
+//! There are not any system calls, the clock never advances, and after the start, no memory is allocated.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -13,7 +13,7 @@ use cannery_eventloop::{Accepted, Event, EventLoop, NoDatagrams, Now, Readiness,
 /// How much of the first response we keep, in bytes. This is enough for `HTTP/1.1 200`.
 pub(super) const RESPONSE_START_BYTES: usize = 12;
 
-/// The time in all iterations, in seconds since 1970. We can use any time, because all dates have the same
+/// The time in all iterations, in seconds since 1970. We can use any time because all dates have the same
 /// length.
 pub(super) const SECONDS: u64 = 1_763_700_000;
 
@@ -36,7 +36,7 @@ pub(super) struct Client {
     /// How the next call that waits for events should end.
     #[cfg(test)]
     wait_outcome: Cell<WaitOutcome>,
-    /// How many of these calls didn't succeed.
+    /// How many of these calls did not succeed.
     #[cfg(test)]
     bad_waits: Cell<u32>,
 }

@@ -1,6 +1,6 @@
 //! Header blocks: requests, trailers, and blocks on closed streams (RFC 9113 §4.3, §6.2, §6.10).
 //!
-//! We need to decode every block (`head_store.rs`), even if we're going to ignore it, because it may change
+//! We need to decode every block (`head_store.rs`), even if we are going to ignore it because it may change
 //! the table that all later blocks depend on.
 
 use super::{Connection, FrameOutcome, PendingRequest};
@@ -47,7 +47,7 @@ pub(super) enum BlockRole {
     Trailers,
     /// Nothing: the peer has already ended the stream, so this is an error.
     AfterEnd,
-    /// Nothing: we reset the stream, or won't answer it.
+    /// Nothing: we reset the stream, or will not answer it.
     Ignored,
 }
 
@@ -148,7 +148,7 @@ impl Connection {
         Ok(outcome)
     }
 
-    /// Handles a header block that isn't a request, or a request that we have to refuse.
+    /// Handles a header block that is not a request, or a request that we have to refuse.
     #[cold]
     fn handle_other_block(
         &mut self,

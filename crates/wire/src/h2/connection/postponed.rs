@@ -1,4 +1,4 @@
-//! Postponed requests. Either we're still receiving their content, or a handler is working on the response.
+//! Postponed requests. Either we are still receiving their content, or a handler is working on the response.
 //!
 //! Each of them occupies a stream, so the stream limit bounds their number. If the client resets the stream,
 //! the request is dropped.
@@ -22,7 +22,7 @@ impl Connection {
         self.streams.add(Stream { id, priority, window, content, body: None, request, since });
     }
 
-    /// Makes a postponed request the pending one, so that it can be answered. Returns `None` if it doesn't exist
+    /// Makes a postponed request the pending one, so that it can be answered. Returns `None` if it does not exist
     /// any more, and `Some(None)` if it was kept without its content.
     pub(in crate::h2) fn resume_kept(&mut self, stream: StreamId) -> Option<Option<StoredRequest>> {
         self.streams.find(stream.number()).filter(|stream| stream.request.is_some())?;
@@ -38,14 +38,14 @@ impl Connection {
     pub(super) fn keep_content(&mut self, id: u32, bytes: &[u8], output: &mut Output) -> FrameOutcome {
         let Some(stream) = self.streams.find(id) else { return FrameOutcome::Continue };
         let Some(kept) = stream.request.as_mut().and_then(|request| request.kept.as_mut()) else {
-            // The handler is already running, and didn't ask for content.
+            // The handler is already running, and did not ask for content.
             return FrameOutcome::Continue;
         };
 
         if kept.request.content().len() + bytes.len() > kept.bytes_max {
             return FrameOutcome::Received(id, ReceivedContent::TooLong);
         }
-        // Handlers may accept large uploads from slow clients. Each block that's complete restarts the timeout.
+        // Handlers may accept large uploads from slow clients. Each block that is complete restarts the timeout.
         let blocks_before = kept.request.content().len() / CONTENT_BLOCK_BYTES;
         kept.request.content_mut().extend_from_slice(bytes);
         if kept.request.content().len() / CONTENT_BLOCK_BYTES > blocks_before {
@@ -70,7 +70,7 @@ impl Connection {
         }
     }
 
-    /// Cleans up after a response: if more request content may come that we can't use, resets the stream.
+    /// Cleans up after a response: if more request content may come that we cannot use, resets the stream.
     pub fn settle(&mut self, stream: StreamId, output: &mut Output) {
         self.remove_if_done(stream.number(), output);
     }
@@ -84,14 +84,14 @@ impl Connection {
         }
     }
 
-    /// Returns how many bytes of an open body are pending, or `None` if the stream doesn't have an open body.
+    /// Returns how many bytes of an open body are pending, or `None` if the stream does not have an open body.
     #[must_use]
     pub fn pending_body_bytes(&mut self, stream: StreamId) -> Option<u64> {
         let body = self.streams.find(stream.number())?.body.as_ref()?;
         body.is_open().then(|| body.left())
     }
 
-    /// Resets a stream whose response we can't complete.
+    /// Resets a stream whose response we cannot complete.
     pub fn abort_response(&mut self, stream: StreamId, output: &mut Output) {
         let id = stream.number();
         if let Some(stream) = self.streams.remove(id) {

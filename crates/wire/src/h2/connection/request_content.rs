@@ -16,7 +16,7 @@ impl Connection {
         output: &mut Output,
     ) -> Result<FrameOutcome, Fault> {
         let id = head.stream;
-        // RFC 9113 §6.1: DATA can't be on stream 0. §5.1: nor on an idle stream.
+        // RFC 9113 §6.1: DATA cannot be on stream 0. §5.1: nor on an idle stream.
         if self.is_idle(id) {
             return Err(ErrorCode::Protocol.into());
         }
@@ -31,7 +31,7 @@ impl Connection {
         self.acknowledge(payload_bytes, output);
 
         let ends_stream = head.has(flag::END_STREAM);
-        // These streams are closed for us. The peer may not know yet, so this isn't an error.
+        // These streams are closed for us. The peer may not know yet, so this is not an error.
         if self.is_beyond_goaway(id) {
             return Ok(FrameOutcome::Continue);
         }
@@ -62,7 +62,7 @@ impl Connection {
     /// Counts received content against the connection window, and reopens the window once half of it has been
     /// used.
     ///
-    /// We can afford that even for content we keep, since there's a limit for each request and for the memory of
+    /// We can afford that even for content we keep, since there is a limit for each request and for the memory of
     /// the connection as a whole.
     fn acknowledge(&mut self, bytes: u32, output: &mut Output) {
         self.unacknowledged += bytes;
@@ -85,9 +85,9 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Removes an answered stream if its content has ended, or can't continue.
+    /// Removes an answered stream if its content has ended, or cannot continue.
     ///
-    /// Content can't continue once it has used up the window, since we don't need the rest. In this case we reset
+    /// Content cannot continue once it has used up the window, since we do not need the rest. In this case we reset
     /// the stream (RFC 9113 §8.1).
     pub(in crate::h2) fn remove_if_done(&mut self, id: u32, output: &mut Output) {
         let Some(stream) = self.streams.find(id) else { return };

@@ -1,6 +1,6 @@
 //! Stream IDs (RFC 9113 §5.1, §5.1.1). Tells which streams were opened, skipped, or reset by us.
 //!
-//! Most of these streams don't exist any more, or never did, so we only remember the latest.
+//! Most of these streams do not exist any more, or never did, so we only remember the latest.
 
 use super::header_blocks::BlockRole;
 use super::{Connection, Goaway};
@@ -40,7 +40,7 @@ impl Connection {
         }
     }
 
-    /// Returns `true` for streams that the peer hasn't opened yet, for streams that only the server can open, and
+    /// Returns `true` for streams that the peer has not opened yet, for streams that only the server can open, and
     /// for stream 0.
     pub(in crate::h2) fn is_idle(&self, id: u32) -> bool {
         id > self.last_stream || id.is_multiple_of(2)
@@ -51,7 +51,7 @@ impl Connection {
         matches!(self.goaway, Goaway::Final(last) if id > last)
     }
 
-    /// Remembers a stream we reset, because the peer may have sent frames on it. Forgets the oldest one if there
+    /// Remembers a stream we reset because the peer may have sent frames on it. Forgets the oldest one if there
     /// are too many.
     pub(super) fn remember_reset(&mut self, id: u32) {
         if self.reset_streams.len() >= RESET_STREAMS_REMEMBERED_MAX {
@@ -64,7 +64,7 @@ impl Connection {
         self.reset_streams.contains(&id)
     }
 
-    /// Forgets a stream we reset. The peer has ended it, so we won't receive more frames.
+    /// Forgets a stream we reset. The peer has ended it, so we will not receive more frames.
     pub(in crate::h2) fn forget_reset(&mut self, id: u32) {
         self.reset_streams.retain(|other| *other != id);
         if self.reset_streams.is_empty() {

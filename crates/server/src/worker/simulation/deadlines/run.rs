@@ -309,7 +309,7 @@ fn has_answer(received: &[u8], status: u16) -> bool {
 
 /// Handlers of a program that contains the server.
 ///
-/// - `GET /stuck` doesn't return while the run lasts.
+/// - `GET /stuck` does not return while the run lasts.
 /// - `GET /silent` has a body of which it writes nothing, and `GET /endless` one without end.
 /// - `POST /upload` takes content.
 struct Handlers {

@@ -24,7 +24,7 @@ const ANY_STREAM: u32 = 0x7fff_ffff;
 /// Compares the bytes that a peer received with the model.
 ///
 /// # Errors
-/// Returns an error if they contain a frame that the script doesn't explain, or lack one that it requires.
+/// Returns an error if they contain a frame that the script does not explain, or lack one that it requires.
 pub(super) fn check(
     script: &Script,
     received: &[u8],
@@ -34,7 +34,7 @@ pub(super) fn check(
 ) -> Result<(), String> {
     let is_late = script.is_cut || script.may_time_out || stopped;
     if is_late && (received.starts_with(b"HTTP/1.1 408 ") || b"HTTP/1.1 408 ".starts_with(received)) {
-        // The client timed out before its preface was complete, so the server didn't know the protocol yet.
+        // The client timed out before its preface was complete, so the server did not know the protocol yet.
         return Ok(());
     }
 
@@ -185,7 +185,7 @@ impl Received {
         }
     }
 
-    /// Applies the table size of the acknowledged SETTINGS, because later header blocks must respect it.
+    /// Applies the table size of the acknowledged SETTINGS because later header blocks must respect it.
     fn take_settings_ack(&mut self, script: &Script) -> Result<(), String> {
         let table =
             script.tables.get(self.settings_acked).ok_or("acknowledges SETTINGS that were not sent")?;

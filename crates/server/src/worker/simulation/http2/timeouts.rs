@@ -239,7 +239,7 @@ fn drain_answers_open_streams_then_closes() {
     let received = Received::of(&network, peer);
     assert_eq!((received.responses, received.ends, received.body_bytes), (2, 2, LARGE_BYTES + 13));
     assert_eq!(received.goaways, [(0x7fff_ffff, 0), (3, 0)]);
-    // The end of the drain is the only limit, because the peer never closes its side.
+    // The end of the drain is the only limit because the peer never closes its side.
     assert!(worker.now() <= end + SLACK, "{:?}", worker.now() - end);
 }
 

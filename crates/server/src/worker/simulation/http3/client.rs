@@ -54,7 +54,7 @@ struct Request {
 pub(super) enum Outcome {
     /// Every request has its response.
     Complete,
-    /// The server has refused the connection or a request, because it stops.
+    /// The server has refused the connection or a request because it stops.
     Refused,
     /// The connection attempt was not answered: a server that stops ignores it, so that another one can answer the next.
     Unanswered,

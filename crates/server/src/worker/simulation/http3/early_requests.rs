@@ -1,4 +1,4 @@
-//! Requests in early data (0-RTT) that wait until the client's address is known, because the server writes a log.
+//! Requests in early data (0-RTT) that wait until the client's address is known because the server writes a log.
 
 use std::sync::Arc;
 use std::time::Instant;
