@@ -6,7 +6,7 @@ use cannery_base::FileStamp;
 
 use crate::sources::snapshot::{KnownFile, KnownFiles};
 
-/// Source files of a build in memory, for comparing it with other builds. Clones are cheap.
+/// Source files of a build in memory, which can be compared with other builds. Clones are cheap.
 #[derive(Clone)]
 pub struct BuiltFiles(pub(super) Arc<KnownFiles>);
 
@@ -23,12 +23,13 @@ pub struct Change {
 }
 
 impl BuiltFiles {
-    /// Returns all files as paths relative to the source folder, with their stamps, in arbitrary order.
+    /// Returns the paths of all files relative to the source folder, along with their stamps, in
+    /// arbitrary order.
     pub fn stamps(&self) -> impl Iterator<Item = (&[u8], &FileStamp)> {
         self.0.iter().map(|(path, file)| (&**path, &file.stamp))
     }
 
-    /// Returns the files that have been added, modified or removed since another build by the same compiler, sorted by path.
+    /// Returns the files that were added, modified or removed since another build by the same compiler, sorted by path.
     #[must_use]
     pub fn changes_since(&self, before: &BuiltFiles) -> Vec<Change> {
         let differing = self.0.iter().filter_map(|(path, new)| {

@@ -1,8 +1,8 @@
-//! Compiles a folder that is being edited, again and again, each time into memory or, if the archive is large, on disk.
+//! Repeatedly compiles a folder that is being edited. Archives are built in memory or, if they are large, on disk.
 //!
-//! Only changed files are read and compressed: everything else comes from the last build. Editors may write at any time, so
-//! it is not an error if a file changes or vanishes during a build. In this case, the build reads it again, or takes its last
-//! version and reports the folder as unsettled. Half-written content is never published.
+//! Only changed files are read and compressed; everything else is taken from the last build. As editors may write at any
+//! time, it is not an error if a file changes or vanishes during a build. In this case, the build will read it again, or else
+//! use its last version and report the folder as unsettled. Half-written content must never be published.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -37,16 +37,17 @@ const ATTEMPTS_MAX: u32 = 20;
 /// Pause between attempts.
 const ATTEMPT_INTERVAL: Duration = Duration::from_millis(5);
 
-/// After this time, we read a file even if it's still being written. Log files, for example, never settle.
+/// Time after which a file is read even though it is still being written. Log files, for example, never
+/// settle.
 const HELD_BACK_MAX: Duration = Duration::from_secs(2);
 
-/// After this time, we accept that a folder has lost its start page or most of its files.
+/// Time after which we accept that a folder has lost its start page or most of its files.
 const UNFINISHED_MAX: Duration = Duration::from_secs(2);
 
 /// Compiles one folder again and again.
 ///
-/// Several threads may build at the same time. The on-disk caches of the options are not used. Every content is also stored
-/// uncompressed, so that the next build can copy it.
+/// Several threads may build at the same time. The on-disk caches of the options are not used. All contents are stored
+/// uncompressed as well, which allows the next build to copy them.
 pub struct Compiler {
     options: Options,
     /// Holds archives that are too large for memory.
@@ -77,7 +78,8 @@ struct History {
 pub struct Build {
     /// Builds are numbered in the order in which they start, from 1.
     pub number: u64,
-    /// The archive, in memory or on disk. In memory, no process can change it; on disk, no other user can.
+    /// The archive, either in memory, where it cannot be changed by any process, or on disk, where it
+    /// cannot be changed by other users.
     pub archive: File,
     /// The report.
     pub report: Report,
@@ -85,13 +87,14 @@ pub struct Build {
     pub files: BuiltFiles,
     /// Number of compressed contents that a [`Effort::Quick`] build did without.
     pub deferred: u64,
-    /// Files that are being written, sorted. The archive has their last versions, or lacks them if they are new. Callers should
-    /// build again soon.
+    /// Files that are currently being written, sorted. The archive contains their last versions, or none if they are new, so
+    /// callers should build again soon.
     pub unsettled: Vec<String>,
 }
 
 impl Compiler {
-    /// Creates a compiler for the folder in `options`. Large archives will be in the temporary directory from the environment.
+    /// Creates a compiler for the folder in `options`. Large archives will be stored in the temporary directory given by the
+    /// environment.
     #[must_use]
     pub fn new(mut options: Options) -> Compiler {
         options.encoders.insert(Encoder::Identity);
@@ -115,8 +118,8 @@ impl Compiler {
         Compiler { directory: Arc::new(directory), ..self }
     }
 
-    /// Starts from the last archive of another process that compiled this folder. While files are being replaced or written,
-    /// the next build takes the versions in that archive.
+    /// Starts from the last archive of another process that compiled this folder. For files that are being replaced or
+    /// written, the next build will use the versions in that archive.
     ///
     /// # Errors
     /// The archive cannot be opened or is damaged. The compiler then starts from scratch.
@@ -132,11 +135,12 @@ impl Compiler {
         Ok(())
     }
 
-    /// Compiles the folder into memory, or on disk if the archive is larger than [`MEMORY_ARCHIVE_BYTES_MAX`]. If the disk
-    /// cannot be written, a large archive is in memory too, and the report has a warning.
+    /// Compiles the folder into memory, or onto disk if the archive is larger than [`MEMORY_ARCHIVE_BYTES_MAX`]. If
+    /// writing to disk is not possible, then even large archives are kept in memory and the report will contain a warning.
     ///
     /// # Errors
-    /// See [`Error`]. A canceled build returns [`Error::Canceled`]. Contents that it has compressed are kept for the next build.
+    /// See [`Error`]. If the build is canceled, [`Error::Canceled`] is returned; contents that have already been compressed are
+    /// kept for the next build.
     pub fn build(
         &self,
         effort: Effort,
@@ -149,7 +153,8 @@ impl Compiler {
         let mut space = Space::new(Arc::clone(&self.directory), self.memory_archive_bytes_max);
 
         loop {
-            // Everything that an attempt starts from must be current because another thread may have finished a build.
+            // Another thread may have finished a build in the meantime, so each attempt needs to start from the
+            // current state.
             let snapshot = self.history().last.clone();
             let mut session = Session {
                 effort,
@@ -170,7 +175,8 @@ impl Compiler {
                     *self.listings() = listings.finish();
                     return self.finish(number, built, earlier, unreliable);
                 }
-                // For example, the disk is full. Try the same in memory. This does not count as an attempt.
+                // For example, the disk may be full. Try the same in memory, without counting this as an
+                // attempt.
                 Err(Error::Write { path, source: WriteError::Io(error) }) if path == space.directory() => {
                     space.abandon_disk(&error);
                     continue;
@@ -181,18 +187,20 @@ impl Compiler {
                     cancel.check()?;
                     continue;
                 }
-                // Keep the last archive for now. `may_be_unfinished` will be false once the folder has stayed like this for a
-                // while.
+                // Keep the last archive for now. Once the folder has stayed like this for a while, `may_be_unfinished` will
+                // be false.
                 Err(error) if error.is_unfinished() => {
                     self.history().unfinished_since.get_or_insert_with(Instant::now);
                     return Err(error);
                 }
-                // A file changed or vanished while we read it. Hold it back in the next attempt.
+                // A file changed or vanished while it was being read, so hold it back in the next
+                // attempt.
                 Err(error) if error.is_transient() && attempts < ATTEMPTS_MAX => {
                     unreliable.extend(self.path_of(&error));
                 }
                 Err(error) => {
-                    // Any other error means that the folder is not empty, so the clock starts again. A canceled build cannot tell.
+                    // Any other error implies that the folder is not empty, so the clock is reset (except after a canceled build,
+                    // which does not tell us anything).
                     if !matches!(error, Error::Canceled) {
                         self.history().unfinished_since = None;
                     }
@@ -206,13 +214,14 @@ impl Compiler {
         }
     }
 
-    /// Returns the path of the file that made an attempt fail, relative to the source folder.
+    /// Returns the path, relative to the source folder, of the file that made an attempt fail.
     fn path_of(&self, error: &Error) -> Option<Box<[u8]>> {
         let (Error::Changing { path } | Error::Read { path, .. }) = error else { return None };
         Some(path.strip_prefix(&self.options.sources).ok()?.as_os_str().as_bytes().into())
     }
 
-    /// Returns `true` unless the folder has been incomplete for so long that it's probably intended.
+    /// Returns `true` unless the folder has been incomplete for so long that this is probably
+    /// intended.
     fn may_be_unfinished(&self) -> bool {
         self.history().unfinished_since.is_none_or(|since| since.elapsed() < UNFINISHED_MAX)
     }
@@ -253,7 +262,8 @@ impl Compiler {
             source_bytes: sources.bytes(),
         });
 
-        // Files that stay unsettled keep the time when we first saw them that way, so that they become overdue at some point.
+        // Files that remain unsettled should keep the time when we first saw them like this, otherwise they would never
+        // become overdue.
         let unsettled = std::mem::take(&mut sources.unsettled);
         let mut unsettled = unsettled.into_inner().unwrap_or_else(PoisonError::into_inner);
         unsettled.extend(unreliable);
@@ -262,7 +272,7 @@ impl Compiler {
         for path in &unsettled {
             history.unsettled.entry(path.clone()).or_insert_with(Instant::now);
         }
-        // Builds may overtake each other. Only the one that started last should be the base of the next build.
+        // Since builds may overtake each other, the next build should be based on the one that started last.
         if history.last.as_ref().is_none_or(|last| last.number < number) {
             self.results.settle(&snapshot);
             history.last = Some(snapshot);
@@ -270,7 +280,7 @@ impl Compiler {
         }
         drop(history);
 
-        // Dropping these unmaps the archive of the last build, which may take a while. The caller should not have to wait.
+        // Dropping these will unmap the archive of the last build. Do this in the background, as it may take a while.
         drop_in_background((earlier, sources, routes));
 
         let unsettled = unsettled.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();

@@ -24,7 +24,8 @@ pub struct FollowedNames {
 type FolderId = (u64, u64);
 
 impl FollowedNames {
-    /// Returns the names for the folder in `options`. The ignore file is not read because it may change at any time.
+    /// Returns the names for the folder in `options`. Note that the ignore file is not read, since it may change at
+    /// any time.
     #[must_use]
     pub fn of(options: &Options) -> FollowedNames {
         let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
@@ -36,7 +37,8 @@ impl FollowedNames {
         FollowedNames { rules, root, links_out, boundary: Mutex::default() }
     }
 
-    /// Returns `true` if a change to this path, relative to the folder, may affect a build.
+    /// Returns `true` if builds may be affected by a change to this path, which is relative to the
+    /// folder.
     #[must_use]
     pub fn contain(&self, path: &Path, is_folder: bool) -> bool {
         self.rules.may_matter(path, is_folder)
@@ -48,7 +50,7 @@ impl FollowedNames {
         self.boundary().is_ok_and(|boundary| boundary.admits(link, target, true))
     }
 
-    /// Returns the boundary of the folder. The folder may have been replaced since the last call.
+    /// Returns the boundary of the folder, which may have been replaced since the last call.
     fn boundary(&self) -> io::Result<Arc<Boundary>> {
         let found = fs::metadata(&self.root)?;
         let identity = (found.dev(), found.ino());

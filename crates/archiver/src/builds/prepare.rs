@@ -1,4 +1,5 @@
-//! Lists the source files of a build: walks the source folder and leaves out files that the build itself writes.
+//! Lists the source files of a build: the source folder is walked, except for files that the build itself
+//! writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -26,7 +27,8 @@ use crate::tree::skip::{IGNORE_FILE, SkipRules};
 use crate::tree::sparse;
 use crate::tree::walk::{SourceFile, Walked, walk};
 
-/// Walks the source folder. Returns its files, and a report that has only the remarks about them so far.
+/// Walks the source folder and returns its files, along with a report that only contains remarks about
+/// them so far.
 pub(crate) fn sources(
     options: &Options,
     destination: &Destination,
@@ -34,7 +36,8 @@ pub(crate) fn sources(
 ) -> Result<(Sources, Report), Error> {
     let (rules, mut diagnostics) = skip_rules(options)?;
 
-    // We open the root before the walk. If another folder takes its place meanwhile, we will not read that one by mistake.
+    // The root must be opened before the walk; otherwise, we could read from another folder that has taken its place in
+    // the meantime.
     let confinement = Confinement::of(&options.sources, options.links_out);
     let list = || walk(&options.sources, &rules, options.links_out);
     let mut walked = match &session {
@@ -50,7 +53,8 @@ pub(crate) fn sources(
 
     let own = OwnFiles::of(options, destination);
 
-    // The archive and the caches may be in the source folder. We must not pack them into the next archive.
+    // Archive and caches may be located in the source folder, in which case they must not become part of
+    // the next archive.
     let mut cached: BTreeMap<&Path, u64> = BTreeMap::new();
     walked.files.retain(|file| {
         if own.is_archive(file) {
@@ -73,7 +77,8 @@ pub(crate) fn sources(
     walked.folders.retain(|folder| own.cache_of(folder).is_none());
     keep_ignore_file(options, &mut walked.files);
 
-    // Only a folder that is being edited has files from an earlier build, half-written files, and files to be retried.
+    // Only folders that are being edited may have files from an earlier build, half-written files, or files to be
+    // retried.
     let mut earlier = None;
     let mut unreadable = None;
     let mut unsettled = BTreeSet::new();
@@ -103,8 +108,8 @@ pub(crate) fn sources(
     Ok((sources, report))
 }
 
-/// Returns an error if a folder had a page for `/` in the last build, or many more files, and no longer does: a program may
-/// be replacing all of it. `has_start_page` should not count a listing.
+/// Returns an error if a folder had a page for `/` or many more files in the last build, but no longer does, as a program
+/// may be replacing all of it. Listings should not count for `has_start_page`.
 pub(crate) fn check_unfinished(
     options: &Options,
     sources: &Sources,
@@ -128,8 +133,8 @@ pub(crate) fn skip_rules(options: &Options) -> Result<(SkipRules, Vec<Diagnostic
     Ok((rules, diagnostics))
 }
 
-/// Checks that the site has a start page because an empty folder would take the site offline. If the folder had files in the
-/// last build and is empty now, it's probably being replaced, so `--allow-empty` does not help.
+/// Checks that the site has a start page, since an empty folder would take the site offline. If the folder had files in the
+/// last build and is empty now, then it is probably being replaced, so `--allow-empty` does not apply.
 pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Routes) -> Result<(), Error> {
     let folder = || options.sources.clone();
     if sources.files.is_empty() && sources.earlier.as_ref().is_some_and(Earlier::has_files) {
@@ -144,8 +149,8 @@ pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Ro
     if routes.has_start_page() { Ok(()) } else { Err(Error::NoStartPage { folder: folder() }) }
 }
 
-/// Leaves out the sparse files with the largest holes, until the holes of all others are within the limit. Returns one
-/// diagnostic of this severity for each.
+/// Leaves out the sparse files with the largest holes until the holes of all others are within the limit. A diagnostic
+/// of the given severity is returned for each.
 fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec<Diagnostic> {
     let Walked { thin, files, .. } = walked;
     let measure = |path: Box<[u8]>| {
@@ -183,8 +188,8 @@ fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec
     diagnostics
 }
 
-/// Handles files that an earlier attempt could not read. If the last build had such a file, we take that version; otherwise we
-/// leave the file out. Returns a warning for each.
+/// Handles files that could not be read in an earlier attempt, returning a warning for each. If the last build had such a
+/// file, that version is used; otherwise, it is left out.
 fn set_unreadable_aside(
     root: &Path,
     files: &mut Vec<SourceFile>,
@@ -209,7 +214,8 @@ fn set_unreadable_aside(
     unreadable.warnings(|path| earlier.known(path).is_some())
 }
 
-/// Files that the build writes itself, and that may be in the source folder: the archive and the caches.
+/// Files that are written by the build itself (i.e. the archive and the caches) and may be located in
+/// the source folder.
 struct OwnFiles {
     /// The existing archive. We compare device and inode because it may have several names.
     archive: Option<FileVersion>,
@@ -239,7 +245,7 @@ impl OwnFiles {
     }
 }
 
-/// Adds the ignore file, which the walk leaves out, so that `extract` can restore it.
+/// Adds the ignore file, which is left out by the walk, so that `extract` can restore it.
 fn keep_ignore_file(options: &Options, files: &mut Vec<SourceFile>) {
     let found = fs::metadata(options.sources.join(IGNORE_FILE)).ok().filter(fs::Metadata::is_file);
     let Some(found) = found else { return };

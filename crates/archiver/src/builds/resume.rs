@@ -1,7 +1,7 @@
 //! Recovers the state of the last build of an earlier process from its archive.
 //!
-//! Without this, the next process would take a file for deleted if an editor has just moved it away. It would also lack the
-//! last version of a file that is being written right now.
+//! Otherwise, the next process would assume that a file was deleted if an editor has just moved it away, and it would not
+//! have the last version of a file that is currently being written.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const START_PAGE: &[u8] = b"/";
 /// # Errors
 /// Returns an error if the archive is damaged.
 pub(super) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
-    // Files that answer a path are found by that path. The others, such as `_headers`, have a record of their own.
+    // Files that answer a path can be found by that path. All others (e.g. `_headers`) have their own records.
     let mut found: Vec<(Box<[u8]>, Extent)> = Vec::new();
     for entry in archive.entries() {
         let entry = entry?;
@@ -41,7 +41,8 @@ pub(super) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
         }
     }
 
-    // Hash the contents again: the archive has digests of bodies, but not all the facts that we need here.
+    // The archive only has digests of bodies, but we also need other facts, so the contents have to be
+    // hashed again.
     let files = found.par_iter().map(|(path, extent)| {
         let content = archive.body(*extent)?;
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);

@@ -20,11 +20,12 @@ pub(crate) struct Session<'a> {
     /// Before the build, the listings of the last one; after it, the new ones.
     pub(crate) listings: Listings,
     pub(crate) earlier: Earlier,
-    /// Whether to wait for files that are being written. We only do that in the first attempt.
+    /// Whether to wait for files that are being written, which is only done in the first attempt.
     pub(super) waits: bool,
     /// Files that this attempt or an earlier one could not read.
     pub(super) unreadable: UnreadableFiles,
-    /// Whether to treat a folder as unfinished if it has lost its start page or most of its files.
+    /// Whether a folder should be treated as unfinished if it has lost its start page or most of
+    /// its files.
     pub(crate) may_be_unfinished: bool,
     /// Files that vanished or did not settle in earlier attempts. They are held back.
     pub(super) unreliable: &'a BTreeSet<Box<[u8]>>,

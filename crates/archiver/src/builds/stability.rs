@@ -1,5 +1,6 @@
-//! Waits briefly until a folder that is being edited has settled: files being replaced exist again, and files being written are
-//! complete. Files that do not settle are held back, which means that the build takes the version of the last build.
+//! Waits briefly until a folder that is being edited has settled, i.e. files that were being replaced exist again, and files
+//! that were being written are complete. Files that do not settle are held back: the build will use the version of the last
+//! build instead.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,8 +23,9 @@ use crate::tree::folder_file::{self, Confinement};
 use crate::tree::skip::IGNORE_FILE;
 use crate::tree::walk::{SourceFile, WalkError, Walked};
 
-/// A file counts as deleted once a walk misses it that started this long after its folder last changed. Programs that move
-/// the old file away before they create the new one usually need microseconds, unless they are not scheduled.
+/// A file counts as deleted once it is missed by a walk that started this long after its folder last changed. If a program
+/// moves the old file away before creating the new one, this usually takes microseconds, unless the program is not
+/// scheduled in between.
 const DELETED_AFTER: Duration = Duration::from_millis(50);
 
 /// Maximum time to wait for files being replaced, or for the source folder itself.
@@ -38,8 +40,8 @@ const CAPTURED_BYTES_MAX: u64 = 32 << 20;
 /// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Walks the source folder. If the folder or files of the last build are missing, walks it again for as long as they may be in
-/// the middle of being replaced.
+/// Walks the source folder. If the folder or files of the last build are missing, the walk is repeated for as long as they may
+/// just be in the middle of being replaced.
 pub(super) fn walk(
     root: &Path,
     earlier: &Earlier,
@@ -49,13 +51,14 @@ pub(super) fn walk(
     let Some(snapshot) = &earlier.snapshot else { return walk() };
     loop {
         let root_before = identity(root);
-        // We take the time before the walk because the walk itself may be slow or may not be scheduled.
+        // The time must be taken before the walk, as the walk itself may be slow or may not be
+        // scheduled.
         let walk_began = SystemTime::now();
         let walked = walk();
         let is_being_replaced = match &walked {
             Err(WalkError::Root { source, .. }) => source.kind() == ErrorKind::NotFound,
             Err(_) => false,
-            // If the root was moved away during the walk, we may have found only some of the files.
+            // The root was moved away during the walk, so we may have found only some of the files.
             Ok(_) if identity(root) != root_before => true,
             Ok(walked) => missing(snapshot, walked).any(|path| is_just_removed(root, path, walk_began)),
         };
@@ -66,7 +69,7 @@ pub(super) fn walk(
     }
 }
 
-/// Returns device and inode of the source folder, or `None` if it does not exist.
+/// Returns the device and inode of the source folder, if it exists.
 fn identity(root: &Path) -> Option<(u64, u64)> {
     let found = fs::metadata(root).ok()?;
     Some((found.dev(), found.ino()))
@@ -74,7 +77,8 @@ fn identity(root: &Path) -> Option<(u64, u64)> {
 
 /// Returns files of the last build that the walk did not find.
 fn missing<'a>(snapshot: &'a Snapshot, walked: &'a Walked) -> impl Iterator<Item = &'a [u8]> {
-    // Usually there are none. Looking up each found file is the faster way to show that.
+    // Typically there are none, and looking up each of the found files is the faster way to show
+    // this.
     let known = walked.files.iter().filter(|file| snapshot.files.contains_key(&file.path)).count();
     // The walk never lists the ignore file.
     let ignore_file = IGNORE_FILE.as_bytes();
@@ -85,7 +89,7 @@ fn missing<'a>(snapshot: &'a Snapshot, walked: &'a Walked) -> impl Iterator<Item
     paths.into_iter().flatten().filter(move |path| *path != ignore_file && !is_listed(path))
 }
 
-/// Returns `true` if the file's folder, or its nearest existing parent, changed during the walk or just before it.
+/// Returns `true` if the file's folder (or its nearest existing parent) changed during the walk or just before it.
 fn is_just_removed(root: &Path, path: &[u8], walk_began: SystemTime) -> bool {
     let path = root.join(OsStr::from_bytes(path));
     let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
@@ -93,8 +97,9 @@ fn is_just_removed(root: &Path, path: &[u8], walk_began: SystemTime) -> bool {
     stamp.is_some_and(|stamp| writers::age_at(&stamp, walk_began) < DELETED_AFTER)
 }
 
-/// Holds back files that another process is writing, or that an earlier attempt could not read. Known files get the stamp of the
-/// last build; new files are left out. Returns both kinds. Small new files are captured instead.
+/// Holds back files that are being written by another process, or that could not be read in an earlier attempt, and returns
+/// them. Known files get the stamp of the last build, whereas new files are left out; however, small new files are captured
+/// instead.
 pub(super) fn hold_back(
     root: &Path,
     confinement: &Confinement,
@@ -105,7 +110,7 @@ pub(super) fn hold_back(
     let now = SystemTime::now();
     let earlier = &mut session.earlier;
     let unreliable = session.unreliable;
-    // A file that was changed long ago cannot be half-written. For all others, we have to look.
+    // Files that were changed long ago cannot be half-written. For all others, we need to look.
     let may_be_half_written = |file: &SourceFile| {
         writers::is_recent(&file.stamp, now)
             && earlier.unchanged(&file.path, &file.stamp).is_none()
@@ -133,7 +138,7 @@ pub(super) fn hold_back(
         sleep(INTERVAL);
     }
 
-    // Whatever is left is held back, along with the files that made an earlier attempt fail.
+    // Hold back whatever is left, along with files that made an earlier attempt fail.
     waiting.extend((0..files.len()).filter(|place| unreliable.contains(&files[*place].path)));
     let mut held_back = BTreeSet::new();
     for place in waiting {
@@ -144,7 +149,8 @@ pub(super) fn hold_back(
         }
     }
 
-    // New files have no last version to fall back on, so this build has to do without them.
+    // Since there is no last version of a new file to fall back on, it cannot be part of this
+    // build.
     files.retain(|file| !held_back.contains(&file.path) || earlier.known(&file.path).is_some());
     files.retain(|file| !vanished.contains(&file.path));
     earlier.held_back.clone_from(&held_back);
@@ -171,7 +177,7 @@ fn check(
     captured_bytes: &mut u64,
 ) -> Status {
     let path = root.join(OsStr::from_bytes(&file.path));
-    // For known files we have the version of the last build, and a first build may have too many new ones.
+    // Known files can be taken from the last build, and a first build may have too many new ones.
     let is_to_capture = earlier.snapshot.is_some() && earlier.known(&file.path).is_none();
     if !is_to_capture || *captured_bytes + file.stamp.version.size > CAPTURED_BYTES_MAX {
         return if is_half_written(&path) { Status::HalfWritten } else { Status::Readable };

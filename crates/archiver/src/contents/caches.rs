@@ -1,5 +1,5 @@
-//! Caches between builds, for compressed contents and for digests of source files. They are on disk, or in memory if one
-//! process builds again and again.
+//! Caches between builds, both for compressed contents and for digests of source files. They are stored on disk, or in
+//! memory if builds are repeated within one process.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -43,7 +43,7 @@ impl DiskCaches {
 }
 
 impl Caches<'_> {
-    /// Returns the cached properties of a file, given its path relative to the source folder, unless its stamp has changed.
+    /// Returns the cached properties of a file unless its stamp has changed. The path is relative to the source folder.
     pub(super) fn facts(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
         match self {
             Caches::Disk(DiskCaches { sources, root, .. }) => {
@@ -61,7 +61,8 @@ impl Caches<'_> {
         }
     }
 
-    /// Returns `true` if we store which results have been verified. Results in memory do not need that.
+    /// Returns `true` if we keep track of which results have been verified. This is not needed for
+    /// results in memory.
     pub(super) fn stores_verified(&self) -> bool {
         matches!(self, Caches::Disk(DiskCaches { sources: Some(_), .. }))
     }
@@ -86,7 +87,8 @@ impl Caches<'_> {
         }
     }
 
-    /// Writes the sources cache to disk. Problems are returned as warnings because a cache should not fail a build.
+    /// Writes the sources cache to disk. Problems are returned as warnings, as the cache should never cause a build
+    /// to fail.
     pub(crate) fn keep(
         self,
         known: &[(FileStamp, SourceFacts)],

@@ -1,6 +1,7 @@
 //! Encoders with a common interface: bytes in, bytes out, always the same.
 //!
-//! We decode and compare each result before we use it. Timestamps, file names and thread counts do not affect the output.
+//! Each result is decoded and compared before it is used. The output does not depend on timestamps, file names or thread
+//! counts.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -13,7 +14,8 @@ use zstd_safe::{CCtx, CParameter, DCtx};
 
 use crate::settings::options::{Encoder, Levels};
 
-/// Encoder names and versions. Together with the level, they determine the output. A test compares them with `Cargo.lock`.
+/// Names and versions of encoders, which determine the output together with the level. They are compared with `Cargo.lock`
+/// in a test.
 pub(super) const VERSIONS: [(Encoder, &str); 4] = [
     (Encoder::Gzip, "libdeflater-1.26.1"),
     (Encoder::Zopfli, "zopfli-0.8.4"),
@@ -36,13 +38,14 @@ pub(super) const fn coding(encoder: Encoder) -> Coding {
     }
 }
 
-/// Brotli window sizes as powers of two (RFC 7932 §9.1). For the largest, a client needs 16 MiB.
+/// Brotli window sizes as powers of two (RFC 7932 §9.1). Note that clients need 16 MiB for the
+/// largest one.
 const BROTLI_WINDOW_BITS: (i32, i32) = (10, 24);
 
 /// RFC 9659 §3: the window must not exceed 8 MiB.
 const ZSTD_WINDOW_BITS_MAX: u32 = 23;
 
-/// One encoder and decoder of each kind, for a single thread. They reuse their tables.
+/// One encoder and decoder of each kind for use by a single thread, in order to reuse their tables.
 pub(super) struct Coders {
     levels: Levels,
     gzip: Compressor,
@@ -79,8 +82,8 @@ impl Coders {
         coded.filter(|coded| self.reproduces(coding(encoder), coded, content)).ok_or(EncodeError)
     }
 
-    /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest. There must be no trailing bytes because
-    /// a client might read on. Allocates at most `length` bytes, regardless of the length claimed by `coded`.
+    /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest. There must not be any trailing bytes,
+    /// since clients might read on. At most `length` bytes are allocated, regardless of the length claimed by `coded`.
     pub(super) fn decodes_to(
         &mut self,
         coding: Coding,
@@ -103,7 +106,8 @@ impl Coders {
     fn gunzip_exactly(&mut self, coded: &[u8], length: usize) -> Option<Vec<u8>> {
         let mut decoded = vec![0; length];
         let is_whole = self.gunzip.gzip_decompress(coded, &mut decoded) == Ok(length);
-        // The decoder ignores trailing bytes. If it also succeeds without the last byte, then there were some.
+        // The decoder ignores trailing bytes. To detect them, we check if it also succeeds without the last
+        // byte.
         let shorter = &coded[..coded.len().saturating_sub(1)];
         let is_exact = is_whole && self.gunzip.gzip_decompress(shorter, &mut vec![0; length]).is_err();
         is_exact.then_some(decoded)
@@ -119,8 +123,8 @@ impl Coders {
     fn zstd(&mut self, content: &[u8]) -> Option<Vec<u8>> {
         let level = self.levels.of(Encoder::Zstd);
         self.zstd.set_parameter(CParameter::CompressionLevel(level)).ok()?;
-        // With the content size, clients can allocate once. We do not need a checksum because the transport and the entity tag
-        // already protect the content.
+        // If the content size is known, clients can allocate memory once. A checksum is not needed, as the content is already
+        // protected by the transport and the entity tag.
         self.zstd.set_parameter(CParameter::ContentSizeFlag(true)).ok()?;
         self.zstd.set_parameter(CParameter::ChecksumFlag(false)).ok()?;
         if level > 19 {
@@ -198,14 +202,15 @@ fn brotli(content: &[u8], quality: i32) -> Option<Vec<u8>> {
     Some(coded)
 }
 
-/// Returns the smallest window that spans the content: a window of 2^n covers 2^n - 16 bytes. A larger window would cost memory
-/// here and in every client, but save no bytes.
+/// Returns the smallest window that spans the content, given that a window of 2^n covers 2^n - 16 bytes. With a larger window,
+/// the server and every client would need more memory but no bytes would be saved.
 fn brotli_window_bits(length: usize) -> i32 {
     let (smallest, largest) = BROTLI_WINDOW_BITS;
     (smallest..largest).find(|bits| (1usize << bits) - 16 >= length).unwrap_or(largest)
 }
 
-/// A writer that only accepts the expected bytes. This way, we can compare without a second copy.
+/// A writer that only accepts the expected bytes. This way, comparing does not require a second
+/// copy.
 struct Expect<'a>(&'a [u8]);
 
 impl Write for Expect<'_> {

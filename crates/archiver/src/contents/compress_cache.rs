@@ -1,10 +1,11 @@
 //! On-disk cache of compressed contents: a directory with a file for each result.
 //!
-//! Results are keyed by content digest, encoder, encoder version and level, so entries never become stale. Files are created
-//! under a temporary name and renamed, so several builds may share the directory.
+//! Results are keyed by content digest, encoder, encoder version and level, so entries never become stale. Several builds
+//! may share the directory, since files are created under a temporary name and then renamed.
 //!
-//! Entries are not trusted. We only use a result if it decodes to its content, or if an earlier build has verified it, which is
-//! recorded in the sources cache. Invalid entries are replaced and reported. If the directory cannot be written, we only warn.
+//! Entries must not be trusted. A result is only used if it decodes to its content, or if it was verified by an earlier build
+//! (according to the sources cache). Invalid entries are replaced and reported. Failure to write to the directory is only a
+//! warning.
 
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
@@ -21,7 +22,8 @@ use crate::ground::temporary;
 use crate::settings::error::Error;
 use crate::settings::options::Encoder;
 
-/// Magic bytes. The digit is the version of the format and of the rule for which results pay off.
+/// Magic bytes. The digit is incremented whenever the format changes, or the rule that decides
+/// which results pay off.
 const MAGIC: &[u8; 8] = b"CANRENC1";
 
 /// Header length: magic, content digest, result digest.
@@ -60,7 +62,7 @@ pub(crate) struct ResultKey {
     pub(super) level: i32,
 }
 
-/// Hashes the content only, so that the few results of a content are adjacent in a map. They are looked up together.
+/// Only hash the content: its few results will then be adjacent in a map, and they are typically looked up together.
 impl Hash for ResultKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.content.hash(state);
@@ -83,7 +85,7 @@ struct Problems {
     unwritable: Option<io::Error>,
     /// Number of invalid results.
     corrupt: u64,
-    /// The one that comes first by name, so that the warning does not depend on timing.
+    /// The first one by name, in order to make the warning independent of timing.
     first_corrupt: Option<PathBuf>,
 }
 
@@ -108,8 +110,8 @@ impl CompressCache {
         })
     }
 
-    /// Returns the result for a content of `length` bytes, if there is a valid one. If its digest is `verified`, the result is not
-    /// decoded again.
+    /// Returns the result for a content of `length` bytes, provided that there is a valid one. If its digest is `verified`, then
+    /// the result does not have to be decoded again.
     pub(super) fn find(
         &self,
         key: &ResultKey,
@@ -138,7 +140,8 @@ impl CompressCache {
             return;
         }
 
-        // No encoder produces empty output, so we can store "not smaller" as an empty result.
+        // No encoder produces empty output, so an empty result can be used to represent "not
+        // smaller".
         let empty = (&[][..], Digest::of(b""));
         let (coded, digest) = match outcome {
             Outcome::Coded(coded, digest) => (coded.as_slice(), *digest),
@@ -213,7 +216,7 @@ fn read(
     coders: &mut Coders,
 ) -> Result<Outcome, Unusable> {
     let metadata = fs::metadata(place).map_err(|_| Unusable::Missing)?;
-    // Reading a pipe would never end. A useful result is never longer than its content.
+    // Note that reading a pipe would never end. Useful results are never longer than their content.
     if !metadata.is_file() || metadata.len() > length.saturating_add(HEADER_BYTES as u64) {
         return Err(Unusable::Corrupt);
     }

@@ -52,7 +52,8 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Returns the content with this digest and its index. A new content is added, with `source` as its first source.
+    /// Returns the content with this digest and its index. If it is new, it will be added with `source` as its first
+    /// source.
     pub(super) fn find_or_add(
         &mut self,
         digest: Digest,

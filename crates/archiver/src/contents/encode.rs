@@ -1,7 +1,8 @@
 //! Second pass: compresses contents and stores the results that pay off.
 //!
-//! There is a job for each content and coding. We start with the longest jobs because otherwise a single CPU might be busy with
-//! one at the end while all others are idle. Results are committed in order, so the archive does not depend on timing.
+//! There is one job for each combination of content and coding. The longest jobs are started first, since otherwise a single
+//! CPU might be busy with one of them at the end while all others are idle. To keep the archive independent of timing, results
+//! are committed in order.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +28,8 @@ use crate::sources::source::{SourceId, Sources};
 /// Maximum number of bytes being compressed or waiting to be committed.
 const HELD_BYTES_MAX: u64 = 64 << 20;
 
-/// Results must save at least this many bytes: the `Content-Encoding` field takes about twenty, and decompression takes time.
+/// Minimum number of bytes to be saved by a result. `Content-Encoding` takes about twenty bytes, and decompression takes
+/// time.
 const SAVED_BYTES_MIN: u64 = 64;
 
 /// Results must also save at least one part in this many (3 %).
@@ -74,7 +76,8 @@ struct Counters {
 }
 
 impl Encoding<'_> {
-    /// Returns the encoders to use. If two of them produce the same coding, we only take the better one.
+    /// Returns the encoders to use. If several of them produce the same coding, only the best one is
+    /// returned.
     fn encoders(&self) -> impl Iterator<Item = Encoder> + '_ {
         let wanted = &self.options.encoders;
         wanted.iter().copied().filter(|encoder| match encoder {
@@ -84,7 +87,7 @@ impl Encoding<'_> {
         })
     }
 
-    /// Returns the number of bytes to compress. Each content counts once, no matter how many codings there are.
+    /// Returns the number of bytes to compress. Each content counts once, regardless of the number of codings.
     pub(crate) fn total_bytes(&self, contents: &Contents) -> u64 {
         if self.encoders().next().is_none() {
             return 0;
@@ -124,7 +127,8 @@ impl Encoding<'_> {
                 content.forms.push(Form { coding, body, length, etag: digest.etag() });
             }
 
-            // Each coding advances the progress by an equal share of the content's length, rounded so that the shares add up.
+            // With each coding, the progress advances by an equal share of the content's length. Rounding must not affect the
+            // sum of these shares.
             let before = coded_bytes / codings.max(1);
             coded_bytes += content.length;
             self.progress.advance(coded_bytes / codings.max(1) - before);
@@ -132,7 +136,8 @@ impl Encoding<'_> {
         };
 
         if self.effort == Effort::Quick {
-            // Quick builds only look up cached results. A lookup is cheaper than handing its result to another thread.
+            // Quick builds will only look up cached results, which is cheaper than passing these results to another
+            // thread.
             let mut coders = scratch();
             for job in &all {
                 let outcome = self.compress(job, &mut coders, &counters)?;
@@ -157,7 +162,8 @@ impl Encoding<'_> {
         })
     }
 
-    /// Returns the result of a job, either from the cache or by compressing the content. Quick builds only use the cache.
+    /// Returns the result of a job. This is taken from the cache if possible; otherwise, the content is compressed
+    /// (except in quick builds).
     fn compress(
         &self,
         job: &Job,
@@ -191,7 +197,8 @@ impl Encoding<'_> {
         ResultKey { content: job.digest, encoder: job.encoder, level }
     }
 
-    /// Returns all jobs, the longest first. Ties are broken by digest, so the order is the same on every machine.
+    /// Returns all jobs, sorted by descending length. Ties are broken by digest, which makes the order the same
+    /// on every machine.
     fn jobs(&self, contents: &Contents) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (id, content) in (0..).zip(&contents.all) {
@@ -207,14 +214,16 @@ impl Encoding<'_> {
         }
 
         jobs.par_sort_unstable_by_key(|job| {
-            // The first eight bytes nearly always decide, and comparing them as a number is faster.
+            // Almost always, the first eight bytes suffice, and these can be compared faster as a
+            // number.
             let beginning = job.digest.0.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
             (Reverse(job.length * cost(job.encoder)), beginning, job.digest, job.encoder)
         });
         jobs
     }
 
-    /// Stores contents uncompressed if they have no other form, and sorts all forms by size.
+    /// Stores contents uncompressed if they do not have any other form, then sorts all forms by
+    /// size.
     fn complete(&self, contents: &mut Contents, store: &mut Store) -> Result<(), Error> {
         for content in &mut contents.all {
             if content.forms.is_empty() && content.wanted {
@@ -222,7 +231,8 @@ impl Encoding<'_> {
                 store_identity(content, source, self.sources, store)?;
             }
 
-            // Clients that accept Brotli or Zstandard also accept gzip, so these are only useful if they are smaller.
+            // Since clients that accept Brotli or Zstandard accept gzip as well, these are only useful if they are
+            // smaller.
             let gzip = content.forms.iter().find(|form| form.coding == Coding::Gzip).map(|form| form.length);
             let special = |coding| matches!(coding, Coding::Brotli | Coding::Zstd);
             content.forms.retain(|form| !special(form.coding) || gzip.is_none_or(|gzip| form.length < gzip));
@@ -232,7 +242,8 @@ impl Encoding<'_> {
     }
 }
 
-/// Approximate time per byte, relative to the fastest encoder, if each runs at its highest level.
+/// Approximate time per byte relative to the fastest encoder, with each encoder at its highest
+/// level.
 const fn cost(encoder: Encoder) -> u64 {
     match encoder {
         Encoder::Identity | Encoder::Gzip | Encoder::Zstd => 1,

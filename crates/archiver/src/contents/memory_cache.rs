@@ -1,7 +1,8 @@
 //! In-memory cache of compressed contents, for processes that build again and again.
 //!
-//! Most compressed bytes are in the archive of the last build anyway. The cache itself only needs to hold the results of
-//! builds that are running or were abandoned, up to a limit. Bytes of contents that the last build no longer had are dropped.
+//! Most compressed bytes can be found in the archive of the last build, so the cache itself only needs to hold (up to a
+//! limit) the results of builds that are running or were abandoned. If the last build no longer had a content, its bytes are
+//! dropped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,9 +12,9 @@ use crate::contents::compress_cache::{Outcome, ResultKey};
 use crate::ground::digest_map::DigestMap;
 use crate::sources::snapshot::Snapshot;
 
-/// Maximum number of bytes held by the cache. Results beyond that are only in the archive of their build, so they are lost if
-/// the build is abandoned. The next build stores everything that the cache holds, which makes room again. This means that even
-/// frequent edits cannot keep a large site from being compressed in the end.
+/// Maximum number of bytes held by the cache. Further results are only stored in the archive of their build, so if that is
+/// abandoned, they are lost. However, the next build will store everything that is in the cache, which makes room again, so
+/// even frequent edits cannot keep a large site from being compressed in the end.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Default)]
@@ -30,15 +31,15 @@ struct Results {
     kept: usize,
 }
 
-/// We drop results of vanished contents once there are this many new results, in addition to as many as the last cleanup has
-/// left. Such results hold no bytes, so there is no hurry.
+/// Number of new results after which those of vanished contents are dropped, in addition to the number that was left by the
+/// last cleanup. There is no hurry, as such results do not hold any bytes.
 const DROPPED_AFTER: usize = 1024;
 
 /// A compression result, or where to find it.
 #[derive(Clone)]
 enum Stored {
     Here(Arc<[u8]>, Digest),
-    /// The bytes are in the archive of the last build, unless the build that made them was abandoned.
+    /// The bytes are in the archive of the last build, unless they come from a build that was abandoned.
     InArchive(Digest),
     NotWorth,
 }
@@ -74,7 +75,8 @@ impl MemoryCache {
             Outcome::NotWorth => Stored::NotWorth,
         };
 
-        // Two builds at the same time may have made the same result, so we must not count its bytes twice.
+        // Concurrent builds may have made the same result, in which case its bytes must not be counted
+        // twice.
         results.held_bytes += stored.held_bytes();
         if let Some(before) = results.stored.insert(*key, stored) {
             results.held_bytes -= before.held_bytes();
@@ -82,12 +84,14 @@ impl MemoryCache {
         results.here.push(*key);
     }
 
-    /// Drops bytes that are in the archive of this build, and bytes of contents that no longer exist.
+    /// Drops bytes that are in the archive of this build as well as bytes of contents that no longer
+    /// exist.
     pub(crate) fn settle(&self, snapshot: &Snapshot) {
         let mut results = self.lock();
         let Results { stored, here, held_bytes, kept } = &mut *results;
         here.retain(|key| match stored.get(key) {
-            // The content is gone. We can tell because these archives have every content uncompressed too, even generated pages.
+            // The content no longer exists. Note that every content is also stored uncompressed in these archives, even if it
+            // was generated.
             Some(Stored::Here(..)) if !snapshot.has(&key.content) => {
                 stored.remove(key);
                 false

@@ -1,7 +1,8 @@
-//! First pass: reads and hashes every source, and stores contents that will not be compressed.
+//! First pass: every source is read and hashed, and contents that will not be compressed are
+//! stored.
 //!
-//! Sources are read in parallel but committed in order, so neither timing nor caches affect the archive. Compression comes
-//! later, apart from a small probe of files with an unknown type.
+//! Sources are read in parallel but committed in order, so that the archive depends neither on timing nor on caches. Apart
+//! from a small probe of files with an unknown type, compression is left to a later pass.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -28,16 +29,18 @@ use crate::sources::source_facts::{Examination, Probe, SourceFacts};
 /// Longer sources are streamed instead of being held in memory.
 pub(super) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
 
-/// Longer sources are not compressed because an encoder would have to hold them in memory.
+/// Maximum length of sources that are compressed, since encoders have to hold them in memory.
 pub const ENCODED_BYTES_MAX: u64 = 128 << 20;
 
-/// Shorter sources are not compressed because `Content-Encoding` and `Vary` would take more bytes than we'd save.
+/// Minimum length of sources that are compressed. For shorter ones, `Content-Encoding` and `Vary` would take more
+/// bytes than could be saved.
 const ENCODED_BYTES_MIN: u64 = 96;
 
 /// Maximum number of bytes that have been read but not yet committed.
 const HELD_BYTES_MAX: u64 = 32 << 20;
 
-/// Maximum sources and bytes per job: large enough to amortize the bookkeeping, small enough to balance the load.
+/// Maximum number of sources and bytes per job, which is a compromise between less bookkeeping and a balanced
+/// load.
 const JOB_SOURCES: usize = 64;
 const JOB_BYTES: u64 = 2 << 20;
 
@@ -45,7 +48,8 @@ const JOB_BYTES: u64 = 2 << 20;
 pub(crate) struct Reading<'a> {
     pub(crate) options: &'a Options,
     pub(crate) sources: &'a Sources,
-    /// Sources that do not answer any path, sorted. They are stored uncompressed for `extract`, or not at all.
+    /// Sources that do not answer any path, sorted. If at all, they are stored uncompressed for use by
+    /// `extract`.
     pub(crate) control: &'a [SourceId],
     pub(crate) caches: &'a Caches<'a>,
     pub(crate) cancel: &'a CancelFlag,
@@ -110,14 +114,16 @@ impl Reading<'_> {
         let mut known = Vec::with_capacity(if self.caches.stores_facts() { self.sources.len() } else { 0 });
 
         let work = |(): &mut (), job: &Range<SourceId>| {
-            // Do not stop at the first unreadable file, so that a single error can list all of them.
+            // We should not stop at the first unreadable file, as all of them are listed in a single
+            // error.
             let read = |id| match self.read(id, &claimed, &found_in_cache) {
                 Err(error) if self.sources.set_aside(id, &error) => Ok(ReadSource::unreadable()),
                 outcome => outcome,
             };
             let sources = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
 
-            // Tell the scheduler how much memory the job really holds: most bodies are not needed any more.
+            // Most bodies are no longer needed, so let the scheduler know how much memory the job really
+            // holds.
             let held_bytes = sources.iter().map(|source| match &source.body {
                 BodySource::Memory(bytes) => bytes.len() as u64,
                 BodySource::File | BodySource::LastBuild(_) => 0,
@@ -216,7 +222,8 @@ impl Reading<'_> {
                 return Ok(ReadSource { facts, stamp, body: BodySource::LastBuild(extent) });
             }
 
-            // Otherwise we only need the bytes if they are stored uncompressed, and only for the first source with this content.
+            // Otherwise the bytes are only needed if they are stored uncompressed, and only for the first source with this
+            // content.
             let is_stored = self.stores_identity() || !self.should_encode(id, &facts);
             let is_first =
                 is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
@@ -262,7 +269,8 @@ impl Reading<'_> {
             Source::File(file) => (file.stamp, self.caches.facts(&file.path, &file.stamp)?),
             Source::Generated(generated) => (generated.stamp(), *generated.page.facts.get()?),
         };
-        // The cached facts may come from a build that did not need the probe. If we do now, we have to read the file.
+        // The cached facts may have been stored by a build that did not need the probe. If we do need it, the file
+        // has to be read.
         let lacks_probe = facts.probe == Probe::Missing && self.compression(id) == Compression::ByProbe;
         (!lacks_probe).then_some((stamp, facts))
     }
@@ -299,7 +307,8 @@ impl Reading<'_> {
     }
 }
 
-/// Stores hidden files uncompressed, regardless of the enabled encoders, so that `extract` can restore them.
+/// Stores hidden files uncompressed so that they can be restored by `extract`, regardless of the enabled
+/// encoders.
 pub(crate) fn store_hidden(
     hidden: &[SourceId],
     sources: &Sources,
@@ -316,7 +325,7 @@ pub(crate) fn store_hidden(
     Ok(())
 }
 
-/// Stores an uncompressed content. The bytes come from the last build or from source `id`, which must not have changed.
+/// Stores an uncompressed content, either from the last build or from source `id`. The source must not have changed.
 pub(super) fn store_identity(
     content: &mut Content,
     id: SourceId,
@@ -327,7 +336,8 @@ pub(super) fn store_identity(
     store_body(content, id, &from, sources, store)
 }
 
-/// Stores an uncompressed content. If the bytes have to be read from source `id`, it must not have changed.
+/// Stores an uncompressed content. If this has to be read from source `id`, then the source must not have
+/// changed.
 fn store_body(
     content: &mut Content,
     id: SourceId,
@@ -351,7 +361,7 @@ fn store_body(
     Ok(())
 }
 
-/// Stores a large file while reading it, so that it's never in memory as a whole.
+/// Stores a large file while reading it, in order to avoid having the whole file in memory.
 fn store_streamed(
     digest: &Digest,
     length: u64,
@@ -382,7 +392,8 @@ fn store_streamed(
     Ok(body)
 }
 
-/// Hashes a file while reading it. Remembers the read error because the archive's error type cannot express it.
+/// Hashes a file while reading it. Since the error type of the archive cannot express read errors, these are
+/// remembered here.
 struct Hashed {
     file: File,
     hasher: blake3::Hasher,

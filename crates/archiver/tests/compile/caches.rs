@@ -103,7 +103,8 @@ fn damaged_sources_cache_counts_as_empty() {
 
 #[test]
 fn unchanged_files_are_not_read() {
-    // We only cache files that haven't changed for two seconds. This folder existed before the test was compiled.
+    // Files are only cached if they haven't changed for two seconds, so we use a folder that existed before the
+    // test was compiled.
     let mut site = site();
     site.options.sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src").into();
     let cold = site.build();

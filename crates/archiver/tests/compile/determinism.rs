@@ -1,5 +1,5 @@
-//! The same folder and options give the same bytes, no matter how many threads there are, and in which order directories
-//! list their entries.
+//! The same folder and options must give the same bytes, regardless of the number of threads and of the order in which
+//! directories list their entries.
 
 use std::fs;
 

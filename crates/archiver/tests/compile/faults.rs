@@ -1,4 +1,4 @@
-//! If a build fails, the error gives the cause, and the old archive stays unchanged.
+//! If a build fails, the error should name the cause and the old archive must be left untouched.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use cannery_archiver::{Encoder, Error, ErrorClass, FormatChoice, Progress, Stage
 
 use crate::site::Site;
 
-/// Runs a build that must fail. Checks that the old archive is unchanged and there's no other file.
+/// Runs a build that is expected to fail, then checks that the old archive is unchanged and that no
+/// other file was left behind.
 fn fail(site: &Site) -> Error {
     fs::write(&site.options.archive, "old").unwrap();
     let error = site.try_build().unwrap_err();
@@ -162,7 +163,8 @@ fn long_path_is_reported_or_served() {
     let site = Site::new(&[("a.css", "1")]);
     let name = "n".repeat(255);
     let mut folder = site.options.sources.clone();
-    // The kernel limits the length of paths, but not how deep a tree can be.
+    // The kernel limits the length of a path, but not the depth of a tree (e.g. when it was created
+    // relative to an open directory).
     for _ in 0..15 {
         folder.push(&name);
     }

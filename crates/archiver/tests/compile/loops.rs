@@ -67,7 +67,7 @@ fn loop_over_several_rules_is_reported_at_its_last_line() {
     assert_eq!(host.build().remarks(), ["_hosts/h.test/_redirects:1: redirect-loop"]);
 }
 
-/// If only `/docs/` exists, the server redirects `/docs` there. It also works the other way around.
+/// If only `/docs/` exists, the server redirects `/docs` there, and vice versa.
 #[test]
 fn loops_through_slash_redirects_are_reported() {
     let loops = |files: &[(&str, &str)]| -> Vec<String> {

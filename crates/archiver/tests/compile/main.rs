@@ -1,7 +1,8 @@
-//! Tests `compile` from outside: a folder goes in, an archive comes out, and we open it with the usual reader.
+//! Tests `compile` as a black box: a folder goes in, an archive comes out, and we open it with the usual
+//! reader.
 //!
-//! We only use the archiver's options, errors and report. Read the harness first, then the modules about paths, response
-//! heads, and the build.
+//! Only the archiver's options, errors and report are used. You may want to read the harness first, then the modules
+//! about paths, response heads, and the build.
 
 // In tests, a panic is a failure.
 #![allow(clippy::unwrap_used)]

@@ -162,7 +162,7 @@ fn caching(built: &Built, path: &str) -> String {
 
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
-/// If photos and documents were beside a tool's files, they were sent as immutable, although they had changed under their names.
+/// Photos and documents next to a tool's files used to be sent as immutable, even though they had changed under the same name.
 #[test]
 fn names_are_inferred_by_the_shape_of_those_that_changed() {
     let mut deploys = Deploys::new();
@@ -251,7 +251,8 @@ fn items_and_documents_are_never_inferred() {
     }
 }
 
-/// An image changed its name together with its content. The scripts beside it have names in the same shape.
+/// An image was renamed whenever its content changed, and the names of the scripts next to it have the same
+/// shape.
 #[test]
 fn images_are_inferred_only_beside_scripts_of_their_shape() {
     let mut deploys = Deploys::new();
@@ -286,7 +287,8 @@ fn images_are_inferred_only_beside_scripts_of_their_shape() {
     assert_eq!(built.answer("/p/a-B08N5WRW.jpg"), None);
 }
 
-/// A page was immutable because there's a digest in its name, although a header rule states its type.
+/// A page used to be immutable if its name contained a digest, even though a header rule states its
+/// type.
 #[test]
 fn pages_by_a_header_rule_are_never_fingerprinted() {
     let digest = blake3::hash(b"verified").to_hex();
@@ -298,7 +300,8 @@ fn pages_by_a_header_rule_are_never_fingerprinted() {
     assert_eq!(caching(&built, &format!("/{page}")), IMMUTABLE);
 }
 
-/// A script has a name in the same shape as others. It changed once, but the next release made it immutable again.
+/// This script's name has the same shape as others. After it had changed under that name once, the next release
+/// made it immutable again.
 #[test]
 fn refuted_name_stays_mutable() {
     let mut deploys = Deploys::new();
@@ -315,7 +318,8 @@ fn refuted_name_stays_mutable() {
     }
 }
 
-/// If people had already read a page, they never saw corrections, and deleted pages stayed.
+/// People who had already read a page would never see corrections to it, and deleted pages would
+/// stay in their caches.
 #[test]
 fn pages_are_never_fingerprinted_nor_carried() {
     let mut deploys = Deploys::new();
@@ -337,7 +341,8 @@ fn pages_are_never_fingerprinted_nor_carried() {
     assert_eq!(built.report.carried, 0);
 }
 
-/// The flag did nothing for carried files. A deploy's page kept a secret for three releases.
+/// The flag used to have no effect on carried files, so a deploy's page kept a secret for three
+/// releases.
 #[test]
 fn ignored_files_are_withdrawn() {
     let mut deploys = Deploys::new();
@@ -414,7 +419,8 @@ fn chunks_of_vite_are_immutable_from_the_first_release_on() {
         assert_eq!(caching(&built, &format!("/{name}")), "public, max-age=3600", "{name}");
     }
 
-    // Only on request do we keep chunks of the archive we replace, and `legacy-Dq7Wz2kP.js`, which has the same shape.
+    // Chunks of the archive we replace are only kept on request. This includes `legacy-Dq7Wz2kP.js`, which has the
+    // same shape.
     let built = deploys.release("site", &[("index.html", "home")], &[]);
     assert_eq!(codes(&built), ["files-lost"]);
     deploys.release("site", &files, &[]);
@@ -588,7 +594,8 @@ fn invalid_earlier_archive_is_an_error() {
     }
 }
 
-/// In folders without `*`, earlier releases gave no evidence about host names, neither for nor against.
+/// In folders without `*`, earlier releases used to be no evidence about host names, neither for nor
+/// against them.
 #[test]
 fn evidence_covers_both_spellings_of_a_wildcard_host() {
     for folder in ["_hosts/*.ex.org", "_hosts/_wildcard.ex.org"] {

@@ -24,7 +24,8 @@ fn report_counts_files_and_results() {
     let report = &built.report;
     assert_eq!((report.files, report.folders, report.contents), (4, 2, 3));
     assert_eq!(report.bytes_in, 2 * 1100 + 5 + 14);
-    // Three of the four files have a path, because one is the rule file. There are also three aliases and a static rule.
+    // Three of the four files have a path (the other one is the rule file). In addition, there are three aliases and a
+    // static rule.
     assert_eq!((report.paths, report.aliases, report.redirects, report.rules), (7, 3, 1, 1));
     assert_eq!(report.paths, built.archive.facts().paths);
     assert_eq!(report.archive_bytes, built.archive.facts().file_bytes);
@@ -84,7 +85,7 @@ fn observer_sees_every_stage_reach_its_total() {
     }
 }
 
-/// Editors, browsers and services for builds show the message alone, without the path and the line in front of it.
+/// Editors, browsers and CI services typically show the message alone, without the path and line in front of it.
 #[test]
 fn messages_are_sentences_with_a_subject() {
     let site = Site::new(&[

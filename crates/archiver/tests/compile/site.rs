@@ -1,6 +1,7 @@
 //! Test harness. It compiles a folder literal and looks up responses.
 //!
-//! It opens archives with the usual reader and decodes every body, so tests can compare them with the source files.
+//! Archives are opened with the usual reader and every body is decoded, in order to compare them with the source
+//! files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -208,7 +209,7 @@ impl Built {
         Some(scope.entries().map(Result::unwrap).filter(is_answer).map(entry).collect())
     }
 
-    /// Returns `true` if a host has its own site, or `None` if the archive doesn't know the host.
+    /// Whether a host has its own site, or `None` if the archive does not know the host.
     pub(crate) fn has_own_site(&self, host: &str) -> Option<bool> {
         let mut scopes = self.archive.scopes(Some(host.as_bytes()), Key::ROOT);
         scopes.next().map(|scope| scope.unwrap().1.own_site)

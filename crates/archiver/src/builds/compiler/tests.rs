@@ -1,4 +1,4 @@
-//! Tests builds in memory. Which files are read again, and do builds cope with an editor that is writing?
+//! Tests builds in memory: which files are read again, and what happens while an editor is writing.
 
 use std::fs;
 use std::io::Write;
@@ -34,8 +34,8 @@ fn change(path: &str, bytes_before: Option<u64>, bytes_after: Option<u64>) -> Ch
     Change { path: path.to_owned(), bytes_before, bytes_after }
 }
 
-/// Makes all files in a folder old enough to recognize them by their stamps. Within two seconds after a change, builds read the
-/// file again. Only the inode change time counts, and we can't set that. So we change the last build's knowledge instead.
+/// Makes all files in a folder old enough to be recognized by their stamps, as builds read files again within two seconds after
+/// a change. Only the inode change time counts, which we can't set, so the last build's knowledge is changed instead.
 fn age(compiler: &Compiler) {
     let mut history = compiler.history();
     let last = history.last.take().unwrap();
@@ -71,7 +71,8 @@ fn archive_is_that_of_a_single_build() {
     assert_eq!((quick.deferred, quick.report.digest), (0, single.digest));
 }
 
-/// Unchanged bodies are copied from the last archive, many at a time. Large ones are aligned, so they need other padding.
+/// Many unchanged bodies at a time are copied from the last archive. Since large ones are aligned, they need different
+/// padding.
 #[test]
 fn archive_after_edits_is_that_of_a_single_build() {
     let folder = tempfile::tempdir().unwrap();
@@ -262,7 +263,8 @@ fn file_that_is_being_replaced_does_not_vanish() {
             while replaced.load(Ordering::Acquire) == seen {
                 std::thread::yield_now();
             }
-            // If the machine is busy, the other thread may not run until the file counts as deleted.
+            // On a busy machine, the other thread may not run until the file already counts as
+            // deleted.
             if absent_ms_max.load(Ordering::Relaxed) >= 25 {
                 continue;
             }
@@ -392,7 +394,8 @@ fn another_error_ends_the_wait_for_an_incomplete_folder() {
 fn short_lived_files_do_not_fail_builds() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("index.html"), "home").unwrap();
-    // Most files stay. If a build loses most of them, it assumes that the folder is just being replaced.
+    // Most of the files should stay: if a build loses most of them, it assumes that the folder is just
+    // being replaced.
     for number in 0..100 {
         fs::write(folder.path().join(format!("page{number}.html")), "a page").unwrap();
     }
@@ -419,7 +422,7 @@ fn short_lived_files_do_not_fail_builds() {
     });
 }
 
-/// Returns a compiler that puts archives of more than 4,000 bytes into the directory `path`.
+/// Returns a compiler that stores archives of more than 4,000 bytes in the directory `path`.
 fn compiler_on_disk(root: &Path, path: &Path) -> Compiler {
     let path = path.to_owned();
     let create = move || crate::ground::temporary::create_unlinked(&path);
@@ -476,7 +479,7 @@ fn archive_is_in_memory_if_the_disk_fails() {
     assert_eq!(second.report.diagnostics[0].code, "held-in-memory");
 }
 
-/// If a file was moved away for a moment, it was missing from the site after a crash.
+/// Files that were moved away for a moment used to be missing from the site after a crash.
 #[test]
 fn compiler_goes_on_from_an_archive() {
     let folder = tempfile::tempdir().unwrap();
