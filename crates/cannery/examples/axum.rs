@@ -1,5 +1,5 @@
-//! A site and a dynamic route, with axum:
-//! `cargo run -p cannery --example axum --features tower -- site.cdb 127.0.0.1:8000`. Without an address, it takes a free port.
+//! A site and a dynamic route, with axum: `cargo run -p cannery --example axum --features tower -- site.cdb 127.0.0.1:8000`. If
+//! no address is given, a free port will be used.
 
 use std::net::TcpListener;
 

@@ -1,5 +1,5 @@
-//! A site with hyper: `cargo run -p cannery --example hyper --features hyper -- site.cdb 127.0.0.1:8000`. Without an address, it
-//! takes a free port.
+//! A site with hyper: `cargo run -p cannery --example hyper --features hyper -- site.cdb 127.0.0.1:8000`. If no address is
+//! given, a free port will be used.
 
 use std::net::TcpListener;
 

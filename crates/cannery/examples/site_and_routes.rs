@@ -1,5 +1,5 @@
-//! A site and routes, over HTTP/1.1, TLS and HTTP/2, and HTTP/3. Run it with an archive, and for several processes with their
-//! number: `site_and_routes SITE.cdb [PROCESSES]`
+//! A site with routes, served over HTTP/1.1, TLS with HTTP/2, and HTTP/3. Usage: `site_and_routes SITE.cdb [PROCESSES]` (the
+//! number of processes is optional).
 
 use std::error::Error;
 use std::num::NonZeroUsize;

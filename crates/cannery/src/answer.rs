@@ -1,7 +1,7 @@
 //! Answers requests of the `http` crate.
 //!
-//! We send exactly the same head as `cannery-server`. To make sure of this, we write it in HTTP/1 syntax like the server does, and
-//! then split it into fields. Each thread caches the fields of recent responses.
+//! We need to send exactly the same head as `cannery-server`. To ensure this, the head is written in HTTP/1 syntax, like the
+//! server does, and then split into fields. The fields of recent responses are cached per thread.
 
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -43,10 +43,10 @@ thread_local! {
 impl Site {
     /// Answers any request.
     ///
-    /// This never fails. The answer is the same as from `cannery-server` with the same archive. For example, there is also an
-    /// answer if the site does not have the path or does not allow the method, if a condition or range is not satisfied, or if
-    /// `Host` is invalid or repeated, which some HTTP libraries let through. The request body is ignored. `Date` is left to the
-    /// server.
+    /// This never fails: the answer is always the one that `cannery-server` would give with the same archive. For example,
+    /// there will also be an answer if the path is not found, if the method is not allowed, if a condition or range is not
+    /// satisfied, or if `Host` is invalid or repeated (which some HTTP libraries let through). The request body is ignored, and
+    /// `Date` is left to the server.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -67,11 +67,11 @@ impl Site {
         answer_below(&self.release(), "", request)
     }
 
-    /// Answers a request, or returns `None` if the site has nothing for this path, so that another handler can answer instead.
+    /// Answers a request, or returns `None` if the site has nothing for this path, in which case another handler may answer.
     ///
-    /// If the site has a page at this path, then methods other than `GET`, `HEAD` and `OPTIONS` are rejected (405); otherwise,
-    /// they are left to other handlers. Note that a fallback page, as used by single-page applications, answers every path below
-    /// its folder. An invalid or repeated `Host` is a bad request (400) at every path.
+    /// Methods other than `GET`, `HEAD` and `OPTIONS` are rejected (405) if the site has a page at this path; otherwise, they
+    /// are left to other handlers. Note that a fallback page, as used by single-page applications, answers every path below its
+    /// folder. If `Host` is invalid or repeated, the request is rejected (400) regardless of the path.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -105,13 +105,14 @@ pub(crate) fn answer_below<B>(
     })
 }
 
-/// Answers a request for a site mounted at `prefix`, or returns `None` if the site has nothing for this path.
+/// Same for a site mounted at `prefix`. Returns `None` if the site has nothing for this path.
 pub(crate) fn try_answer_below<B>(
     release: &Release,
     prefix: &str,
     request: &http::Request<B>,
 ) -> Option<HttpResponse<Body>> {
-    // With other methods, the site would answer 405 for any path. Only do that where it has a page.
+    // For other methods, the site would answer every path with 405, so we need to check first if it
+    // has a page there.
     if !matches!(request.method().as_str(), "GET" | "HEAD") && !has_page(release, prefix, request) {
         return None;
     }
@@ -204,14 +205,16 @@ impl Encoder {
 fn target<'a>(uri: &'a http::Uri, prefix: &str) -> &'a [u8] {
     let target = uri.path_and_query().map_or("", |target| target.as_str());
     match target.strip_prefix(prefix) {
-        // The mount's own path. We drop the query, but it would not matter to methods that are not redirected.
+        // The mount's own path. The query can be dropped here, as it does not matter to methods that are not
+        // redirected.
         Some(rest) if !prefix.is_empty() && !rest.starts_with('/') => b"/",
         Some(rest) => rest.as_bytes(),
         None => target.as_bytes(),
     }
 }
 
-/// Returns the body of an answer. Ranges of the archive are not copied, only the text between them is.
+/// Returns the response body. Ranges of the archive are not copied; only the text between them (e.g.
+/// multipart headers) is.
 fn body(release: &Release, answer: &Answer<'_>) -> Body {
     match &answer.body {
         AnswerBody::Empty => Body::empty(),

@@ -9,11 +9,12 @@ use http_body::{Frame, SizeHint};
 
 /// A response body.
 ///
-/// The data are parts of the archive, which stays in memory until they are dropped. This type implements [`http_body::Body`]. For
-/// servers with other body types, it's also an iterator.
+/// Chunks of data refer to the archive, which therefore stays in memory until the last of them is dropped. This type implements
+/// [`http_body::Body`]; for servers with other body types, it can also be used as an iterator.
 #[derive(Debug, Clone, Default)]
 pub struct Body {
-    /// Remaining pieces in reverse order. Only multipart responses, for several ranges, have more than one piece.
+    /// Remaining pieces in reverse order. There is typically one: only multipart responses, for several ranges,
+    /// have more.
     later: Vec<Bytes>,
     next: Bytes,
     length: u64,

@@ -16,13 +16,13 @@ pub struct EmbeddedSite {
 }
 
 impl EmbeddedSite {
-    /// Creates a site. `beginning` has the first bytes of the archive: the compiler can read these, but not data that is linked
-    /// later.
+    /// Creates a site. `beginning` are the first bytes of the archive, which can be checked by the compiler even if the rest
+    /// will only be linked later.
     ///
     /// # Panics
     ///
-    /// Panics if the bytes are not an archive with the format version of this crate. In a constant or static, this is a compile
-    /// error.
+    /// Panics if the bytes are not an archive with the format version of this crate. When used in a constant or static, this
+    /// turns into a compile error.
     #[doc(hidden)]
     #[must_use]
     pub const fn new(beginning: &[u8], archive: &'static [u8], source: Option<&'static str>) -> EmbeddedSite {
@@ -56,7 +56,8 @@ impl EmbeddedSite {
     }
 }
 
-/// Used by `Server::embedded_site`. In debug builds with the `follow` feature, the server follows the folder.
+/// Used by `Server::embedded_site`. If the `follow` feature is enabled, debug builds will follow the folder
+/// instead.
 #[cfg(feature = "server")]
 impl From<&'static EmbeddedSite> for cannery_server::EmbeddedArchive {
     fn from(site: &'static EmbeddedSite) -> cannery_server::EmbeddedArchive {

@@ -1,13 +1,13 @@
 //! Header maps of recent responses.
 //!
-//! Nearly all responses have the same fields as an earlier one, and cloning a map takes a tenth of the time of parsing the head
-//! again.
+//! Almost all responses have the same fields as some earlier response, and cloning a map takes only a tenth of the time needed
+//! to parse the head again.
 
 use cannery_archive::{Archive, Digest, ETag};
 use cannery_site::{Answer, Fields};
 use http::header::{self, HeaderMap};
 
-/// Number of maps per thread, which must be a power of two. A map needs about 1.5 KiB.
+/// Number of maps per thread, at about 1.5 KiB each. This must be a power of two.
 const MAPS: usize = 64;
 
 /// Everything that affects a response's fields, for responses that can be cached.
@@ -24,7 +24,8 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Returns the key for an answer, or `None` if the fields also depend on the request or on rules.
+    /// Returns the key for an answer, or `None` if the fields depend on the request or on rules as
+    /// well.
     pub(crate) fn new(archive: &Archive, answer: &Answer<'_>, now: u64) -> Option<Key> {
         let (Fields::Canned { head, validators } | Fields::NotModified { head, validators }) = answer.fields
         else {
@@ -41,7 +42,8 @@ impl Key {
         })
     }
 
-    /// Returns the index for this key. Each key has only one, so a new map replaces the old one.
+    /// Returns the index for this key. Since there is only one per key, collisions are resolved by
+    /// replacing the older map.
     fn index(&self) -> usize {
         let etag = self.etag.as_ref().and_then(|etag| etag.first_chunk());
         let etag = etag.map_or(0, |start| u64::from_le_bytes(*start));
@@ -59,7 +61,8 @@ pub(crate) struct FieldCache {
 }
 
 impl FieldCache {
-    /// Returns the fields of an earlier response with the same key, or else calls `make`.
+    /// Returns the fields of an earlier response with the same key if there are any, and calls
+    /// `make` otherwise.
     pub(crate) fn get_or_make(&mut self, key: Key, make: impl FnOnce() -> HeaderMap) -> HeaderMap {
         if self.maps.is_empty() {
             self.maps.resize_with(MAPS, || None);
@@ -70,7 +73,7 @@ impl FieldCache {
         }
 
         let fields = make();
-        // We cannot keep `Location` because it also depends on the path at which the site is mounted.
+        // `Location` also depends on the path at which the site is mounted, so it must not be cached.
         if !fields.contains_key(header::LOCATION) {
             *kept = Some((key, fields.clone()));
         }

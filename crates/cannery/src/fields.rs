@@ -5,10 +5,11 @@ use cannery_site::{Conditions, Full, Request, Single, Values};
 use cannery_wire::{Refusal, is_host};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// Initial capacity of a response's header map. With this, nearly all heads fit without another allocation.
+/// Initial capacity of the header map, chosen so that almost all heads will fit without another allocation.
 const FIELDS_EXPECTED: usize = 12;
 
-/// Copies all fields that may affect the answer to `request`. Its host must already be set if the target has one.
+/// Copies all fields that may affect the answer to `request`. If the target contains a host, it must have been
+/// set already.
 ///
 /// # Errors
 ///
@@ -19,7 +20,7 @@ pub(crate) fn read<'a>(fields: &'a HeaderMap, request: &mut Request<'a>) -> Resu
     }
 
     let mut has_host = false;
-    // Requests have few fields, so a single pass over them is faster than a lookup for each of these names.
+    // Requests typically have few fields, so a single pass is faster than looking up each of these names.
     for (name, value) in fields {
         let value = value.as_bytes();
         let conditions = &mut request.conditions;
@@ -87,7 +88,7 @@ pub(crate) fn of_head(head: &[u8], prefix: &str) -> HeaderMap {
     fields
 }
 
-/// If a location is on the same origin, adds the path at which the site is mounted.
+/// Prepends the path at which the site is mounted to locations on the same origin.
 fn below(prefix: &str, location: Bytes) -> Bytes {
     let is_path = location.starts_with(b"/") && !location.starts_with(b"//");
     if is_path && !prefix.is_empty() { [prefix.as_bytes(), &location].concat().into() } else { location }

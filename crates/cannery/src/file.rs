@@ -13,15 +13,16 @@ pub struct SiteFile {
     pub content: Bytes,
     /// The media type, such as `text/html; charset=utf-8`.
     pub media_type: String,
-    /// The entity tag without quotes, which is equal for equal contents, or `None` if the archive has no entity tags.
+    /// The entity tag without quotes, which is the same for equal contents, or `None` if the archive was built
+    /// without entity tags.
     pub etag: Option<String>,
 }
 
 impl Site {
-    /// Returns the file that answers a request for this absolute path, such as `/docs/` or `/style.css`.
+    /// Returns the file for an absolute path, e.g. `/docs/` or `/style.css`.
     ///
-    /// Special characters are percent-encoded in the path. Returns `None` if the path has no file, is redirected, or if the
-    /// archive was built without uncompressed contents.
+    /// Special characters must be percent-encoded. Returns `None` if there is no file at this path, if the path is
+    /// redirected, or if the archive was built without uncompressed contents.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};

@@ -1,4 +1,5 @@
-//! Embedded sites in debug builds: compiles the folder when the program starts, and again after each change.
+//! Embedded sites in debug builds: the folder is compiled when the program starts, and again after each
+//! change.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -13,14 +14,15 @@ use cannery_live::{BuildSink, Compression, FolderChanges, FolderEvent};
 
 use crate::site::Site;
 
-/// Compiles the folder of an embedded site, and follows it for as long as the program runs.
+/// Compiles the folder of an embedded site and keeps following it until the program exits.
 ///
-/// `source` is the text that `cannery-build` writes next to the archive. If the folder cannot be compiled, prints a message to
-/// standard error and returns `None`, so that the embedded archive will be served instead.
+/// `source` is the text that `cannery-build` has written next to the archive. If the folder cannot be compiled, a message is
+/// printed to standard error and `None` is returned; the caller should then serve the embedded archive instead.
 pub(crate) fn follow(source: &str) -> Option<Site> {
     let folder = PathBuf::from(source.lines().next()?);
     let (sender, first) = channel::<Site>();
-    // The site does not exist until the first archive has been compiled, so the thread receives it through a channel.
+    // There is no site until the first archive has been compiled, so it will be passed to the thread through a
+    // channel.
     let mut followed = None;
     let archive = follow_archives(source, move |archive| {
         let Some(site) = followed.get_or_insert_with(|| first.recv().ok()) else {
@@ -38,21 +40,22 @@ pub(crate) fn follow(source: &str) -> Option<Site> {
     Some(site)
 }
 
-/// Compiles the folder of an embedded site and returns the archive. After each change of the folder, calls `on_change` on another
-/// thread with the new archive, until that returns `Break`.
+/// Compiles the folder of an embedded site and returns the archive. Each time the folder changes, `on_change` will be called on
+/// another thread with the new archive, until it returns `Break`.
 pub(crate) fn follow_archives(
     source: &str,
     on_change: impl FnMut(File) -> ControlFlow<()> + Send + 'static,
 ) -> Option<File> {
     let options = options(source)?;
     let folder = options.sources.clone();
-    // Follow the folder before it's compiled, so that we do not miss changes made during the first build.
+    // We need to follow the folder before compiling it; otherwise, changes made during the first build
+    // would be missed.
     let mut changes = FolderChanges::of(&options);
     let mut inspector = changes.inspector();
     report(&folder, changes.follow(Mode::Auto, move || inspector.inspect()))?;
 
     let compiler = Compiler::new(options);
-    // A quick build is enough: requests come from the same machine, so there is no point in compressing anything.
+    // Use a quick build, since requests will come from the same machine and compression would be of no use.
     let first = compiler.build(Effort::Quick, &CancelFlag::default(), &());
     let first = report(&folder, first.map_err(|error| library::describe_error(&error)))?;
     let archive = report(&folder, first.archive.try_clone())?;
@@ -114,7 +117,8 @@ fn options(source: &str) -> Option<Options> {
     Some(options)
 }
 
-/// Prints errors to standard error. That is all we can do: a debug build should go on with what it has.
+/// Prints errors to standard error. There is nothing else to do about them, as a debug build should
+/// continue with what it has.
 fn report<T, E: std::fmt::Display>(folder: &Path, result: Result<T, E>) -> Option<T> {
     result.inspect_err(|error| eprintln!("cannery: {}: {error}", folder.display())).ok()
 }

@@ -1,11 +1,12 @@
 //! `include_archive!`, which embeds an archive into the program.
 //!
-//! The macro contains this crate's only `unsafe` code: a reference to data that is added by the linker. It works even if the user's
-//! crate has `#![forbid(unsafe_code)]` because rustc does not report `unsafe_code` in macros from other crates.
+//! The macro contains the only `unsafe` code of this crate: a reference to data that is added by the linker. Note that it can be
+//! used in crates with `#![forbid(unsafe_code)]` as well, because rustc does not report `unsafe_code` in macros from other crates.
 
 /// Embeds an archive into the program, as an [`EmbeddedSite`](crate::EmbeddedSite).
 ///
-/// The archive is the file with this name in Cargo's `OUT_DIR`. You can write it there with `cannery-build` in a build script:
+/// The argument is the name of the archive in Cargo's `OUT_DIR`, where you can write it with `cannery-build` in a build
+/// script:
 ///
 /// ```ignore
 /// // build.rs
@@ -21,12 +22,12 @@
 /// let app = axum::Router::new().fallback_service(SITE.service());
 /// ```
 ///
-/// On Linux (x86-64 and AArch64), the linker embeds the archive. This takes a fraction of the time and memory that the compiler
-/// would need for an included file. For C libraries (`staticlib`), you need to call `cannery_build::Builder::included`, which
-/// leaves it to the compiler there too.
+/// On Linux (x86-64 and AArch64), the archive is embedded by the linker, which needs only a fraction of the time and memory
+/// that the compiler would need to include a file. C libraries (`staticlib`) have to leave it to the compiler there too, by
+/// calling `cannery_build::Builder::included`.
 ///
 /// With `include_archive!(path = "../site.cdb")`, the path is relative to the source file, just like with `include_bytes!`. This
-/// should only be used for archives of up to a few megabytes.
+/// form should only be used for archives of up to a few megabytes.
 ///
 /// If the archive has another format version, the program does not compile.
 #[macro_export]
@@ -36,7 +37,8 @@ macro_rules! include_archive {
         $crate::EmbeddedSite::new(ARCHIVE, ARCHIVE, None)
     }};
     ($name:literal) => {{
-        // `cannery-build` has decided who embeds the archive, and has written the files for that. Miri does not have a linker.
+        // Whether the linker or the compiler embeds the archive was decided by `cannery-build`, which has also written the
+        // files for it. Miri does not have a linker.
         #[cfg(all(cannery_linked = $name, not(miri)))]
         let (beginning, archive) = {
             unsafe extern "C" {

@@ -1,9 +1,9 @@
 //! Serves a site from a single immutable archive, inside your own program.
 //!
-//! An archive is a file that is compiled from a folder, either by `cannery-archiver` or by the `cannery-build` crate in a build
-//! script. In an archive, files are already compressed, `_redirects` and `_headers` rules are resolved, and response heads are
-//! rendered. This means that answering a request is mostly a lookup. Content negotiation, entity tags, conditional and range
-//! requests, redirects, virtual hosts and error pages work exactly like in `cannery-server`.
+//! An archive is a file that was compiled from a folder, either by `cannery-archiver` or in a build script by the
+//! `cannery-build` crate. Files are already compressed, `_redirects` and `_headers` rules are resolved, and response heads are
+//! rendered, so that answering a request is mostly a lookup. Content negotiation, entity tags, conditional and range requests,
+//! redirects, virtual hosts and error pages work exactly like in `cannery-server`.
 //!
 //! ```no_run
 //! # #[cfg(feature = "http")] {
@@ -15,7 +15,8 @@
 //! # Ok::<(), cannery::OpenError>(())
 //! ```
 //!
-//! - [`Site`] is an open archive. Clones are cheap, and [`Site::replace`] exchanges the archive for all of them at once.
+//! - [`Site`] is an open archive. Clones are cheap, and the archive of all clones can be exchanged at once with
+//!   [`Site::replace`].
 //! - [`include_archive!`] embeds an archive into the program, as an [`EmbeddedSite`].
 //! - [`Site::file`] looks up a file by its path, without any HTTP.
 //!
@@ -26,15 +27,16 @@
 //! - `http`: adds `Site::respond` and `Site::try_respond`, which use the types of the [`http`](https://docs.rs/http) crate.
 //! - `tower`: adds `Site::service`, a `tower::Service` for axum and others.
 //! - `hyper`: the same for hyper servers.
-//! - `server`: adds `Server`, the whole server as a library: a site, routes with your own handlers, HTTP/1, HTTP/2, HTTP/3 and TLS.
-//! - `follow`: in debug builds, compiles an embedded site from its folder, and again after each change, so that you can edit pages
+//! - `server`: adds `Server`, i.e. the whole server as a library: a site, routes with your own handlers, HTTP/1, HTTP/2, HTTP/3 and
+//!   TLS.
+//! - `follow`: in debug builds, compiles an embedded site from its folder, and again after each change, allowing you to edit pages
 //!   without rebuilding the program. This has no effect on release builds.
 //!
 //! # Errors
 //!
-//! An archive is checked when it is opened. If it's another kind of file, has another format version or was truncated, then
-//! [`Site::open`] returns an error, and [`include_archive!`] fails to compile. After that, answering cannot fail. If a part of the
-//! archive turns out to be corrupt, requests for that part get a response with status 500.
+//! Archives are checked when they are opened. If a file is not an archive, has another format version or was truncated, then
+//! [`Site::open`] returns an error, and [`include_archive!`] fails to compile. Answering cannot fail after that: should a part of
+//! the archive turn out to be corrupt, requests for that part will get a response with status 500.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -18,11 +18,11 @@ pub struct Mount {
 }
 
 impl Site {
-    /// Mounts the site at a path. For example, if it's mounted at `/docs`, the site's `/guide/` answers requests for
-    /// `/docs/guide/`.
+    /// Mounts the site at a path. For example, if the path is `/docs`, then requests for `/docs/guide/` will be
+    /// answered with the site's `/guide/`.
     ///
-    /// The site's redirects are adapted to the path, but links in its pages are not: they should be relative or begin with the
-    /// path.
+    /// The path is added to redirects of the site, but not to links in its pages, which should therefore be relative (or begin
+    /// with the path).
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -59,8 +59,8 @@ impl Mount {
         }
     }
 
-    /// Answers a request, or returns `None` if the path is outside the mount or the site has nothing for it. See
-    /// [`Site::try_respond`].
+    /// Answers a request, or returns `None` if the path is outside of the mount or if the site has nothing for
+    /// it (see [`Site::try_respond`]).
     #[must_use]
     pub fn try_respond<B>(&self, request: &http::Request<B>) -> Option<Response<Body>> {
         match self.place(request) {
@@ -73,7 +73,8 @@ impl Mount {
     fn place<B>(&self, request: &http::Request<B>) -> Place {
         let path = request.uri().path();
         match path.strip_prefix(&*self.prefix) {
-            // For other methods, we answer right here instead of redirecting because clients would send them twice.
+            // Clients would have to send requests with other methods twice if we redirected them, so these are
+            // answered right here.
             Some("") if self.prefix.is_empty() || !is_retrieval(request.method()) => Place::Inside,
             Some("") => Place::Root,
             Some(rest) if rest.starts_with('/') => Place::Inside,
@@ -83,7 +84,8 @@ impl Mount {
         }
     }
 
-    /// Redirects the mount's own path to the same path with a slash, so that relative links work.
+    /// Redirects the mount's own path to the same path with a trailing slash. Otherwise, relative
+    /// links would not work.
     fn redirect<B>(&self, request: &http::Request<B>) -> Response<Body> {
         let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
         let mut response = Response::new(Body::empty());

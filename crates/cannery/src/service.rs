@@ -16,7 +16,8 @@ pub struct Service {
 }
 
 impl Site {
-    /// Returns the site as a tower or hyper service, for example for `fallback_service` of an axum router.
+    /// Returns the site as a tower or hyper service. For example, you can pass it to `fallback_service` of
+    /// an axum router.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -41,8 +42,8 @@ impl Site {
 impl Mount {
     /// Returns the mounted site as a tower or hyper service.
     ///
-    /// The service expects whole paths, so you should pass it to `route_service` or `fallback_service` of an axum router. Do not
-    /// use `nest_service`: it removes the prefix, and then the site's redirects would lead outside.
+    /// The service expects the whole path, so it should be used with `route_service` or `fallback_service` of an axum router. Do
+    /// not use `nest_service`, since this would remove the prefix and make the site's redirects lead outside.
     #[must_use]
     pub fn service(&self) -> Service {
         Service { mount: self.clone() }

@@ -1,4 +1,4 @@
-//! An open archive that several threads may use, and that can be replaced with another one.
+//! An open archive that may be shared by several threads and replaced with another one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -44,12 +44,13 @@ impl AsRef<[u8]> for ArchiveBytes {
 impl Site {
     /// Opens the archive at `path`.
     ///
-    /// Small archives are read into memory. Larger ones are mapped, so they only use the system's page cache. You should never
-    /// write to an open archive: write a new file and rename it to the old name instead, like `cannery-archiver` does.
+    /// Small archives are read into memory, whereas larger ones are mapped and only occupy the system's page cache. You should
+    /// never write to an archive while it is open: write a new file and rename it to the old name instead, as
+    /// `cannery-archiver` does.
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if the file cannot be read, or is not an archive with the format version of this crate.
+    /// Returns [`OpenError`] if the file cannot be read or is not an archive with the format version of this crate.
     pub fn open(path: impl AsRef<Path>) -> Result<Site, OpenError> {
         Archive::open(path.as_ref(), Loading::Automatic).map(Site::new)
     }
@@ -88,10 +89,10 @@ impl Site {
         Site { current: Arc::new(ArcSwap::from_pointee(release)) }
     }
 
-    /// Replaces the archive with the one of `next`, for this site and all of its clones.
+    /// Replaces the archive with that of `next`, both for this site and for all of its clones.
     ///
-    /// From now on, requests are answered from the new archive. Bodies that are being sent are not affected: they keep the old
-    /// archive alive until they are dropped.
+    /// The new archive is used for all requests from now on. Bodies that are currently being sent are not affected, since they
+    /// keep the old archive alive until they are dropped.
     ///
     /// ```no_run
     /// # let site = cannery::Site::open("site.cdb")?;
@@ -105,9 +106,10 @@ impl Site {
         self.current.store(next.current.load_full());
     }
 
-    /// Compares every byte of the archive with its digest, and checks the structure of all records.
+    /// Compares every byte of the archive with its digest and checks the structure of all records.
     ///
-    /// [`Site::open`] does not do this because it reads the whole archive, which takes about a second per gigabyte.
+    /// This is not part of [`Site::open`] because the whole archive needs to be read, at about a second per
+    /// gigabyte.
     ///
     /// # Errors
     ///
@@ -116,7 +118,8 @@ impl Site {
         self.release().answers.archive().verify(|_| {}).map(|_| ())
     }
 
-    /// Returns the digest of the archive, which identifies the release. Equal folders and options always have the same digest.
+    /// Returns the digest of the archive, which can be used to identify a release: equal folders and options always have the
+    /// same digest.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         self.release().answers.archive().facts().digest.0

@@ -1,4 +1,5 @@
-//! Tests a server with routes in several processes. One process gets killed, and a new program takes over.
+//! Tests a server with routes in several processes, one of which gets killed before a new program takes
+//! over.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -27,7 +28,8 @@ const ARCHIVE_VARIABLE: &str = "TEST_ARCHIVE";
 /// Limits each step. None takes nearly as long, even on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The tests below start this file as a process, to be their supervisor. This is its program.
+/// Not a real test: the tests below start this file as a process, in order to use this function as
+/// its supervisor.
 #[test]
 #[ignore = "it is started by other tests"]
 fn program() {

@@ -1,4 +1,5 @@
-//! Runs the server as a library on real sockets. All HTTP versions give the same responses.
+//! Runs the server as a library on real sockets. The responses should be the same with every HTTP
+//! version.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -193,7 +194,7 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     received
 }
 
-/// Opens a connection, sends one HTTP/1.1 request with chunked content, and reads to the end.
+/// Sends one HTTP/1.1 request with chunked content over a new connection and reads until the end.
 fn over_http1(address: SocketAddr, method: &str, target: &str, lines: Lines<'_>, content: &[u8]) -> Seen {
     let mut stream = TcpStream::connect(address).unwrap();
     let mut text =
@@ -305,7 +306,8 @@ fn over_http3(address: SocketAddr, method: &str, target: &str, lines: Lines<'_>,
     seen(status, &head[1..], body)
 }
 
-/// Sends a request over each HTTP version. All must give the same response, which is returned.
+/// Sends a request over each HTTP version and returns the response, which must be the same for all
+/// of them.
 fn request(at: Addresses, method: &str, target: &str, lines: Lines<'_>, content: &[u8]) -> Seen {
     let first = over_http1(at.plain, method, target, lines, content);
     assert_eq!(over_http2(at.plain, method, target, lines, content), first, "HTTP/2 {target}");
@@ -362,7 +364,7 @@ fn cancelled_request_is_not_handled() {
     assert_eq!(handled.load(Ordering::SeqCst), 1, "only the last one");
 }
 
-/// Sends a request and closes the connection. Returns once the server has closed it too.
+/// Sends a request and closes the connection. This returns once the server has closed it as well.
 fn cancel_over_http1(address: SocketAddr) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /count HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -505,10 +507,11 @@ fn content_reaches_handlers() {
     assert!(String::from_utf8(invalid.body).unwrap().contains("line 1 column 6"));
 }
 
-/// How long a request may take in the upload tests.
+/// Time limit for requests in the upload tests.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
 
-/// We send uploads in this many steps, which take longer than [`REQUEST_TIME`] together. Each upload needs four.
+/// Number of steps in which an upload is sent. Together they take longer than [`REQUEST_TIME`], which should be
+/// enough for four of them.
 const STEPS: usize = 30;
 
 /// The rate of uploads. No condition is awaited.
@@ -621,7 +624,7 @@ fn check_overlapping_uploads<C: Uploads>(at: Addresses) {
     }
 }
 
-/// One upload never ends, others do. When those have been answered, only the connection with the endless one is closed.
+/// One of the uploads never ends. After the others have been answered, only its connection should be closed.
 fn check_stalled_upload<C: Uploads>(at: Addresses) {
     let mut client = C::connect(at);
     let stalled = client.begin();
@@ -658,7 +661,8 @@ fn check_stalled_pipelined_upload(address: SocketAddr) {
     assert_eq!(received.matches("HTTP/1.1 200 ").count(), 1, "{received}");
 }
 
-/// Each upload has its own time. It doesn't end just because many overlap or another one stalls.
+/// The timeout applies to each upload separately: it must not end because many of them overlap or
+/// because another one stalls.
 #[test]
 fn uploads_are_late_by_their_own_age() {
     let fixture = start_with_short_requests();
@@ -845,7 +849,8 @@ fn endless_handler_of_the_pool_is_reported_and_outlives_the_server() {
         })
     });
 
-    // Other requests are answered by the other thread. If the machine is busy, we may have to try several times.
+    // Other requests should be answered by the other thread, but on a busy machine this may take several
+    // attempts.
     await_condition(|| over_http1(fixture.at.plain, "GET", "/thread", &[], b"").status == 200);
     let mut waiting = TcpStream::connect(fixture.at.plain).unwrap();
     waiting.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -865,7 +870,8 @@ fn endless_handler_of_a_worker_is_reported_and_outlives_the_server() {
     let is_reported = |part: &str| notices.lock().unwrap().iter().any(|notice| notice.contains(part));
     await_condition(|| is_reported("GET /endless: this handler has not returned"));
 
-    // If the stuck worker has our connection, nothing happens. The other one serves its connections.
+    // Nothing will happen if our connection belongs to the stuck worker, whereas the other worker
+    // still serves its connections.
     let is_served = || {
         let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -1063,7 +1069,8 @@ fn body_waits_for_a_slow_client() {
         streams.push(stream);
     }
 
-    // Socket and QUIC buffers hold some megabytes. When they are full, all three handlers wait.
+    // Socket and QUIC buffers typically hold some megabytes. Once they are full, all three handlers
+    // have to wait.
     let before = Cell::new((0, 0));
     await_condition(|| {
         let written = WRITTEN.load(Ordering::SeqCst);
