@@ -11,7 +11,8 @@ use cannery_follow::{Event, Filter, Finding, Follower, Inspector, Mode, Settings
 use crate::message::Message;
 use crate::updater::{BuildSink, Compression, Updater};
 
-/// Changes of a folder. This should be created before the first build, so that we do not miss changes made during that build.
+/// Changes of a folder. You should create this before the first build, otherwise changes made during that build will be
+/// missed.
 pub struct FolderChanges {
     root: PathBuf,
     filter: Filter,
@@ -24,8 +25,8 @@ pub struct FolderChanges {
 }
 
 impl FolderChanges {
-    /// Prepares for following the folder in `options`. Names that builds always leave out are ignored, and so are links that builds
-    /// do not follow.
+    /// Prepares for following the folder in `options`. Names that are always left out of builds are ignored, as are links that
+    /// builds do not follow.
     #[must_use]
     pub fn of(options: &Options) -> FolderChanges {
         let names = Arc::new(FollowedNames::of(options));
@@ -43,7 +44,7 @@ impl FolderChanges {
         }
     }
 
-    /// Returns a sender for programs that find changes on their own, for example by scanning the folder.
+    /// Returns a sender for programs that detect changes on their own, e.g. by scanning the folder.
     #[must_use]
     pub fn sender(&self) -> Sender<Message> {
         self.sender.clone()
@@ -57,8 +58,8 @@ impl FolderChanges {
 
     /// Starts following the folder.
     ///
-    /// `inspect` is called once the first build is served and the folder is being watched. It should compare the folder with an
-    /// earlier state, so that we learn about changes made in between.
+    /// `inspect` will be called once the first build is served and the folder is being watched. It should compare the folder
+    /// with an earlier state in order to find changes made in between.
     ///
     /// # Errors
     /// The folder cannot be read, or a thread cannot be started.
@@ -93,7 +94,8 @@ impl FolderChanges {
         Ok(())
     }
 
-    /// Returns the updater, which serves every change from now on. `first` must already be served.
+    /// Returns the updater, which will serve every change from now on. Note that `first` must
+    /// already be served at this point.
     #[must_use]
     pub fn into_updater<S: BuildSink>(
         self,

@@ -1,9 +1,10 @@
 //! Follows a site's folder and recompiles it after each change.
 //!
 //! This is used by `cannery serve DIR`, by `cannery-server --folder DIR`, and by debug builds of programs with an embedded site.
-//! Each of them has its own [`BuildSink`], which decides what to do with archives and how to report failures.
+//! Each of them provides its own [`BuildSink`], which decides what to do with archives and how failures should be reported.
 //!
-//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
+//! This crate is internal to Cannery, i.e. its interface may change in any release. Programs should use the `cannery` crate
+//! instead.
 
 #![forbid(unsafe_code)]
 

@@ -12,7 +12,8 @@ pub enum Message {
     Folder(Event, Instant),
     /// A background build has ended. Has its result and duration.
     Compressed(Result<Build, Error>, Duration),
-    /// Build, unless the served build already has this state or started after this time. Reports when the result is served.
+    /// Requests a build, unless the served build already has this state or started after this time. The sender is notified
+    /// when the result is served.
     Build(Sender<()>, ScanResult),
     /// Just report when all earlier messages have been handled.
     Finish(Sender<()>),
@@ -21,9 +22,9 @@ pub enum Message {
 /// Result of a scan that calls for a build.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanResult {
-    /// Builds that start after this time include everything that was saved before the scan's request. This is usually the start of
-    /// the scan. However, if only the last scan has found a change, it's the end of that scan (`changed_before`): a build that
-    /// started earlier may have read a file before the change.
+    /// Builds that start after this time include everything that was saved before the scan was requested. Usually this is the
+    /// start of the scan; however, if only the last scan has found a change, it is the end of that scan (`changed_before`), since
+    /// a build that started earlier may have read a file before the change.
     pub since: Instant,
     /// State of the files, unless the scan has found anything that this cannot express.
     pub state: Option<FilesState>,

@@ -1,12 +1,12 @@
 //! Recompiles the folder after each change and publishes the result.
 //!
-//! Each change is followed by a quick build, which does not compress anything new. Once the folder has been quiet for a moment, a
-//! low-priority thread makes a full build in the background. If the folder changes before that is done, the full build is
-//! canceled and rescheduled, but only until its deadline. Otherwise, a folder that changes all the time would never be
+//! Each change is followed by a quick build, in which nothing new is compressed. Once the folder has been quiet for a moment, a
+//! full build is made by a low-priority thread in the background. If the folder changes before that is done, the full build is
+//! canceled and rescheduled, but only until its deadline; otherwise, a folder that changes all the time would never be
 //! compressed.
 //!
-//! If a build fails, we keep serving the last one. The deadline stays the same too, but nothing is compressed until the folder
-//! can be compiled again.
+//! If a build fails, we keep serving the last one. The deadline stays the same as well, but nothing will be compressed until
+//! the folder can be compiled again.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -29,21 +29,22 @@ use crate::message::{Message, ScanResult};
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// Pause between a change and the background build. During this time, the browser loads the changed page, and the editor may save
+/// Pause between a change and the background build, during which the browser can load the changed page and the editor may save
 /// another file.
 const COMPRESS_DELAY: Duration = Duration::from_millis(500);
 
-/// Changes can defer the background build for this long at most. A canceled build keeps what it has compressed so far.
+/// Upper limit for the delay of the background build by changes. Note that a canceled build keeps what it has
+/// compressed so far.
 const COMPRESS_DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// How long to hold back a build that looks like one step of saving a file. Editors and build tools may move the old version
-/// away, write the new one, and then remove the old one. We do not want to reload browsers after each of these steps.
+/// Maximum delay of a build that looks like a step of saving a file: editors and build tools may move the old version away,
+/// write the new one, and then remove the old one. Browsers should not be reloaded after each of these steps.
 const SAVE_MAX: Duration = Duration::from_millis(300);
 
 /// If more files change at a time, it's not just a single save.
 const SAVE_CHANGES_MAX: usize = 8;
 
-/// Pause before we recompile a folder that has lost its start page or most of its files.
+/// Pause before a folder is compiled again after it has lost its start page or most of its files.
 const UNFINISHED_PAUSE: Duration = Duration::from_millis(200);
 
 /// Receives a folder's builds and events.
@@ -57,7 +58,7 @@ pub trait BuildSink {
     /// Any error ends the updates.
     fn publish(&mut self, archive: &File) -> Result<(), Self::Error>;
 
-    /// Scans the folder before a build. This is needed because scans may find files that builds leave out.
+    /// Scans the folder before a build, as scans may find files that builds leave out.
     fn scan(&mut self) {}
 
     /// Handles an event.
@@ -90,7 +91,8 @@ pub enum FolderEvent<'a> {
     },
     /// A build failed, so the last one is still being served.
     Failed(&'a Error),
-    /// The compressing thread cannot be started. Until the next change, new contents are served uncompressed.
+    /// The compression thread could not be started, so new contents will be served uncompressed until the
+    /// next change.
     CompressionNotStarted(&'a io::Error),
     /// From now on, we have to poll the folder.
     Polling {
@@ -128,7 +130,7 @@ pub struct Updater<S> {
     background: Option<BackgroundBuild>,
     /// A build to make even if no change is reported.
     retry: Option<Retry>,
-    /// When we began to hold back changes because they may be steps of saving a file.
+    /// Time at which we began to hold back changes, since they may be steps of saving a file.
     saving_since: Option<Instant>,
     /// Digest of the last build that was reported as compressed.
     complete_digest: Option<String>,
@@ -165,7 +167,8 @@ struct BackgroundBuild {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BackgroundState {
     Current,
-    /// A quick build has started since. The next background build will reuse what this one compresses.
+    /// A quick build has started since. Anything that this build compresses will be reused by the next
+    /// background build.
     Superseded,
     /// A quick build has started since, and this one's deadline had not passed yet.
     Canceled,
@@ -268,7 +271,8 @@ impl<S: BuildSink> Updater<S> {
                 self.sink.handle(FolderEvent::Polling { interval, reason: &reason })?;
             }
             Ok(Message::Compressed(result, took)) => self.on_compressed(result, took)?,
-            // A page in a browser is waiting. If it has given up meanwhile, then there is no receiver.
+            // A page in a browser is waiting for this. There may be no receiver by now, if the page
+            // has given up in the meantime.
             Ok(Message::Build(done, found)) => {
                 self.update_to(&found)?;
                 let _ = done.send(());
@@ -286,7 +290,8 @@ impl<S: BuildSink> Updater<S> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns the time of the next build if no change is reported, either to retry or in the background.
+    /// Returns the time of the next build, either a retry or in the background, assuming that no change
+    /// is reported.
     fn next_build(&self) -> Option<Instant> {
         match self.retry {
             Some(retry) => Some(retry.at),
@@ -300,14 +305,16 @@ impl<S: BuildSink> Updater<S> {
         self.can_compress() && self.planned.is_some_and(|planned| planned.deadline <= Instant::now())
     }
 
-    /// Returns `true` if a background build may start. As long as the folder is broken, it would only fail.
+    /// Returns `true` if a background build may start. While the folder is broken, there is no point in
+    /// trying.
     fn can_compress(&self) -> bool {
         self.compression == Compression::InBackground
             && self.background.is_none()
             && self.folder == FolderState::Compiles
     }
 
-    /// Compiles the folder and serves the result if it's different. `since` is the time of the change.
+    /// Compiles the folder and serves the result if it is different from the last one. `since` is the
+    /// time of the change.
     fn update(&mut self, since: Instant, steps: Steps) -> Result<(), S::Error> {
         self.last_build = Some(Instant::now());
         self.supersede_background();
@@ -333,7 +340,7 @@ impl<S: BuildSink> Updater<S> {
 
         self.folder = FolderState::Compiles;
         self.await_unsettled(&build);
-        // Quick builds use cached compressed contents. If a change is undone, for example, the build may be complete already.
+        // Quick builds use cached compressed contents, so they may be complete already (e.g. after a change has been undone).
         let is_complete = self.complete_digest.as_ref() == Some(&build.report.digest);
 
         let changes = build.files.changes_since(&self.current.files);
@@ -352,27 +359,30 @@ impl<S: BuildSink> Updater<S> {
             return Ok(());
         }
         let before = self.current.files.clone();
-        // The user has asked for a page and expects the new one, so do not hold anything back.
+        // The user has asked for a page and expects to see the new version, so nothing should be
+        // held back.
         self.update(found.since, Steps::Served)?;
 
         let is_same = self.current.files.changes_since(&before).is_empty();
-        // The scan sees files that the build leaves out, so they will never match. From now on, scan before each build: otherwise,
-        // the first request after each of them would cause another one.
+        // The scan sees files that are left out of builds, so the two will never match. We need to scan before each build from now
+        // on; otherwise, the first request after each build would cause another one.
         self.scans_first |= is_same && found.state.is_some() && !self.serves(found);
         Ok(())
     }
 
-    /// Returns `true` if the served build consists of exactly the files that a scan has found.
+    /// Returns `true` if the served build consists of exactly those files that a scan has found.
     fn serves(&self, found: &ScanResult) -> bool {
         found.state.is_some_and(|state| state == files_state(&self.current.files))
     }
 
-    /// Returns `true` if the last quick build started after this time, so that it includes all earlier changes.
+    /// Returns `true` if the last quick build started after this time and therefore includes all earlier
+    /// changes.
     fn has_built_since(&self, time: Instant) -> bool {
         self.last_build.is_some_and(|began| began > time)
     }
 
-    /// Marks the running background build as outdated. If its deadline has not passed, also cancels it.
+    /// Marks the running background build as outdated and, unless its deadline has passed, cancels it
+    /// as well.
     fn supersede_background(&mut self) {
         let Some(background) = &mut self.background else { return };
         if background.plan.deadline <= Instant::now() {
@@ -396,7 +406,8 @@ impl<S: BuildSink> Updater<S> {
             lower_priority();
             let started = Instant::now();
             let build = || compiler.build(Effort::Full, &flag, &());
-            // The panic hook has already reported any panic. We'll try again after the next change.
+            // Panics have already been reported by the panic hook. The next change will lead to
+            // another attempt.
             let result = catch_unwind(AssertUnwindSafe(build)).unwrap_or(Err(Error::Canceled));
             // Fails only if the updater is gone.
             let _ = sender.send(Message::Compressed(result, started.elapsed()));
@@ -444,7 +455,8 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Serves a complete build although a quick one started later, if that one has failed. The failure is still reported.
+    /// Serves a complete build even if a quick build was started later, provided that the latter has failed. The failure
+    /// will still be reported.
     fn serve_compressed(&mut self, build: &Build) -> Result<(), S::Error> {
         let is_newest = build.number > self.current.number;
         if is_newest && build.files.changes_since(&self.current.files).is_empty() {
@@ -476,9 +488,11 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Returns `true` if these changes may be steps of saving a file. If so, plans another build to find out.
+    /// Returns `true` if these changes may be steps of saving a file, in which case another build is planned
+    /// to find out.
     fn await_save(&mut self, build: &Build, changes: &[Change]) -> bool {
-        // A file was removed, or a new file is named after another one. Both are typical of editors that save via a temporary file.
+        // Either a file was removed or a new file is named after another one. Both are typical of editors that use a temporary file
+        // for saving.
         let is_step = |change: &Change| {
             change.bytes_after.is_none()
                 || (change.bytes_before.is_none() && is_companion(&build.files, &change.path))
@@ -518,7 +532,7 @@ impl PlannedBuild {
         PlannedBuild { at: now, deadline: now + COMPRESS_DELAY_MAX }
     }
 
-    /// Plans a build after a change. If one was planned already, it's deferred, but its deadline stays the same.
+    /// Plans a build after a change. An earlier plan is deferred, but keeps its deadline.
     fn after_change(planned: Option<PlannedBuild>) -> PlannedBuild {
         let now = Instant::now();
         let deadline = planned.map_or(now + COMPRESS_DELAY_MAX, |planned| planned.deadline);
@@ -526,7 +540,7 @@ impl PlannedBuild {
     }
 }
 
-/// Returns `true` if the name contains the name of another file in the same folder, for example `a.html.bak`, `.a.html.tmp-1` or
+/// Returns `true` if the name contains the name of another file in the same folder, e.g. `a.html.bak`, `.a.html.tmp-1` or
 /// `a.html~`.
 fn is_companion(files: &BuiltFiles, path: &str) -> bool {
     let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
@@ -538,7 +552,7 @@ fn is_companion(files: &BuiltFiles, path: &str) -> bool {
     })
 }
 
-/// Returns the state that a scan would find if the folder had exactly these files.
+/// Returns the state that would be found by a scan if the folder had exactly these files.
 fn files_state(files: &BuiltFiles) -> FilesState {
     let mut state = FilesState::default();
     for (path, stamp) in files.stamps() {

@@ -1,4 +1,4 @@
-//! Tests of the order in which builds end, and of the builds that scans cause.
+//! Tests of the order in which builds end, and of builds caused by scans.
 
 use std::convert::Infallible;
 use std::fs;
@@ -40,7 +40,8 @@ fn updater(folder: &Path, compiler: Compiler, first: &Build) -> Updater<Recorder
     changes.into_updater(compiler, first, Compression::InBackground, Recorder::default())
 }
 
-/// A page in the browser hid the failure again when a build ended that had begun before the change.
+/// The browser used to hide the failure again when a build ended that had been started before the
+/// change.
 #[test]
 fn failure_stands_when_an_earlier_build_ends() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,7 +128,7 @@ fn scan_of_what_is_served_causes_no_build() {
     assert_eq!(updater.after_scan(Instant::now(), None), ["rebuilt"]);
 }
 
-/// Another build in the background would have nothing to do, and tools would learn a second time that everything is compressed.
+/// Another background build would have nothing to do, and tools would be told for a second time that everything is compressed.
 #[test]
 fn unchanged_site_is_compressed_once() {
     let (folder, mut updater) = serving();
@@ -158,7 +159,8 @@ fn changes_defer_compression_until_its_deadline() {
     assert_eq!((next.at, next.deadline), (deadline, deadline));
 }
 
-/// With a new deadline for each change, a folder that always changes would never be compressed.
+/// If each change were to set a new deadline, a folder that changes all the time would never be
+/// compressed.
 #[test]
 fn canceled_compression_keeps_its_deadline() {
     let (folder, mut updater) = serving();
@@ -260,7 +262,7 @@ fn retry_precedes_compression() {
     assert_eq!(updater.retry.unwrap().pause, pause * 2);
 }
 
-/// The builds of a large folder may take as long as the follower waits between two reports.
+/// Building a large folder may take as long as the follower waits between two reports.
 #[test]
 fn overdue_compression_precedes_messages() {
     let (_folder, mut updater) = serving();
@@ -297,7 +299,8 @@ fn scan_precedes_builds_that_leave_out_what_it_finds() {
     assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["rebuilt"]);
     assert!(updater.scans_first);
 
-    // A scan after it that still differs causes a build, because another file may have changed since.
+    // If a later scan still differs, this should cause a build, as another file may have changed
+    // since.
     assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["rebuilt"]);
 }
 
@@ -361,7 +364,7 @@ fn compression_that_finds_a_step_of_a_save_is_not_served() {
     assert_eq!(mem::take(&mut updater.sink.0), ["published", "compressed"]);
 }
 
-/// A page that was open showed a listing while a build tool had emptied the folder.
+/// While a build tool had emptied the folder, open pages used to be replaced by a listing.
 #[test]
 fn emptied_folder_is_unfinished_for_a_moment() {
     let (folder, mut updater) = serving();
