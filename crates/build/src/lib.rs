@@ -6,11 +6,11 @@
 //! ```
 //!
 //! The program embeds the archive with `cannery::include_archive!("site.cdb")`. On Linux (x86-64 and AArch64), this is done by the
-//! linker, which is faster; elsewhere, by the compiler.
+//! linker in order to save time; on other targets, the compiler includes the file.
 //!
-//! Cargo runs the build script again when files in the folder are added, modified or removed. Compressed contents are kept in
-//! `OUT_DIR`, so only changed files are compressed again. In debug builds we do not compress anything, so that building an archive
-//! only takes milliseconds.
+//! Cargo will run the build script again whenever files in the folder are added, modified or removed. Compressed contents are
+//! cached in `OUT_DIR`, so only changed files need to be compressed again. In debug builds nothing is compressed at all, which
+//! makes building an archive a matter of milliseconds.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -48,7 +48,8 @@ pub struct Builder {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A variable that Cargo sets for build scripts is missing, so this is not a build script.
+    /// Missing variable that Cargo always sets for build scripts, so the program is not run by
+    /// Cargo as a build script.
     #[error("{variable} is not set: call cannery_build from a build script (build.rs)")]
     NoBuildScript {
         /// Name of the variable.
@@ -79,16 +80,18 @@ pub enum BuildError {
 }
 
 impl Builder {
-    /// Marks files that never change under the same name. Clients may keep them for a year. `pattern` has gitignore syntax.
+    /// Marks files that never change under the same name, allowing clients to keep them for a year. `pattern` uses
+    /// gitignore syntax.
     ///
-    /// You do not need this if names contain a digest of the content, as with most bundlers: we recognize those.
+    /// Typically you do not need this for the output of bundlers, as digests in file names are recognized
+    /// automatically.
     #[must_use]
     pub fn immutable(mut self, pattern: &str) -> Builder {
         self.options.immutable.push(pattern.to_owned());
         self
     }
 
-    /// Leaves out more files, in addition to hidden files and backups. `pattern` has gitignore syntax.
+    /// Excludes more files in addition to hidden files and backups. `pattern` uses gitignore syntax.
     #[must_use]
     pub fn ignore(mut self, pattern: &str) -> Builder {
         self.options.ignore.push(pattern.to_owned());
@@ -102,7 +105,8 @@ impl Builder {
         self
     }
 
-    /// Accepts sparse files even if their holes exceed 256 MiB in total. Archives do not have holes, so they take much more space.
+    /// Accepts sparse files even if their holes exceed 256 MiB in total. Note that archives cannot have holes, so they may take
+    /// much more space than the folder.
     #[must_use]
     pub fn allow_sparse(mut self) -> Builder {
         self.options.allow_sparse = true;
@@ -123,23 +127,24 @@ impl Builder {
         self
     }
 
-    /// Makes the compiler include the archive even if the linker could embed it. This takes more time and memory.
+    /// Makes the compiler include the archive even if the linker could embed it, at the cost of build time and
+    /// memory.
     ///
-    /// You need this for C libraries (`crate-type = ["staticlib"]`) because rustc does not put other libraries into them. If the
-    /// archive belongs to a dependency of the C library, then that dependency's build script has to call this.
+    /// This is needed for C libraries (`crate-type = ["staticlib"]`), as rustc does not put other static libraries into them. If
+    /// it is a dependency of the C library that has the archive, then this must be called in the dependency's build script.
     #[must_use]
     pub fn included(mut self) -> Builder {
         self.is_included = true;
         self
     }
 
-    /// Compiles the folder to the file `name` in `OUT_DIR`, and makes Cargo run the build script again after changes. Warnings
-    /// about the folder become build warnings.
+    /// Compiles the folder to the file `name` in `OUT_DIR` and makes Cargo run the build script again after changes. Warnings
+    /// about the folder will appear as build warnings.
     ///
     /// # Panics
     ///
-    /// Panics with a message for the user if the archive cannot be built. This is how build scripts fail. See also
-    /// [`Builder::try_emit`].
+    /// Panics with a message for the user if the archive cannot be built, as is usual in build scripts. See
+    /// [`Builder::try_emit`] for a method that returns the error instead.
     pub fn emit(self, name: &str) {
         if let Err(error) = self.try_emit(name) {
             panic!("{error}");
@@ -159,7 +164,8 @@ impl Builder {
         self.options.sources = package.join(&self.options.sources);
         self.options.archive = output.join(name);
         self.options.compress_cache = Some(output.join("compressed"));
-        // A debug build should be ready fast, and a few more bytes over the loopback interface do not matter.
+        // In debug builds, time matters more than size: a few more bytes over the loopback interface will not
+        // be noticed.
         if is_debug {
             self.options.encoders = BTreeSet::from([Encoder::Identity]);
         }
@@ -178,9 +184,10 @@ impl Builder {
         Ok(self.options.archive)
     }
 
-    /// Writes a file next to the archive that tells debug builds which folder to follow.
+    /// Writes a file next to the archive that tells debug builds which folder they should follow.
     ///
-    /// The first line is the folder. Each of the following lines has the name of an option and its value.
+    /// The first line is the path of the folder; each of the following lines consists of an option and
+    /// its value.
     fn write_source(&self, name: &str, output: &Path) -> Result<(), BuildError> {
         let mut text = format!("{}\n", self.options.sources.display());
         for (option, patterns) in [("immutable", &self.options.immutable), ("ignore", &self.options.ignore)] {
@@ -210,10 +217,11 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Writes the archive as a static library, along with the files for the macro, and makes Cargo link the library.
+    /// Writes the archive as a static library, along with the files needed by the macro, and makes Cargo link the
+    /// library.
     fn link(&self, target: Target, digest: &str) -> Result<(), BuildError> {
-        // The symbol only depends on the name and the digest. If several packages of a program have the same archive, the linker
-        // takes one of them.
+        // Since the symbol only depends on the name and the digest, several packages of a program may define it for the same
+        // archive. In this case, the linker will pick one of them.
         let symbol = format!("cannery_{}_{}", identifier(self.name), &digest[..32]);
         let library = self.library(&symbol);
         self.remove_last_library(&symbol);
@@ -230,8 +238,8 @@ impl Parts<'_> {
         println!("cargo:rustc-cfg=cannery_linked={:?}", self.name);
         println!("cargo:rustc-link-search=native={}", self.output.display());
         println!("cargo:rustc-link-lib=static:-bundle={symbol}");
-        // If the package has a library, then Cargo only links the archive to that, but it may be needed by another target. If the
-        // linker gets the same library twice, it ignores the second.
+        // For a package with a library, Cargo would only link the archive to that, even though other targets may need it. Passing
+        // the same library twice is fine: linkers ignore the second one.
         println!("cargo:rustc-link-arg={}", library.display());
         Ok(())
     }
@@ -245,7 +253,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Removes files of an earlier build that linked the archive. This build's macro will not include them.
+    /// Removes the files of an earlier build that linked the archive, since the macro will not include them
+    /// this time.
     fn remove(&self) {
         self.remove_last_library("");
         for part in PARTS {
@@ -288,7 +297,8 @@ fn identifier(name: &str) -> String {
 
 /// Returns the target of the build, unless the compiler has to include the archive.
 fn target() -> Result<Option<Target>, BuildError> {
-    // The macro tests this condition with its archive's name. Without this line, the compiler would warn about it.
+    // The macro tests this condition with the name of its archive. We need to declare it here to avoid a compiler
+    // warning.
     println!("cargo:rustc-check-cfg=cfg(cannery_linked, values(any()))");
     Ok(Target::new(
         &variable("CARGO_CFG_TARGET_OS")?,

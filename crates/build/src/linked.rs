@@ -1,7 +1,7 @@
-//! Writes a static library that contains an archive, so that the linker can embed it in a program.
+//! Writes a static library that contains an archive, allowing the linker to embed it in a program.
 //!
-//! This is faster than including the file: rustc reads an included file into memory several times, but linkers copy the data once.
-//! For measurements, see `docs/library.md`.
+//! This is faster than including the file, as rustc reads an included file into memory several times whereas linkers copy the data
+//! once (see `docs/library.md` for measurements).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,7 +11,8 @@ use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember, wr
 use object::write::{Object, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 
-/// Alignment of the archive in memory. Large contents begin at page boundaries of the archive, so this must be a page.
+/// Alignment of the archive in memory. This must be the page size, since large contents begin at page boundaries of
+/// the archive.
 const ALIGNMENT: u64 = 4096;
 
 /// A processor for which we can write object files.
@@ -19,10 +20,11 @@ const ALIGNMENT: u64 = 4096;
 pub(crate) struct Target(Architecture);
 
 impl Target {
-    /// Returns the target described by these build script variables (`CARGO_CFG_TARGET_OS` and so on), or `None` if the compiler has
-    /// to include the file.
+    /// Returns the target described by the given build script variables (`CARGO_CFG_TARGET_OS` and so on), or `None` if only the
+    /// compiler can include the file there.
     ///
-    /// Object files for other processors need flags that depend on their calling convention, and other systems use other formats.
+    /// Currently this only covers ELF on two processors: object files for others would need flags for their calling convention,
+    /// and other systems use other formats.
     pub(crate) fn new(
         system: &OsStr,
         architecture: &OsStr,

@@ -1,8 +1,9 @@
-//! Archives in programs: Cargo builds a package of the files in `crates/build/fixture`, and the tests run its program.
+//! Tests programs that embed archives: Cargo builds a package from the files in `crates/build/fixture`, and the tests
+//! run its program.
 //!
-//! The package is not part of our workspace, where other packages enable the feature `follow` of `cannery`: its program serves
-//! the bytes that are part of it, also in debug builds. The first build compiles the archiver and its libraries once more, and a
-//! later one only the changed files.
+//! The package must not be part of our workspace, where other packages enable the feature `follow` of `cannery`; outside of it,
+//! even debug builds serve the embedded bytes. Note that the first build has to compile the archiver and its libraries once
+//! more, whereas later builds will only compile changed files.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -14,7 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 
-/// The manifest of the package. Paths are relative to the root of our workspace, which replaces `ROOT`.
+/// Manifest of the package. Paths are relative to the root of our workspace, which will be substituted
+/// for `ROOT`.
 const MANIFEST: &str = r#"
 [workspace]
 
@@ -41,7 +43,8 @@ cannery-build.path = "ROOT/crates/build"
 debug = false
 "#;
 
-/// The package is in one place, so only one test builds it and runs its program at a time.
+/// All tests share one package directory, so only one of them may build the package and run its
+/// program at a time.
 static PACKAGE: Mutex<()> = Mutex::new(());
 
 /// A folder, and the package into which its archives are built.
@@ -58,7 +61,8 @@ impl Fixture {
         let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("embedding");
         fs::create_dir_all(&package).unwrap();
         fs::write(package.join("Cargo.toml"), MANIFEST.replace("ROOT", root.to_str().unwrap())).unwrap();
-        // The same releases as in our workspace, which are installed. Cargo removes those that the package doesn't need.
+        // Use the same versions as our workspace, since these have been downloaded already. Cargo will remove those that
+        // the package doesn't need.
         fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
 
         let fixture = Fixture { folder: TempDir::new().unwrap(), package, _lock: lock };
@@ -108,7 +112,8 @@ impl Fixture {
         contents
     }
 
-    /// Returns the files that the build script has written for an archive, except the archive itself, sorted.
+    /// Returns the sorted names of the files that the build script has written for an archive, except for the
+    /// archive itself.
     fn parts(&self, archive: &str) -> Vec<String> {
         let builds = fs::read_dir(self.builds().join("build")).unwrap();
         let outputs = builds
