@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// If we cannot rely on events for this path, returns the name of its file system.
+/// Returns the name of the path's file system if its events cannot be relied upon.
 #[cfg(target_os = "linux")]
 pub(crate) fn without_events(path: &Path) -> Option<&'static str> {
     // The type of `f_type` depends on the architecture.
@@ -11,13 +11,14 @@ pub(crate) fn without_events(path: &Path) -> Option<&'static str> {
     name_without_events(magic)
 }
 
-/// Returns `None` because other systems return an error if we try to watch a network file system.
+/// Not needed on other systems, where watching a network file system fails with an error.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn without_events(_path: &Path) -> Option<&'static str> {
     None
 }
 
-/// If we cannot rely on events for the file system with this magic number (`statfs(2)`), returns its name.
+/// Returns the name of the file system with this magic number (see `statfs(2)`) if its events cannot be
+/// relied upon.
 #[cfg(target_os = "linux")]
 fn name_without_events(magic: u64) -> Option<&'static str> {
     const FILE_SYSTEMS: [(u64, &str); 8] = [

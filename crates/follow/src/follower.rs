@@ -12,13 +12,15 @@ use crate::polling::{Finding, Poller};
 use crate::tree::{self, Filter, Identity};
 use crate::watches::{Limit, Signal, WatchError, Watches};
 
-/// A change is reported once there has not been another one for this long because programs tend to write several files at a time.
+/// Programs tend to write several files at a time, so a change is only reported once there has not been another one for this
+/// long.
 const QUIET: Duration = Duration::from_millis(10);
 
-/// A change is reported after this time at the latest, even if there are more and more of them.
+/// Upper limit for the delay of a report, in case there are more and more changes.
 const DELAY_MAX: Duration = Duration::from_millis(100);
 
-/// How often to check if the path still leads to the same folder. While it's being replaced, events may get lost.
+/// Interval at which to check that the path still leads to the same folder, as events may get lost while it is
+/// being replaced.
 const IDENTITY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Settings of a follower.
@@ -36,7 +38,7 @@ pub struct Settings {
 pub enum Mode {
     /// Use events, but poll if they cannot be relied upon.
     Auto,
-    /// Poll at this interval. If it's `None`, poll as often as possible without using more than 2 % of a processor.
+    /// Poll at the given interval, or else as often as possible without using more than 2 % of a processor.
     Polling(Option<Duration>),
 }
 
@@ -61,7 +63,7 @@ pub enum Event {
 pub enum PollingReason {
     /// The settings ask for it.
     Requested,
-    /// The folder, or a part of it, is in this file system, which does not tell us about changes made by other machines.
+    /// The folder (or a part of it) is in the given file system, which does not report changes made by other machines.
     FileSystem(&'static str),
     /// We have reached a system limit.
     Limit(Limit),
@@ -104,8 +106,9 @@ impl From<Signal> for Message {
 }
 
 impl Follower {
-    /// Starts following a folder. Returns right away: it may take a while to watch many directories, and callers can read them in
-    /// the meantime. `on_event` is called on another thread, first with [`Event::Started`] once the folder is being watched.
+    /// Starts following a folder. This returns right away, since watching many directories may take a while and callers can read
+    /// them in the meantime. `on_event` will be called on another thread, first with [`Event::Started`] once the folder is being
+    /// watched.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -236,7 +239,8 @@ impl Worker {
             return Ok(());
         }
 
-        // A program that saves one file often writes several, so wait for the last of them.
+        // When a program saves one file, it often writes others as well, so wait for the last of
+        // them.
         let change = self.await_quiet(change, watches, messages)?;
         if change == Change::Directories {
             self.identity = identity_of(&self.root);
@@ -246,7 +250,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits until there are no more changes for a moment. Returns the largest extent of `change` and all changes since then.
+    /// Waits until there are no more changes for a moment, then returns the largest extent of `change` and everything that
+    /// followed.
     fn await_quiet(
         &self,
         mut change: Change,
@@ -271,7 +276,8 @@ impl Worker {
         }
     }
 
-    /// Receives a message and returns the extent of the change, or `None` after the timeout.
+    /// Receives a message and returns the extent of its change. Returns `None` if the timeout
+    /// expires first.
     fn receive(
         &self,
         watches: &mut Watches,

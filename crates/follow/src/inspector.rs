@@ -7,7 +7,8 @@ use std::thread::available_parallelism;
 use crate::polling::{FilesState, Finding, Poller};
 use crate::tree::Filter;
 
-/// With more threads than this, they would mostly wait for each other in the kernel.
+/// Maximum number of threads. If there were more, they would mostly wait for each other in the
+/// kernel.
 const THREADS_MAX: usize = 4;
 
 /// Scans a folder on request, and remembers its state.
@@ -18,7 +19,8 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Makes the first scan. The folder may not exist yet. `filter` should be the same as in [`Settings`](crate::Settings).
+    /// Performs the first scan. Note that the folder does not have to exist yet. `filter` should be the same as in
+    /// [`Settings`](crate::Settings).
     #[must_use]
     pub fn new(root: PathBuf, filter: Filter) -> Inspector {
         let threads = available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
@@ -32,7 +34,8 @@ impl Inspector {
         self.poller.files()
     }
 
-    /// Returns the state of the files at the last scan. If the scan has found anything that this does not cover, returns `None`.
+    /// Returns the state of the files at the last scan, or `None` if the scan has found anything that is not covered by the
+    /// state.
     #[must_use]
     pub fn state(&self) -> Option<FilesState> {
         self.poller.state()
@@ -50,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// Scans until the last modified file can no longer change within the same clock tick.
+    /// Scans until the clock tick is over in which the last file was modified.
     fn await_tick(inspector: &mut Inspector) {
         while inspector.inspect() == Finding::Changed {}
     }

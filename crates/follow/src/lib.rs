@@ -1,12 +1,14 @@
-//! Follows a folder, and reports when files have changed. We use system events, and poll where they cannot be relied upon.
+//! Follows a folder and reports when files have changed. This uses system events, or polling where events cannot be relied
+//! upon.
 //!
-//! Reports do not tell which files have changed because editors, file systems and event queues disagree about that. Callers should
-//! compare the files themselves. Changes that happen at about the same time are reported together. The folder may vanish and come
-//! back, and its path may lead through symlinks that change.
+//! Reports do not tell which files have changed, since editors, file systems and event queues tend to disagree about this;
+//! instead, callers should compare the files themselves. Changes that happen at about the same time are reported together. The
+//! folder may vanish and come back, and symlinks in its path are allowed to change.
 //!
 //! The crate does not depend on sites, archives or HTTP.
 //!
-//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
+//! This crate is internal to Cannery, i.e. its interface may change in any release. Programs should use the `cannery` crate
+//! instead.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Polling: scans the folder and compares the metadata of all files with the last scan.
+//! Polling: scans the folder and compares the metadata of all files with that of the last scan.
 
 use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,17 +8,20 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::tree::{Detail, Entry, Filter, Identity, Walk};
 
-/// A file may change twice within the resolution of its file system's clock, which is two seconds in the worst case.
+/// Worst-case clock resolution of a file system. If a file changes twice within this time, its metadata may stay the
+/// same.
 const RESOLUTION: Duration = Duration::from_secs(2);
 
-/// With most kernels, all changes within one clock tick get the same time. This is the longest tick.
+/// Length of the longest clock tick. Most kernels assign the same time to all changes within one
+/// tick.
 const TICK_MAX: Duration = Duration::from_millis(10);
 
-/// If a file's change time is further in the future than this, the clock has been set back since.
+/// If the change time of a file is further in the future than this, we assume that the clock has
+/// been set back since.
 const SKEW_MAX: Duration = Duration::from_secs(1);
 
-/// The default interval is this many times the duration of a scan. This way, polling takes at most 2 % of a processor, even if a
-/// scan takes longer than the last one or other work follows it.
+/// Default polling interval, as a multiple of the duration of a scan. This way, polling takes at most 2 % of a processor, even
+/// if a scan takes longer than the last one or is followed by other work.
 const INTERVAL_PER_SCAN: u32 = 60;
 
 /// Minimum of the default interval.
@@ -35,8 +38,8 @@ pub enum Finding {
 
 /// A hash of the paths and metadata of files, in any order.
 ///
-/// If nothing has changed, then two scans of a folder return the same state. Callers can also compute the state of files that they
-/// have read.
+/// If nothing has changed, two scans of a folder will return the same state. It can also be computed by callers from files that
+/// they have read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FilesState(u64);
 
@@ -91,9 +94,9 @@ pub(crate) struct Poller {
     /// Whether `state` covers everything that the last scan has found.
     is_about_files: bool,
     files: usize,
-    /// How long the last scan took.
+    /// Duration of the last scan.
     took: Duration,
-    /// Set if a file was just modified: until this time, it could change again without new metadata.
+    /// Set if a file was only just modified: until then, it could change again without new metadata.
     settles: Option<Instant>,
 }
 
@@ -105,7 +108,7 @@ struct PartialScan {
     files: usize,
     /// Whether a file was just modified, compared with the resolution of its file system.
     is_recent: bool,
-    /// Whether a file may have been modified in the same clock tick in which the scan started, or later.
+    /// Whether a file may have been modified in the clock tick in which the scan started, or even later.
     is_fresh: bool,
 }
 
@@ -118,7 +121,8 @@ impl PartialScan {
         self.directories = self.directories.wrapping_add(hasher.finish());
     }
 
-    /// Adds a file. `path` must be relative to the folder, and `now` is when the scan started, as time since 1970.
+    /// Adds a file. `path` must be relative to the folder, while `now` is the start of the scan as time since
+    /// 1970.
     fn add_file(&mut self, path: &Path, metadata: &Metadata, now: Duration) {
         self.files += 1;
         self.state.add(path, &FileMetadata::of(metadata));
@@ -170,8 +174,8 @@ impl Poller {
         self.files
     }
 
-    /// Returns the state of all files. If the last scan has found other directories, or a file that could change without new
-    /// metadata, then the state alone is not meaningful, so this returns `None`.
+    /// Returns the state of all files, or `None` if the state alone would be meaningless. This is the case if the last scan
+    /// has found other directories, or a file that could change without new metadata.
     pub(crate) fn state(&self) -> Option<FilesState> {
         self.is_about_files.then_some(self.state)
     }
@@ -181,8 +185,8 @@ impl Poller {
         self.interval.unwrap_or_else(|| INTERVAL_MIN.max(self.took * INTERVAL_PER_SCAN))
     }
 
-    /// Scans the folder and compares it with the last scan. If a file could have changed without new metadata, it counts as
-    /// changed.
+    /// Scans the folder and compares it with the last scan. Files that could have changed without new metadata are
+    /// considered changed.
     pub(crate) fn scan(&mut self, root: &Path, filter: &Filter) -> Finding {
         self.scan_at(SystemTime::now(), root, filter)
     }
@@ -212,7 +216,8 @@ impl Poller {
         self.state = scan.state;
         self.files = scan.files;
 
-        // A file that was just modified could change once more without new metadata. Report it again after that time.
+        // Since a file that was only just modified could change once more without new metadata, it should be reported
+        // again after that time.
         let has_settled = self.settles.take_if(|settles| *settles <= Instant::now()).is_some();
         if is_different && scan.is_recent {
             self.settles = Some(Instant::now() + RESOLUTION);

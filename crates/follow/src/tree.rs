@@ -1,7 +1,8 @@
-//! Walks a folder to find its directories and their identities, and the metadata of its files.
+//! Walks a folder to find its directories along with their identities, and the metadata of its
+//! files.
 //!
-//! We follow symlinks, but read each directory only once, so cycles are not a problem. Errors are ignored: if a file cannot be read
-//! now, it may be readable in the next walk.
+//! Symlinks are followed, but each directory is only read once, so cycles are not a problem. Errors are ignored, since a file that
+//! cannot be read now may well be readable in the next walk.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-/// Decides whether to follow a path (relative to the folder). The second argument is `true` for directories.
+/// Decides whether to follow a path. The arguments are the path relative to the folder, and `true` for
+/// directories.
 type NameFilter = Arc<dyn Fn(&Path, bool) -> bool + Send + Sync>;
 
 /// Decides whether to follow a symlink to a directory. The arguments are the symlink's path and the directory's metadata.
@@ -25,14 +27,14 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Follows names for which `names` returns `true`, including symlinks. The arguments are a path relative to the folder, and
+    /// Follows names for which `names` returns `true`, including symlinks. It is called with a path relative to the folder, and
     /// `true` for directories.
     pub fn new(names: impl Fn(&Path, bool) -> bool + Send + Sync + 'static) -> Filter {
         Filter { names: Arc::new(names), links: Arc::new(|_, _| true) }
     }
 
-    /// Restricts symlinks to directories: only follows those for which `links` returns `true`. The arguments are the symlink's
-    /// path and the directory's metadata.
+    /// Restricts symlinks to directories to those for which `links` returns `true`. It is called with the symlink's path and
+    /// the directory's metadata.
     #[must_use]
     pub fn with_links(self, links: impl Fn(&Path, &Metadata) -> bool + Send + Sync + 'static) -> Filter {
         Filter { links: Arc::new(links), ..self }
@@ -52,7 +54,8 @@ impl std::fmt::Debug for Filter {
 /// Identity of a directory: device and inode.
 pub(crate) type Identity = (u64, u64);
 
-/// Minimum number of directories per thread. Starting a thread takes as long as reading a few directories.
+/// Minimum number of directories per thread. Below this, starting a thread would take longer than reading
+/// the directories.
 const DIRECTORIES_MIN: usize = 8;
 
 pub(crate) enum Entry<'a> {
@@ -63,7 +66,8 @@ pub(crate) enum Entry<'a> {
 /// Which metadata a walk needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Only directories and symlink targets. This saves a system call for each of the other files.
+    /// Only directories and symlink targets, in order to save a system call for each of the other
+    /// files.
     Directories,
     /// Everything.
     Files,
@@ -94,10 +98,11 @@ impl Walk<'_> {
         self.run_in_parallel(1, start, |visit, path, entry| visit(path, entry));
     }
 
-    /// Visits everything on up to `threads` threads. Each of them has its own state. Returns all states.
+    /// Visits everything on up to `threads` threads, each of which has its own state, and returns all
+    /// states.
     ///
-    /// Directories of the same depth are read in parallel. Even so, timing does not affect the path by which a directory is
-    /// visited.
+    /// Directories of the same depth are read in parallel. However, the path by which a directory is visited does not
+    /// depend on timing.
     pub(crate) fn run_in_parallel<S: Send>(
         &self,
         threads: usize,
@@ -132,8 +137,8 @@ impl Walk<'_> {
         states
     }
 
-    /// Visits the files in all directories of the same depth. Each state gets a thread and a part of the directories. Returns the
-    /// directories found in them.
+    /// Visits the files in all directories of the same depth and returns the directories found in them. Each state gets a thread
+    /// and a part of the directories.
     fn read_level<S: Send>(
         &self,
         level: &[FoundDirectory],
@@ -156,7 +161,8 @@ impl Walk<'_> {
             let running =
                 states.iter_mut().zip(chunks).map(|(state, chunk)| scope.spawn(|| read(state, chunk)));
             let running: Vec<_> = running.collect();
-            // If a thread panics, so must we. Without its directories, this part of the folder would seem to have been removed.
+            // Propagate panics of other threads. Without their directories, this part of the folder would seem to have been
+            // removed.
             let found =
                 running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             found.flatten().collect()
@@ -181,7 +187,8 @@ impl Walk<'_> {
             let path = entry.path();
             let metadata = if kind.is_symlink() { fs::metadata(&path) } else { entry.metadata() };
             let Ok(metadata) = metadata else { continue };
-            // The filter wants to know whether it's a directory, so this comes after the system call.
+            // The filter needs to know whether this is a directory, so it can only be applied after
+            // the system call.
             if !self.includes(&path, &metadata) {
                 continue;
             }
@@ -205,7 +212,8 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
-    /// Regression test: if a thread panicked, its part of the folder seemed to have been removed.
+    /// Regression test: after a panic of a thread, its part of the folder would seem to have been
+    /// removed.
     #[test]
     #[should_panic(expected = "a fault of the filter")]
     fn panic_of_a_thread_is_passed_on() {

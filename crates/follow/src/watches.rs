@@ -1,8 +1,8 @@
 //! Watches of the operating system: inotify on Linux, FSEvents on macOS, kqueue on the BSDs.
 //!
-//! We watch directories rather than files because editors replace files. On some systems, a single watch covers a whole tree.
-//! On all others, each directory needs a watch. When a directory is created, we can only add its watch after the event, and files
-//! may have been created in it before that. This means that callers need to scan the folder again after an event.
+//! We watch directories rather than files because editors typically replace files. On some systems, a single watch covers a whole
+//! tree, whereas others need a watch for each directory. When a directory is created, its watch can only be added after the
+//! event, and by then it may already contain files. This means that callers need to scan the folder again after an event.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -58,7 +58,7 @@ pub(crate) enum WatchError {
     /// We have reached a system limit.
     #[error("the limit of {0} is reached")]
     Limit(Limit),
-    /// The folder, or a part of it, is in this file system, which does not tell us about changes made by other machines.
+    /// The folder (or a part of it) is in this file system, which does not report changes made by other machines.
     #[error("{0} reports no changes by other machines")]
     FileSystem(&'static str),
     #[error("{0}")]
@@ -76,14 +76,16 @@ impl From<notify::Error> for WatchError {
     }
 }
 
-/// Maximum number of walks per update. If a program creates directories even faster, we still get events for most of them.
+/// Maximum number of walks per update. If a program creates directories even faster, most of them will still be covered by
+/// events.
 const WALKS_MAX: u32 = 20;
 
 /// Whether a walk has found directories without a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coverage {
     Complete,
-    /// More directories may have been created inside them before they were watched, so we need another walk.
+    /// Since more directories may have been created inside of them before they were watched, another walk is
+    /// needed.
     Extended,
 }
 
@@ -102,13 +104,14 @@ pub(crate) struct Watches {
     watcher: RecommendedWatcher,
     /// Watched directories inside the folder.
     directories: HashMap<PathBuf, Identity>,
-    /// Watched directories outside the folder, and the names in them that matter: symlinks that lead to the folder, the folder
-    /// itself, and files that are link targets.
+    /// Watched directories outside of the folder, along with the names in them that matter: symlinks that lead to the folder,
+    /// the folder itself, and files that are link targets.
     outside: NamesByDirectory,
 }
 
 impl Watches {
-    /// Starts the watcher, which sends signals from a thread of its own. [`Watches::update`] should be called next.
+    /// Starts the watcher, which will send signals from its own thread. Callers should call [`Watches::update`]
+    /// next.
     pub(crate) fn new<T: From<Signal> + Send + 'static>(sender: Sender<T>) -> Result<Watches, WatchError> {
         let handler = move |event: notify::Result<notify::Event>| {
             for signal in signals(event) {
@@ -123,7 +126,8 @@ impl Watches {
     /// Returns `true` if a change to this path matters.
     pub(crate) fn concerns(&self, root: &Path, filter: &Filter, path: &Path) -> bool {
         if let Ok(inside) = path.strip_prefix(root) {
-            // We can no longer tell if a removed name was a file or a directory.
+            // At this point it is impossible to tell whether a removed name was a file or a
+            // directory.
             return inside == Path::new("")
                 || filter.includes(inside, false)
                 || filter.includes(inside, true);
@@ -131,14 +135,15 @@ impl Watches {
         WATCHES_TREES || self.outside.values().any(|names| names.contains(path))
     }
 
-    /// Returns `true` if a name that was created, renamed or removed may be or have been a directory, or lead to one.
+    /// Returns `true` if a name that was created, renamed or removed may be a directory or lead to one, or may have
+    /// done so.
     pub(crate) fn may_be_directory(&self, path: &Path) -> bool {
         self.directories.keys().any(|directory| directory.starts_with(path))
             || fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
             || self.outside.values().any(|names| names.contains(path))
     }
 
-    /// Forgets watches for a directory that was created, renamed or removed, and for everything below it.
+    /// Forgets the watches of a directory that was created, renamed or removed, including those below it.
     pub(crate) fn forget(&mut self, path: &Path) {
         self.directories.retain(|directory, _| !directory.starts_with(path));
     }
@@ -209,7 +214,7 @@ impl Watches {
             }
         }
 
-        // These may have been replaced, so watch them again. This is harmless if they have not.
+        // Watch these again, as they may have been replaced. If they were not, this has no effect.
         for path in outside.keys() {
             if !self.directories.contains_key(path) {
                 self.watch(path)?;
@@ -235,7 +240,8 @@ impl Watches {
     }
 
     fn unwatch(&mut self, path: &Path) {
-        // Fails if the directory is gone, but then the system has already removed the watch.
+        // This fails if the directory no longer exists, in which case the system has already
+        // removed the watch.
         let _ = self.watcher.unwatch(path);
     }
 }
@@ -257,13 +263,15 @@ impl Devices {
     }
 }
 
-/// Returns `true` if the process, its user or the system has too many open files.
+/// Returns `true` if the limit on open files of the process, its user or the system has been
+/// reached.
 fn is_out_of_files(error: &io::Error) -> bool {
     let errors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
     rustix::io::Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
 }
 
-/// Returns everything that decides which directory the folder's path leads to: directories, and the names in them.
+/// Returns everything that affects which directory the folder's path leads to, i.e. directories and the names in
+/// them.
 fn names_in_path(root: &Path) -> NamesByDirectory {
     /// The system does not resolve longer chains of symlinks either.
     const LINKS_MAX: usize = 40;

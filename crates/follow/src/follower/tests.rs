@@ -41,7 +41,8 @@ impl Followed {
                 Err(error) => panic!("{change}: {error}"),
             }
         }
-        // A change may be reported twice, and the next one must not be taken for this one.
+        // Changes may be reported twice, in which case the second report must not be mistaken for
+        // the next change.
         while self.events.recv_timeout(SILENCE).is_ok() {}
     }
 
@@ -190,7 +191,8 @@ fn symlinks_on_the_way_may_turn() {
     followed.await_change("written after");
 }
 
-/// A directory that was created between the walk and the watch of its parent was never watched.
+/// If a directory was created between the walk and the watch of its parent, it used to remain
+/// unwatched.
 #[test]
 fn directories_created_at_the_start_are_watched() {
     for _ in 0..4 {
