@@ -1,9 +1,9 @@
 //! Load balancing between the event loops of a process.
 //!
-//! The kernel distributes connections by a hash of their addresses. This is even if there are thousands of them, but uneven if
-//! there are few. Long-lived connections then stay wherever they were accepted. So an overloaded loop transfers connections to
-//! the least loaded loop. It does this right after it has accepted them, before reading. Established connections never move,
-//! and requests do not get more expensive.
+//! The kernel distributes connections by a hash of their addresses, which works well for thousands of connections but not for a few
+//! of them. Since long-lived connections would then stay wherever they were accepted, an overloaded loop hands connections over to
+//! the least loaded one. This must happen right after `accept`, before anything is read. Established connections never move, so
+//! there is no cost per request.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,16 +21,17 @@ use rustix::net::{
 use crate::platform::{Waker, syscalls};
 use crate::socket::Accepted;
 
-/// How many more connections a loop may have than the least loaded one, before it starts to transfer them.
+/// Maximum number of connections a loop may have on top of the least loaded one. Beyond this, it will start to transfer them.
 ///
-/// A transfer costs about as much as accepting a connection. So we tolerate one more connection, plus an eighth of the lightest
-/// load. If the lightest load is below four, even one more would be too much. For example, of four connections, one loop could
-/// have three and the other only one.
+/// As a transfer costs about as much as accepting a connection, we tolerate one more connection plus an eighth of the lightest
+/// load. However, if the lightest load is below four, even one more would be too much (e.g. of four connections, one loop could
+/// have three and the other only one).
 fn tolerance(lightest: usize) -> usize {
     if lightest < 4 { 0 } else { 1 + lightest / 8 }
 }
 
-/// Load of a loop that has left load balancing. It's larger than any other, so such a loop is never the lightest.
+/// Load of a loop that has left load balancing. Must be larger than any real load, so that such a loop is never considered the
+/// lightest.
 const LEFT: usize = usize::MAX / 2;
 
 /// One loop's part in load balancing.
@@ -43,7 +44,7 @@ pub struct Balancer {
     receiver: UnixDatagram,
 }
 
-/// A loop as seen by others. Aligned so that no two of them share a cache line, or a pair of lines that is prefetched together.
+/// A loop as seen by others, aligned in order to avoid false sharing (processors may prefetch cache lines in pairs).
 #[derive(Debug)]
 #[repr(align(128))]
 struct LoopLoad {
@@ -62,7 +63,7 @@ impl LoopLoad {
 }
 
 impl Balancer {
-    /// Creates a balancer for each loop, given their wakers. Must be called before threads get descriptor tables of their own.
+    /// Creates a balancer for each loop, given their wakers. This must be called before threads get descriptor tables of their own.
     ///
     /// # Errors
     /// The process has run out of descriptors.
@@ -100,8 +101,8 @@ impl Balancer {
 
     /// Leaves load balancing. Connections that are queued for this loop can still be received.
     ///
-    /// If another loop tries to transfer a connection later, the kernel will refuse that, and the other loop keeps the connection.
-    /// This is important because a connection in our queue would be lost when this thread exits.
+    /// A connection in our queue would be lost when this thread exits. From now on, if another loop tries to transfer one to us,
+    /// the kernel will refuse that and the other loop will keep the connection.
     pub(crate) fn leave(&self) {
         self.loops[self.own].open.store(LEFT, Ordering::Relaxed);
         // This only fails if there is not a socket to send to.
@@ -112,11 +113,13 @@ impl Balancer {
         self.loops[self.own].open.load(Ordering::Relaxed) == LEFT
     }
 
-    /// Transfers a connection and a tag to the least loaded loop. If this loop does not have notably more, returns it instead.
+    /// Transfers a connection and a tag to the least loaded loop. The connection is returned instead if this loop does not have
+    /// notably more of them.
     pub(crate) fn transfer<S: AsFd>(&self, accepted: Accepted<S>, tag: u32) -> Option<Accepted<S>> {
         let Some(lighter) = self.lighter_loop() else { return Some(accepted) };
 
-        // Count it before it arrives. Thousands may be transferred before the other loop receives the first one.
+        // We need to count the connection before it arrives: thousands may be transferred before the other loop receives the first
+        // one.
         lighter.queued.fetch_add(1, Ordering::Relaxed);
         if send(&lighter.sender, accepted.socket.as_fd(), tag).is_err() {
             // The queue is full, or the other loop has left.
@@ -170,7 +173,7 @@ fn send(sender: &UnixDatagram, socket: BorrowedFd<'_>, tag: u32) -> io::Result<(
 enum Message {
     /// A connection and its tag.
     Connection { tag: u32, socket: OwnedFd },
-    /// A message whose connection is missing. The kernel has closed it because this process had run out of descriptors.
+    /// A message without its connection, which the kernel will have closed if this process had run out of descriptors.
     Lost,
     /// The queue is empty.
     None,

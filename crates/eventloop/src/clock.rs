@@ -1,8 +1,8 @@
-//! The clock, which is read once per loop iteration. Other files in this crate must not read the time for an event loop.
+//! The clock, read once per loop iteration. Event loops MUST NOT get the time from anywhere else.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long we extrapolate the wall clock from the monotonic clock before we read it again.
+/// Time after which we stop extrapolating the wall clock from the monotonic clock, and read it again.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time of one loop iteration.

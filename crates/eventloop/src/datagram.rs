@@ -1,8 +1,8 @@
 //! Datagrams: UDP sockets, batches of received datagrams, and trains to send.
 //!
-//! All peers share a socket. That is why received datagrams have addresses, and datagrams to send have a destination. The
-//! system can merge received datagrams from the same peer (GRO) and split trains of datagrams (GSO). This way, a call with sixty
-//! datagrams costs about as much as with one.
+//! All peers share a socket, so received datagrams come with an address and outgoing ones need a destination. The system may merge
+//! datagrams received from the same peer (GRO) and split trains of datagrams (GSO). With both, a call with sixty datagrams costs
+//! about as much as a call with one.
 
 pub(crate) mod batch;
 mod claim;
@@ -43,11 +43,11 @@ pub trait DatagramSocket {
         progress
     }
 
-    /// Returns the socket's address with the actual port. It's the unspecified address if the socket is bound to all addresses.
+    /// Returns the socket's address with the actual port. The IP address is unspecified if the socket is bound to all addresses.
     fn local_address(&self) -> SocketAddr;
 
-    /// Returns how many datagrams the kernel has discarded because the receive buffer was full. This is updated when the next
-    /// datagram is received. Wraps around.
+    /// Returns the number of datagrams discarded by the kernel because the receive buffer was full. Note that this is only updated
+    /// when the next datagram is received, and that it will wrap around.
     fn discarded(&self) -> u32 {
         0
     }
@@ -57,7 +57,8 @@ pub trait DatagramSocket {
         false
     }
 
-    /// Returns the error that made the socket stop using GSO, once. Some network devices and tunnels do not support it.
+    /// Returns the error that made the socket stop using GSO (only once). Some network devices and tunnels currently do not support
+    /// it.
     fn take_gso_error(&self) -> Option<io::Error> {
         None
     }
@@ -72,14 +73,15 @@ pub enum Backlog {
     Possible,
 }
 
-/// Datagrams for one peer. They all have the same size, except that the last may be shorter (GSO).
+/// Datagrams for one peer, all of the same size except for the last one, which may be shorter (GSO).
 ///
-/// This is what callers send. The socket may have to pass it to the system as several messages.
+/// This is what callers send. If necessary, the socket will pass it to the system as several messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Train<'a> {
     /// The peer's address. If the socket is bound to all IPv4 and IPv6 addresses, IPv4 addresses are mapped to IPv6.
     pub destination: SocketAddr,
-    /// The local address to send from. It should be the one where the peer's datagrams arrived. `None` lets the system choose.
+    /// The local address to send from, typically the address where the peer's datagrams arrived. If it is `None`, the system will
+    /// choose.
     pub source: Option<IpAddr>,
     /// The ECN codepoint of each datagram.
     pub ecn: Option<Ecn>,
@@ -109,25 +111,26 @@ impl<'a> Train<'a> {
 pub enum SendOutcome {
     /// The system has accepted all datagrams.
     Sent,
-    /// The send buffer is full. If you call [`EventLoop::await_room`](crate::EventLoop::await_room), you'll get an event when
-    /// there is room. Then send the rest of the train.
+    /// The send buffer is full. Call [`EventLoop::await_room`](crate::EventLoop::await_room) in order to get an event once there is
+    /// room, and then send the rest of the train.
     Blocked {
-        /// How many bytes were sent. These are complete datagrams.
+        /// Number of bytes sent, always complete datagrams.
         sent_bytes: usize,
     },
-    /// The system has refused some of the datagrams. Treat it as if the network had lost them. For example, they may exceed the
-    /// path MTU, there may be no route to the peer, or a firewall may forbid them. It does not help to try again.
+    /// The system has refused some of the datagrams, e.g. because they exceed the path MTU, there is no route to the peer, or a
+    /// firewall forbids them. Trying again will not help; callers should act as if the network had lost the datagrams.
     Lost,
 }
 
-/// How many of several trains were sent. If it is not all of them, the send buffer is full, as with [`SendOutcome::Blocked`].
+/// The number of trains that were sent, out of several. If some are left, the send buffer is full, as with
+/// [`SendOutcome::Blocked`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Number of trains that were sent or lost.
     pub trains: usize,
-    /// How many of them were lost, completely or partly.
+    /// Number of sent trains that were lost, completely or partly.
     pub lost: usize,
-    /// How many bytes of the next train were sent.
+    /// Number of bytes of the next train that were sent.
     pub sent_bytes: usize,
 }
 

@@ -11,8 +11,8 @@ use crate::token::Token;
 
 /// An event loop. It waits, returns events one at a time, and accepts connections.
 ///
-/// Events are edge-triggered, which means that they report changes. So the handler of an event must go on until the socket
-/// does not have more to receive, or does not have room to send. Otherwise it will not get another event.
+/// Events are edge-triggered, i.e. they report *changes*. Whoever handles an event needs to go on until the socket has nothing more
+/// to receive or no more room to send. Otherwise there will not be another event.
 pub trait EventLoop {
     /// A listening socket.
     type Listener;
@@ -61,24 +61,25 @@ pub trait EventLoop {
         let _ = connections;
     }
 
-    /// Transfers a connection that was just accepted to the least loaded loop. If this loop does not have notably more connections,
-    /// it returns the connection instead. The other loop will also get `tag`, which event loops do not interpret.
+    /// Transfers a connection that was just accepted to the least loaded loop, which will also get `tag` (event loops do not
+    /// interpret it). If this loop does not have notably more connections, the connection is returned instead.
     fn transfer(&mut self, accepted: Accepted<Self::Socket>, tag: u32) -> Option<Accepted<Self::Socket>> {
         let _ = tag;
         Some(accepted)
     }
 
-    /// Returns the next connection that another loop has transferred to this one, with its tag. Callers should use this when
-    /// they get [`Event::Woken`].
+    /// Returns the next connection that another loop has transferred to this one, with its tag. Callers should do this on
+    /// [`Event::Woken`].
     fn next_transferred(&mut self) -> Option<(u32, Accepted<Self::Socket>)> {
         None
     }
 
-    /// Leaves load balancing. This loop will not transfer connections any more, and will only receive those already queued.
+    /// Leaves load balancing. From now on, connections are no longer transferred, and we will only receive those that are already
+    /// queued.
     fn stop_balancing(&mut self) {}
 
-    /// Sets whether accepted connections need their peer's address, which is the default. Some loops need an extra system call
-    /// to find out. Others may return the address anyway.
+    /// Sets whether accepted connections need their peer's address (by default, they do). Some loops have to make an extra system
+    /// call in order to find out, while others may return the address anyway.
     fn set_peer_addresses_needed(&mut self, needed: bool) {
         let _ = needed;
     }
@@ -89,20 +90,20 @@ pub trait EventLoop {
     /// The system call fails.
     fn remove_listener(&mut self, listener: &Self::Listener) -> io::Result<()>;
 
-    /// Closes a listener. New connections will be refused, unless another process is listening on the same socket.
+    /// Closes a listener. New connections will be refused unless another process is listening on the same socket.
     fn close_listener(&mut self, listener: Self::Listener);
 
-    /// Starts watching a socket for datagrams, until it's removed. `number` must be below 256. Datagrams that have arrived
-    /// before cause an event too.
+    /// Starts watching a socket for datagrams until it is removed. `number` must be below 256. Note that datagrams which are
+    /// already there will cause an event as well.
     ///
     /// # Errors
     /// The system call fails.
     fn add_datagrams(&mut self, socket: &Self::Datagrams, number: u32) -> io::Result<()>;
 
-    /// Requests an event for when the socket with this number has room to send. Callers need this after
+    /// Requests an event for when the socket with this number has room to send, as callers should do after
     /// [`SendOutcome::Blocked`](crate::SendOutcome::Blocked).
     ///
-    /// We do not watch for room all the time because the kernel would then report it after every send.
+    /// If we watched for room all the time, the kernel would report it after every send.
     ///
     /// # Errors
     /// The system call fails.

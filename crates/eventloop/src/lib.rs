@@ -1,13 +1,13 @@
 //! The event loop. It tells which sockets are ready, and provides the operations on them.
 //!
-//! Each loop belongs to one thread. This crate does not know HTTP, TLS or archives. The crates above use [`Token`]s and
+//! Each loop belongs to one thread. This crate knows nothing about HTTP, TLS or archives; the crates above use [`Token`]s and
 //! [`Event`]s through the [`EventLoop`] trait. Its implementations should be indistinguishable:
 //!
 //! - on Linux, `Epoll` waits for readiness and `Uring` waits for completions;
 //! - on other systems, `Portable` waits for readiness using `mio`;
 //! - [`simulated::Simulated`] is for tests: network and time are generated from a seed.
 //!
-//! System calls are in the platform's directory, each in a function of its own. So this is where all the `unsafe` code is.
+//! Each system call has a function of its own in the platform's directory, where all the `unsafe` code is as well.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 

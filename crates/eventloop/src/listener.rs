@@ -1,6 +1,6 @@
 //! Listening sockets. They are opened at startup, one per worker, or inherited from the parent process.
 //!
-//! We set socket options on listeners only. Connections inherit them, so there is no need to set them per connection.
+//! Socket options are set on listeners only. Connections inherit them, which saves the system calls.
 
 use std::fs::{Permissions, set_permissions};
 use std::io;
@@ -19,12 +19,12 @@ use crate::socket::{Accepted, KernelSocket};
 /// Length of the accept queue. The kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// How many bytes the kernel buffers for a connection, not counting those in flight (`TCP_NOTSENT_LOWAT`). By default it
-/// buffers megabytes on a fast network. Then a thousand peers that do not read could exhaust the machine's memory for sockets.
-/// This does not limit throughput because bytes in flight do not count.
+/// Limit for the bytes that the kernel buffers for a connection in addition to those in flight (`TCP_NOTSENT_LOWAT`). By default,
+/// this can be megabytes on a fast network, so a thousand peers that do not read could exhaust the machine's memory for sockets.
+/// Throughput does not suffer, since bytes in flight do not count.
 const NOTSENT_BYTES_MAX: u32 = 64 * 1024;
 
-/// How long and how often we retry if an address is in use. When a process is killed, it takes the kernel a moment to close its
+/// Time and interval for retries if an address is in use. After a process was killed, it takes the kernel a moment to close its
 /// sockets, in particular if a ring was accepting on them.
 const IN_USE_TIMEOUT: Duration = Duration::from_millis(500);
 const IN_USE_RETRY_INTERVAL: Duration = Duration::from_millis(20);
@@ -32,10 +32,10 @@ const IN_USE_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Listener options. Each of them is for one kind of address, and ignored for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListenOptions {
-    /// Permissions for a local socket's path, as for `chmod`. Users with write permission may connect. `None` means that the
-    /// file mode creation mask decides.
+    /// Permissions for a local socket's path, as for `chmod`. Users need write permission in order to connect. If this is `None`,
+    /// the file mode creation mask decides.
     pub mode: Option<u32>,
-    /// Delays a TCP connection until the peer has sent data (`TCP_DEFER_ACCEPT`). This is only supported on Linux. On other
+    /// Delays a TCP connection until the peer has sent data (`TCP_DEFER_ACCEPT`). Currently, only Linux supports this; on other
     /// systems, opening the listener will fail.
     pub defer_accept: bool,
 }
@@ -51,11 +51,12 @@ pub enum IpVersions {
 
 /// An address that we've reserved, so that the workers can listen on it.
 ///
-/// Each worker has a listener of its own, and they share the address (`SO_REUSEPORT`). Without a reservation, a second server
-/// on the same address would not be noticed. It would just get half of the connections.
+/// Each worker has a listener of its own, and all of them share the address (`SO_REUSEPORT`). Without a reservation, nobody would
+/// notice a second server on the same address, since it would just get half of the connections.
 #[derive(Debug)]
 pub enum Claim {
-    /// A TCP address. The socket is bound, but it does not listen if workers have their own. So it will not get connections.
+    /// A TCP address. The socket is bound; however, if workers have their own, it does not listen, so it will not get any
+    /// connections.
     Internet {
         /// The socket that holds the reservation.
         socket: RawSocket,
@@ -110,7 +111,7 @@ impl Claim {
                 let socket = RawSocket::new(Domain::UNIX, Type::STREAM, None)?;
                 socket.set_nonblocking(true)?;
                 socket.bind(&SockAddr::unix(path)?)?;
-                // Until the socket listens, clients cannot connect anyway. So it does not matter what the permissions are before.
+                // Clients cannot connect until the socket listens, so the permissions before that do not matter.
                 let permitted = match options.mode {
                     Some(mode) => set_permissions(path, Permissions::from_mode(mode)),
                     None => Ok(()),
@@ -196,7 +197,7 @@ pub(crate) fn retry_while_in_use<T>(claim: impl Fn() -> io::Result<T>) -> io::Re
     }
 }
 
-/// Removes a local socket if no process is listening on it. Never removes other kinds of files.
+/// Removes a local socket if no process is listening on it. Other kinds of files are *never* removed.
 fn remove_stale_socket(path: &Path) -> io::Result<()> {
     let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
     if !metadata.file_type().is_socket() {
@@ -212,12 +213,13 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Listener {
     socket: RawSocket,
-    /// Whether the socket belongs to the parent process. In this case the parent will go on listening when we exit.
+    /// Whether the socket belongs to the parent process, which will then go on listening when we exit.
     inherited: bool,
 }
 
 impl Listener {
-    /// Takes over a listening socket that the parent process has left open for us. Must be called only once per descriptor.
+    /// Takes over a listening socket that the parent process has left open for us. Callers MUST NOT do this twice with the same
+    /// descriptor.
     ///
     /// # Errors
     /// The descriptor is not open, or is not a listening socket.
@@ -236,8 +238,8 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Delays connections until the peer has sent data. For listeners that we open ourselves, use
-    /// [`ListenOptions::defer_accept`]. Local sockets are not affected.
+    /// Delays connections until the peer has sent data. You only need this for inherited listeners, see
+    /// [`ListenOptions::defer_accept`] for others. Local sockets are not affected.
     ///
     /// # Errors
     /// The system does not support this.
@@ -280,12 +282,12 @@ impl Listener {
         self.inherited
     }
 
-    /// Makes the socket our own because the parent process has given it up. From now on, [`close`](Self::close) really closes it.
+    /// Makes the socket our own after the parent process has given it up. From now on, [`close`](Self::close) will really close it.
     pub fn take_ownership(&mut self) {
         self.inherited = false;
     }
 
-    /// Returns a claim on the path of an inherited local socket. Returns `None` for TCP, where there is nothing to claim.
+    /// Returns a claim on the path of an inherited local socket, or `None` for TCP, where there is nothing to claim.
     ///
     /// # Errors
     /// The process has run out of descriptors, or this kind of socket is not supported.
@@ -302,8 +304,9 @@ impl Listener {
         Ok(accepted.map(|(socket, peer)| Accepted { socket: KernelSocket::new(socket), peer }))
     }
 
-    /// Stops listening in every thread and process that has this socket open. If the socket is inherited, only closes our
-    /// descriptor. The parent process is going to pass it to a successor, and clients should not be refused in between.
+    /// Stops listening in every thread and process that has this socket open. An inherited socket is different: we only close our
+    /// descriptor, since the parent process is going to pass the socket to a successor and clients should not be refused in
+    /// between.
     pub fn close(self) {
         if !self.inherited {
             // This only fails if the socket is not listening any more.
@@ -327,7 +330,7 @@ fn new_tcp_socket(
     socket.set_nonblocking(true)?;
     // If we've been restarted, old connections may still be in TIME_WAIT.
     socket.set_reuse_address(true)?;
-    // We send each response with as few calls as possible, so Nagle's algorithm would only add a delay.
+    // Responses are sent with as few calls as possible, so Nagle's algorithm would only add a delay.
     socket.set_tcp_nodelay(true)?;
     syscalls::set_notsent_lowat(&socket, NOTSENT_BYTES_MAX)?;
     if options.defer_accept {

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::platform::syscalls;
 
-/// Creates a pair of connected local sockets that preserve message boundaries. On Linux, neither end can send to any other
-/// socket because the kernel ignores addresses.
+/// Creates a pair of connected local sockets that preserve message boundaries. On Linux, the kernel ignores addresses, so neither
+/// end can send to any other socket.
 ///
 /// # Errors
 /// The process has run out of descriptors.
@@ -15,7 +15,7 @@ pub fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
     syscalls::message_pair()
 }
 
-/// Takes over a descriptor that the parent process has left open for us. Must be called only once per descriptor.
+/// Takes over a descriptor that the parent process has left open for us. Callers MUST NOT do this twice with the same descriptor.
 ///
 /// # Errors
 /// The descriptor is not open.
@@ -23,19 +23,19 @@ pub fn inherit_descriptor(descriptor: i32) -> io::Result<OwnedFd> {
     syscalls::inherit(descriptor)
 }
 
-/// Returns the allocator's free memory to the system. If there is a lot, this can take milliseconds.
+/// Returns the allocator's free memory to the system. Note that this may take milliseconds if there is a lot of it.
 pub fn release_free_memory() {
     syscalls::release_free_memory();
 }
 
 /// Gives the calling thread its own descriptor table. It'll contain the three standard descriptors and `kept`.
 ///
-/// As long as threads share a table, each call on a socket has to update a reference count, which takes two atomic operations.
-/// If only one thread uses the table, this is not necessary. We block signals in this thread because signal handlers write to
+/// As long as threads share a table, each call on a socket has to update a reference count with two atomic operations. With only
+/// one thread per table, this is not necessary. Note that we also need to block signals in this thread, as signal handlers write to
 /// descriptors that are in the shared table.
 ///
-/// Call this before the thread opens anything, and only if it does not own any other descriptors. Descriptors that were open
-/// before will stay open for other threads. Other threads should not close any of `kept` later because they'd stay open here.
+/// This should be called before the thread opens anything, and only if it does not own any other descriptors. Those that were open
+/// before will stay open for other threads. Other threads should not close any of `kept` later, since they would stay open here.
 ///
 /// # Errors
 /// The system does not support such tables.

@@ -1,5 +1,4 @@
-//! Connected sockets in non-blocking mode. Defines the operations that connections need, and implements them for kernel
-//! sockets.
+//! Connected sockets in non-blocking mode: the operations that connections need, and their implementation for kernel sockets.
 
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
@@ -10,14 +9,14 @@ use crate::platform::{SplicePipe, syscalls};
 
 /// A connected, non-blocking socket. Dropping it closes the connection.
 pub trait Socket {
-    /// Receives up to `buffer.len()` bytes. The buffer must not be empty. If the result is shorter, there is nothing more to
+    /// Receives up to `buffer.len()` bytes (the buffer must not be empty). A shorter result means that there is nothing more to
     /// receive right now.
     ///
     /// # Errors
     /// The connection has failed.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Received>;
 
-    /// Returns the size of data that the loop has received for this connection, but the connection has not read yet, in bytes.
+    /// Returns the number of bytes that the loop has received for this connection but that have not been read yet.
     fn kept_bytes(&self) -> usize {
         0
     }
@@ -28,17 +27,17 @@ pub trait Socket {
     /// The connection has failed.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Sends as much of the concatenated `runs` as there is room for. Returns the number of bytes sent.
+    /// Sends as much of the concatenated `runs` as there is room for, and returns the number of bytes sent.
     ///
     /// # Errors
     /// The connection has failed.
     fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends as much of `runs` followed by `body` as there is room for, without copying `body` if possible. Returns the total
+    /// Sends as much of `runs` followed by `body` as there is room for, if possible without copying `body`. Returns the total
     /// number of bytes sent.
     ///
-    /// Note that the kernel may read the pages of `body` long after this call, even when they are not mapped any more. This is why
-    /// these bytes must never change, and why they must be unmapped all at once. `runs` may change right after the call.
+    /// Note that the kernel may read the pages of `body` long after this call, even when they are no longer mapped. These bytes
+    /// must therefore never change, and they must be unmapped all at once. `runs`, however, may change right after the call.
     ///
     /// # Errors
     /// The connection has failed.
@@ -58,15 +57,15 @@ pub trait Socket {
     /// The connection has failed.
     fn shutdown_write(&self) -> io::Result<()>;
 
-    /// Returns the number of bytes that were sent, but that the peer has not acknowledged. If the send buffer is large, this is the
-    /// only way to tell a slow peer from one that has stopped reading.
+    /// Returns the number of bytes that were sent but not acknowledged by the peer. With a large send buffer, this is the only way
+    /// to tell a slow peer from one that has stopped reading.
     ///
     /// # Errors
     /// The connection has failed.
     fn unacknowledged_bytes(&self) -> io::Result<u64>;
 
-    /// Makes sure that the connection is reset when the socket is closed. The kernel will then discard unacknowledged bytes at
-    /// once. Otherwise it might retransmit them for minutes.
+    /// Makes sure that the connection is reset when the socket is closed. This way, the kernel will discard unacknowledged bytes at
+    /// once instead of retransmitting them, possibly for minutes.
     ///
     /// # Errors
     /// The connection has failed.

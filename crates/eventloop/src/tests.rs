@@ -1,4 +1,4 @@
-//! All loops over the kernel should behave the same way. Each of these tests runs on all of them.
+//! All loops over the kernel should behave the same way, so each of these tests runs on all of them.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -391,7 +391,7 @@ fn changed_runs<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let bytes: Vec<u8> = (0..80_000u32).map(|number| (number % 251) as u8).collect();
     let mut expected = Vec::new();
 
-    // Runs have all kinds of lengths, and some are longer than a page. Bodies can start anywhere in a page. The client only reads
+    // Runs have all kinds of lengths (some are longer than a page), and bodies can start anywhere in a page. The client only reads
     // later.
     for (round, letter) in (0..).step_by(611).zip((0..250).cycle()) {
         let body = &bytes[round % 4096..][..[9_000, 70_000][round % 2]];
@@ -503,7 +503,7 @@ fn many<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     assert!(events.accept(&listener).unwrap().is_none());
 }
 
-/// There was a bug: a ring stopped accepting for good if the worker emptied the full queue before the kernel had processed the
+/// Regression test: a ring used to stop accepting for good if the worker emptied the full queue before the kernel had processed the
 /// cancellation.
 fn emptied_queue<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L + Send + 'static) {
     // This many fit into a ring's queue.
@@ -512,7 +512,7 @@ fn emptied_queue<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L + 
         let mut events = make(Waker::new().unwrap());
         let (listener, address) = listen(&mut events);
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
-        // A ring returns an event for each client, and then stops accepting. Other loops only return one event.
+        // A ring returns an event for each client and then stops accepting, while other loops only return a single event.
         let mut acceptable = 0;
         for _ in 0..100 {
             events.wait(Some(Duration::ZERO)).unwrap();

@@ -1,14 +1,14 @@
 //! Tokens: a connection's slot and its generation, packed into 64 bits.
 //!
-//! When a connection is closed, its slot will be reused. There may still be events for the old connection, which we must not
-//! attribute to the new one. That is why they have different generations.
+//! When a connection is closed, its slot will be reused. However, there may still be events for the old connection, and we need to
+//! avoid attributing them to the new one. To tell them apart, each has its own generation.
 
 /// Identifies the connection that an event is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
     /// Index of the slot.
     pub slot: u32,
-    /// How often the slot was reused.
+    /// Number of times the slot was reused.
     pub generation: u32,
 }
 

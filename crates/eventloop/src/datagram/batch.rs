@@ -6,25 +6,26 @@ use super::Ecn;
 use super::control::CONTROL_BYTES;
 use super::name::NAME_BYTES;
 
-/// How many messages a call receives. A message is a datagram, or several datagrams from the same peer that the system has merged.
+/// Maximum number of messages per receive call. A message is either a single datagram or several datagrams from the same peer,
+/// merged by the system.
 pub(crate) const MESSAGES_MAX: usize = 16;
 
-/// Size of a buffer. The system merges datagrams up to this size, and would truncate them if the buffer was smaller.
+/// Size of a buffer. Since the system merges datagrams up to this size, a smaller buffer could truncate them.
 pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Distance between buffers. A single datagram only needs the first few cache lines of its buffer. With this distance, these
-/// lines map to different sets in the processor's cache.
+/// Distance between buffers. Single datagrams only need the first few cache lines of their buffer; with this distance, those lines
+/// will be in different sets of the processor's cache.
 pub(crate) const BUFFER_STRIDE: usize = BUFFER_BYTES + 33 * CACHE_LINE_BYTES;
 
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Datagrams received by one call. Each worker has one batch that it uses for all its sockets.
+/// Datagrams received by one call. A worker should use the same batch for all its sockets.
 #[derive(Default)]
 pub struct ReceiveBatch {
-    /// Zeroed memory, so that a page does not take up real memory until a datagram reaches it.
+    /// This memory is zeroed so that a page will not take up real memory until a datagram reaches it.
     memory: Vec<u8>,
-    /// Where the first buffer starts. Buffers are aligned to cache lines. Otherwise it may take Linux seven times as long to copy
-    /// 64 KB (`rep movsb` on an AMD EPYC: 25 µs instead of 3.6 µs).
+    /// Offset of the first buffer. We need to align buffers to cache lines, since otherwise Linux may take seven times as long to
+    /// copy 64 KB (`rep movsb` on an AMD EPYC: 25 µs instead of 3.6 µs).
     start: usize,
     envelopes: Vec<Envelope>,
     /// One per buffer in use.
@@ -76,8 +77,8 @@ pub struct Datagram<'a> {
 }
 
 impl ReceiveBatch {
-    /// Creates an empty batch. It will not allocate memory before it's used. Then it takes about a megabyte of address space, but
-    /// most of that will never be backed by real memory.
+    /// Creates an empty batch. Memory is only allocated on first use: about a megabyte of address space, most of which will never
+    /// be backed by real memory.
     #[must_use]
     pub fn new() -> ReceiveBatch {
         ReceiveBatch::default()

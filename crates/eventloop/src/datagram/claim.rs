@@ -12,8 +12,8 @@ use crate::platform::syscalls;
 
 /// A UDP address that we've reserved, so that the workers can open their sockets.
 ///
-/// These sockets share the address (`SO_REUSEPORT`). Without a reservation, a second server on the same address would not be
-/// noticed. It would just get some of the datagrams.
+/// All of them share the address (`SO_REUSEPORT`). Without a reservation, nobody would notice a second server on the same address,
+/// since it would just get some of the datagrams.
 #[derive(Debug)]
 pub struct DatagramClaim {
     socket: RawSocket,
@@ -74,8 +74,8 @@ impl DatagramClaim {
 
     /// Opens sockets for this number of workers, in order. There will be at least one.
     ///
-    /// The first socket is the reservation itself because a UDP socket receives as soon as it's bound. On systems that do not
-    /// distribute datagrams among several sockets, workers share a single one.
+    /// Note that UDP sockets receive as soon as they are bound, so the reservation itself becomes the first socket. On systems that
+    /// cannot distribute datagrams among several sockets, all workers have to share it.
     ///
     /// # Errors
     /// A system call fails.

@@ -1,7 +1,7 @@
 //! Control messages: what system calls take and return in addition to a datagram's bytes.
 //!
-//! A control message consists of a header (length, level, type) and data, both padded (`cmsg(3)`). We read and write them as
-//! plain bytes. This does not need `unsafe` code, and an invalid length cannot lead out of the buffer.
+//! A control message consists of a header (length, level, type) and data, both padded; see `cmsg(3)`. We read and write them as
+//! plain bytes in order to avoid `unsafe` code. This way, an invalid length can never lead us out of the buffer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -9,7 +9,8 @@ use libc::c_int;
 
 use super::Ecn;
 
-/// Room for the control messages of a received datagram. On Linux there are up to six, of up to 40 bytes each.
+/// Size of the buffer for a received datagram's control messages. Currently there are up to six of them on Linux, of up to 40 bytes
+/// each.
 pub(super) const CONTROL_BYTES: usize = 256;
 
 /// Type of the length field. It's `size_t` for the Linux kernel, and `socklen_t` elsewhere.
@@ -32,8 +33,8 @@ const HEADER_BYTES: usize = LENGTH_BYTES + 8;
 /// Where the data starts.
 const DATA_START: usize = HEADER_BYTES.next_multiple_of(ALIGNMENT);
 
-/// The local address of an IPv4 datagram: the type of the control message, and where the address is in its data. That depends on
-/// the direction.
+/// The local address of an IPv4 datagram: type of the control message and offset of the address in its data. Both depend on the
+/// direction.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 mod ipv4_info {
     pub(super) const TYPE: libc::c_int = libc::IP_PKTINFO;
@@ -66,7 +67,7 @@ pub(super) struct Report {
     pub(super) ecn: Option<Ecn>,
     /// The size of each merged datagram.
     pub(super) segment_bytes: Option<usize>,
-    /// How many datagrams the kernel has discarded because the receive buffer was full.
+    /// Number of datagrams the kernel has discarded because the receive buffer was full.
     pub(super) discarded: Option<u32>,
 }
 
@@ -129,7 +130,7 @@ struct ControlMessage<'a> {
 }
 
 impl<'a> ControlMessage<'a> {
-    /// Splits off the next message, and returns it with the rest. Returns `None` at the end, or if the message is malformed.
+    /// Splits off the next message and returns it with the rest, or `None` if the message is malformed or there are no more.
     fn split(control: &'a [u8]) -> Option<(ControlMessage<'a>, &'a [u8])> {
         #[allow(clippy::useless_conversion, reason = "another type on other systems")]
         let length = usize::try_from(Length::from_ne_bytes(*control.first_chunk()?)).ok()?;

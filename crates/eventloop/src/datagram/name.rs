@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 /// Size of `sockaddr_in6`, which is the longer one.
 pub(super) const NAME_BYTES: usize = size_of::<libc::sockaddr_in6>();
 
-/// A socket address. Both kinds start with family and port. Only where exactly the family is depends on the system.
+/// A socket address. Both kinds start with family and port; however, the exact position of the family depends on the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) bytes: [u8; NAME_BYTES],

@@ -1,19 +1,19 @@
 //! Routes QUIC datagrams to workers by a byte in the connection ID.
 //!
-//! By default, the kernel distributes datagrams among sockets by a hash of the peer's address. When a client changes networks,
-//! its connection would end up at another worker. So we put the worker's number at a fixed position in our connection IDs, and
-//! give the kernel a program that selects the socket by this number.
+//! By default, the kernel distributes datagrams among sockets by a hash of the peer's address. Clients may change networks,
+//! however, and their connections would then end up at another worker. To avoid this, our connection IDs carry the worker's number
+//! at a fixed position, and a small program in the kernel selects the socket by this number.
 //!
-//! Still, workers may receive datagrams for other workers. When datagrams are merged, the kernel only looks at the first of
-//! them, and some systems do not support such programs. So each worker applies the same rule to each datagram, and drops those
-//! that belong to others. Clients will send them again.
+//! Workers will still receive some datagrams that are meant for others, as the kernel only looks at the first of several merged
+//! datagrams and some systems do not support such programs at all. Each worker therefore applies the same rule to each datagram and
+//! drops those of other workers. Clients are expected to send them again.
 
 use std::io;
 
 use super::UdpSocket;
 use crate::platform;
 
-/// Assigns datagrams to workers. This only depends on the version-independent part of QUIC headers (RFC 8999 §5).
+/// Assigns datagrams to workers, based on nothing but the version-independent part of QUIC headers (RFC 8999 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerRouting {
     /// Number of workers. This is also the number of sockets that share the address.
@@ -22,10 +22,10 @@ pub struct WorkerRouting {
     pub worker_byte: u8,
 }
 
-/// First bit of a long header. Long headers include the length of the connection ID (RFC 8999 §5.1).
+/// First bit of a long header, i.e. of a header with an explicit connection ID length (RFC 8999 §5.1).
 pub(crate) const LONG_HEADER: u8 = 0x80;
 
-/// Where a long header has the length of the connection ID. It comes after the first byte and the version.
+/// Offset of the connection ID length in a long header, right after the first byte and the version.
 pub(crate) const LONG_LENGTH_AT: u8 = 5;
 
 /// Where a long header has the connection ID.
@@ -34,12 +34,12 @@ pub(crate) const LONG_ID_AT: u8 = 6;
 /// Where a short header has the connection ID.
 pub(crate) const SHORT_ID_AT: u8 = 1;
 
-/// Clients choose a random connection ID first. If it's too short to have a worker byte, we use this byte instead. IDs in Initial
-/// packets have at least eight bytes (RFC 9000 §7.2).
+/// Used in place of the worker byte if the connection ID is too short to have one. Clients choose a random ID first, and an Initial
+/// packet's ID MUST have at least eight bytes (RFC 9000 §7.2), so this byte is random as well.
 pub(crate) const RANDOM_BYTE: u8 = 3;
 
 impl WorkerRouting {
-    /// Returns which worker a datagram is for. If it's too short to tell, that is worker 0.
+    /// Returns the number of the worker that a datagram is for. Datagrams that are too short to tell go to worker 0.
     #[must_use]
     pub fn worker_of(&self, datagram: &[u8]) -> u8 {
         self.routing_byte(datagram).map_or(0, |byte| byte % self.workers.max(1))
@@ -54,8 +54,8 @@ impl WorkerRouting {
         at(LONG_ID_AT + if has_worker_byte { self.worker_byte } else { RANDOM_BYTE })
     }
 
-    /// Makes the kernel apply this rule to all sockets that share the address of this one. It numbers them by the order in which
-    /// they were bound. This does nothing if there is a single socket.
+    /// Makes the kernel apply this rule to all sockets that share the address of this one, numbered in the order in which they were
+    /// bound. If there is a single socket, nothing will change.
     ///
     /// Do not close one of several sockets because the last one would then take its place.
     ///

@@ -19,7 +19,7 @@ use crate::platform::{self, syscalls};
 /// Maximum number of datagrams in a train that the system splits (`UDP_MAX_SEGMENTS` before Linux 6.9).
 const SEGMENTS_MAX: usize = 64;
 
-/// Largest content of a datagram over IPv4. It's also the limit for trains that the system splits.
+/// Largest content of a datagram over IPv4, and therefore also the limit for trains that the system splits.
 const TRAIN_BYTES_MAX: usize = 65_507;
 
 /// A kernel UDP socket. It belongs to one worker at a time.
@@ -79,7 +79,8 @@ impl UdpSocket {
         })
     }
 
-    /// Takes over a UDP socket that the parent process has left open for us. Must be called only once per descriptor.
+    /// Takes over a UDP socket that the parent process has left open for us. Callers MUST NOT do this twice with the same
+    /// descriptor.
     ///
     /// # Errors
     /// The descriptor is not open, or is not a UDP socket.
@@ -92,9 +93,9 @@ impl UdpSocket {
         UdpSocket::new(socket, options)
     }
 
-    /// Opens one more socket on this address, for another worker. It'll be the last one in order (see
-    /// [`WorkerRouting::attach`](super::WorkerRouting::attach)). On systems that do not distribute datagrams among several sockets,
-    /// this is just another descriptor for the same socket.
+    /// Opens one more socket on this address, for another worker. It will be the last one in order (see
+    /// [`WorkerRouting::attach`](super::WorkerRouting::attach)). On systems that cannot distribute datagrams among several sockets,
+    /// the result is just another descriptor for the same socket.
     ///
     /// # Errors
     /// The address is not shared because another program has opened the socket without this option.
@@ -170,7 +171,7 @@ impl UdpSocket {
         Some(self.local.ip()).filter(|address| !address.is_unspecified())
     }
 
-    /// Returns how many bytes a single call can send.
+    /// Returns the maximum number of bytes per call.
     fn part_bytes(&self, segment_bytes: usize) -> usize {
         let segments = if self.has_gso.get() { SEGMENTS_MAX.min(TRAIN_BYTES_MAX / segment_bytes) } else { 1 };
         segment_bytes * segments.max(1)
@@ -180,7 +181,7 @@ impl UdpSocket {
     #[inline]
     fn outgoing<'a>(&self, train: &Train<'_>, bytes: &'a [u8], segment_bytes: usize) -> OutgoingMessage<'a> {
         let mut control = Request::new();
-        // If the socket has only one address, there is nothing to choose. BSD would even refuse it.
+        // If the socket has a single address, there is nothing to choose, and BSD would even refuse it.
         if let Some(source) = train.source.filter(|_| self.fixed_address().is_none()) {
             control.set_source(source);
         }
@@ -205,7 +206,7 @@ impl UdpSocket {
         }
     }
 
-    /// Sends several trains with a single call, starting with the first. Returns how many were sent, which may be 0.
+    /// Sends several trains with a single call, starting with the first. Returns the number of trains sent, possibly 0.
     fn send_several(&self, trains: &[Train<'_>]) -> io::Result<usize> {
         let mut messages = [OutgoingMessage::NONE; SENT_MAX];
         let mut count = 0;
@@ -221,8 +222,8 @@ impl UdpSocket {
         if count < 2 { Ok(0) } else { syscalls::send_messages(self.as_fd(), &messages[..count]) }
     }
 
-    /// Sends a train without GSO, after the system has refused to split it. If this works, GSO was the problem, and we leave it
-    /// off. Otherwise there is something wrong with the datagrams, for example their size or an address.
+    /// Sends a train without GSO after the system has refused to split it. If this works, GSO was the problem, so we leave it off
+    /// for good. Otherwise something must be wrong with the datagrams themselves (e.g. their size or an address).
     #[cold]
     fn send_after_gso_error(&self, train: &Train<'_>, error: &io::Error) -> SendOutcome {
         self.has_gso.set(false);
@@ -236,8 +237,8 @@ impl UdpSocket {
     }
 }
 
-/// Returns `true` if this error may mean that the system cannot split trains. For example, the device cannot compute checksums, or
-/// the kernel does not know GSO.
+/// Returns `true` if this error may mean that the system cannot split trains, e.g. because the device does not compute checksums or
+/// the kernel is too old for GSO.
 fn is_gso_error(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
 }

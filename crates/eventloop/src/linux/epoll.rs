@@ -1,6 +1,6 @@
 //! An event loop based on `epoll(7)`.
 //!
-//! It's edge-triggered. We register each descriptor once, for both directions, and do not need to change that later.
+//! As events are edge-triggered, it is enough to register each descriptor once, for both directions.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -17,7 +17,7 @@ use crate::listener::Listener;
 use crate::socket::{Accepted, KernelSocket};
 use crate::token::{SLOT_MAX, Token};
 
-/// How many events a call fetches. The kernel keeps the rest for the next call.
+/// Maximum number of events per call. The kernel will keep the rest for the next call.
 const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
@@ -34,7 +34,7 @@ const ARRIVALS_AND_ROOM: u32 = ARRIVALS | libc::EPOLLOUT as u32;
 pub struct Epoll {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
-    /// How many events were fetched.
+    /// Number of events that were fetched.
     fetched: usize,
     /// Index of the next event to return.
     next: usize,
@@ -46,7 +46,7 @@ pub struct Epoll {
 }
 
 impl Epoll {
-    /// Creates a loop that watches its waker. If there is a balancer, it balances connections with other loops.
+    /// Creates a loop that watches its waker. Given a balancer, it will balance connections with other loops.
     ///
     /// # Errors
     /// The process has run out of descriptors.
@@ -66,7 +66,7 @@ impl Epoll {
         })
     }
 
-    /// Returns the event of a datagram socket. If it has room now, we stop watching for room.
+    /// Returns the event for a datagram socket. If there is room now, we no longer need to watch for it.
     fn datagram_event(&mut self, number: u32, events: u32) -> Event {
         if events & libc::EPOLLOUT as u32 != 0
             && let Some(index) = self.awaiting_room.iter().position(|(awaiting, _)| *awaiting == number)
@@ -119,7 +119,8 @@ impl EventLoop for Epoll {
                     readable: any(libc::EPOLLIN | libc::EPOLLRDHUP),
                     read_closed: any(libc::EPOLLRDHUP | libc::EPOLLHUP),
                     writable: any(libc::EPOLLOUT),
-                    // EPOLLHUP is not a failure. It's set as soon as both sides have shut down their sending direction.
+                    // Note that EPOLLHUP is not a failure, as it will be set once both sides have shut down their sending
+                    // direction.
                     failed: any(libc::EPOLLERR),
                 };
                 Event::Ready(token, readiness)

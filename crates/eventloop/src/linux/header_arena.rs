@@ -1,17 +1,17 @@
 //! Memory for response heads that are sent zero-copy.
 //!
-//! Response heads are rendered into a buffer. The next response will overwrite it, long before the peer has read the spliced
-//! pages. So we copy each head to memory that was never used before and will not be reused. When this memory is full, we unmap
-//! it and map more. The kernel keeps each page until its last reader is done.
+//! Response heads are rendered into a buffer, and the next response will overwrite it long before the peer has read the spliced
+//! pages. To avoid this, each head is copied to memory that was never used before and will not be reused. Once this memory is full,
+//! we unmap it and map more. The kernel keeps each page until its last reader is done.
 
 use std::io::IoSlice;
 
 use memmap2::MmapMut;
 
-/// Page size on most machines. If pages are larger, spliced data will start in the middle of a page, which costs a bit more.
+/// Page size on most machines. With larger pages, spliced data may start in the middle of a page, which only costs a bit more.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// How much memory we map at a time. There is room for some hundred heads, so the cost of mapping cannot be measured.
+/// Size of a mapping. With room for some hundred heads, the cost of mapping memory is too small to be measured.
 const ARENA_BYTES: usize = 64 * 1024;
 
 /// An arena where each byte is written only once. It does not map any memory before it's used.
@@ -26,7 +26,7 @@ impl HeaderArena {
         HeaderArena::default()
     }
 
-    /// Copies the concatenated `runs` into a single page. Returns `None` if they exceed a page, or if we are out of memory.
+    /// Copies the concatenated `runs` into a single page. Returns `None` if they exceed a page or if we are out of memory.
     pub(super) fn copy(&mut self, runs: &[IoSlice<'_>]) -> Option<&[u8]> {
         let length = runs.iter().map(|run| run.len()).sum::<usize>();
         if length > PAGE_BYTES {

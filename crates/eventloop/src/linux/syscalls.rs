@@ -1,10 +1,10 @@
 //! Linux system calls, each in a safe function.
 //!
-//! All `unsafe` code for Linux is in here and in `uring/ring.rs`. Errors are not interpreted, except for "would block" and
-//! "interrupted".
+//! Together with `uring/ring.rs`, this file contains all `unsafe` code for Linux. Errors are passed on as they are, except for
+//! "would block" and "interrupted".
 //!
-//! On the hot path we use `syscall(2)`. The C library's functions are cancellation points, which means two atomic operations
-//! per call in a multithreaded program. We do not cancel threads, so we do not need that.
+//! The C library's functions are cancellation points, i.e. they cost two atomic operations per call in a multithreaded program.
+//! Since we never cancel threads, we use `syscall(2)` on the hot path.
 
 #![allow(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub(crate) const BALANCES_LISTENERS: bool = true;
 /// The kernel can split trains of datagrams.
 pub(crate) const HAS_GSO: bool = true;
 
-/// The kernel doubles the buffer size that we request, to account for overhead, and reports the doubled size.
+/// The kernel doubles the requested buffer size to account for overhead, and will report the doubled size.
 pub(crate) const BUFFER_SIZE_FACTOR: usize = 2;
 
 /// Flags for receiving descriptors: close-on-exec, set atomically.
@@ -84,7 +84,7 @@ pub(super) fn epoll_modify(epoll: &OwnedFd, watched: RawFd, events: u32, data: u
     Ok(())
 }
 
-/// Stops watching a descriptor. Closing the descriptor would not do that if another process has it open too.
+/// Stops watching a descriptor. Note that closing it would not be enough if another process has it open as well.
 pub(super) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Result<()> {
     let epoll = epoll.as_raw_fd();
     let watched = watched.as_raw_fd();
@@ -94,8 +94,8 @@ pub(super) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Resu
     Ok(())
 }
 
-/// Waits for events, up to `timeout_ms` milliseconds (-1 for no limit). Returns the number of events. If the call is interrupted by
-/// a signal, that is 0.
+/// Waits for events, up to `timeout_ms` milliseconds (-1 for no limit). Returns the number of events, or 0 if a signal interrupts
+/// the call.
 pub(super) fn epoll_wait(
     epoll: &OwnedFd,
     events: &mut [libc::epoll_event],
@@ -116,7 +116,7 @@ pub(super) fn epoll_wait(
     }
 }
 
-/// Accepts the next pending connection, in non-blocking mode. Returns it with the peer's address, or `None` if there is not any.
+/// Accepts the next pending connection in non-blocking mode. Returns it with the peer's address, or `None` if nothing is pending.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     let listener = listener.as_raw_fd();
@@ -134,7 +134,7 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Op
     }
 }
 
-/// Returns how many bytes were sent on a socket but not acknowledged by the peer.
+/// Returns the number of bytes that were sent on a socket but have not been acknowledged by the peer.
 pub(crate) fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the kernel writes one `int`, and only until the call returns.
@@ -159,10 +159,10 @@ pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()>
     listener.set_tcp_notsent_lowat(bytes)
 }
 
-/// Delays connections on a listening socket until the peer has sent data. After a second without data, the kernel retransmits the
-/// SYN-ACK. Once the peer has acknowledged it, the connection is accepted anyway.
+/// Delays connections on a listening socket until the peer has sent data. If nothing arrives for a second, the kernel will
+/// retransmit the SYN-ACK and accept the connection anyway once the peer has acknowledged it.
 pub(crate) fn defer_accept(listener: &Socket) -> io::Result<()> {
-    // The unit is seconds. The kernel converts that to a number of retransmissions, so one is the minimum.
+    // The unit is seconds. Since the kernel converts them to a number of retransmissions, we cannot go below one.
     set_option(listener.as_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 1)
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn set_option(
     Ok(())
 }
 
-/// Makes the kernel use a program to select a socket, among all sockets that share the address of this one.
+/// Makes the kernel use a program to select a socket among all those that share the address of this one.
 pub(super) fn attach_reuseport_filter(
     socket: BorrowedFd<'_>,
     program: &[libc::sock_filter],
@@ -197,8 +197,8 @@ pub(super) fn attach_reuseport_filter(
     Ok(())
 }
 
-/// Receives up to [`MESSAGES_MAX`] messages. Each one uses its own buffer in `memory` and its own envelope. Returns the number of
-/// messages, which is 0 if the call would block.
+/// Receives up to [`MESSAGES_MAX`] messages, each into its own buffer in `memory` and its own envelope. Returns the number of
+/// messages, or 0 if the call would block.
 pub(crate) fn receive_messages(
     socket: BorrowedFd<'_>,
     memory: &mut [u8],
@@ -252,8 +252,8 @@ pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Sends up to [`SENT_MAX`] messages in order, until one fails. Returns how many were sent. If it was the first that failed,
-/// returns its error.
+/// Sends up to [`SENT_MAX`] messages in order until one fails. Returns the number of messages sent, or the error if it was the
+/// first one that failed.
 pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<'_>]) -> io::Result<usize> {
     let mut vectors = [IoSlice::new(&[]); SENT_MAX];
     // SAFETY: all-zero is a valid `mmsghdr`: no address, no buffer, no control data.
@@ -291,8 +291,8 @@ fn header_of(message: &OutgoingMessage<'_>, vector: &IoSlice<'_>) -> libc::msghd
     header
 }
 
-/// Creates a pair of connected local sockets that preserve message boundaries. In contrast to datagram sockets, the kernel ignores
-/// the address passed to a send. So neither end can reach any other socket.
+/// Creates a pair of connected local sockets that preserve message boundaries. Unlike with datagram sockets, the kernel ignores an
+/// address passed to a send, so neither end can reach any other socket.
 pub(crate) fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
     let (first, second) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
     Ok((OwnedFd::from(first).into(), OwnedFd::from(second).into()))
@@ -302,7 +302,7 @@ pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
     socket.is_listener()
 }
 
-/// Receives into `buffer`. `None` means that the call would block, and 0 that the peer has closed its sending direction.
+/// Receives into `buffer`. `None` means that the call would block; 0 means that the peer has closed its sending direction.
 pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let socket = socket.as_raw_fd();
     let bytes = buffer.as_mut_ptr();
@@ -333,8 +333,8 @@ pub(crate) fn send_vectored(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io:
     sendmsg(socket, runs, libc::MSG_NOSIGNAL)
 }
 
-/// Sends several runs of bytes in order. The kernel will not send a partial segment yet because more data is about to follow.
-/// `None` means that the call would block.
+/// Sends several runs of bytes in order. As more data is about to follow, the kernel should not send a partial segment yet. `None`
+/// means that the call would block.
 #[inline]
 pub(super) fn send_vectored_more(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     sendmsg(socket, runs, libc::MSG_NOSIGNAL | libc::MSG_MORE)
@@ -359,7 +359,7 @@ pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (own(ends[0]), own(ends[1])) })
 }
 
-/// Sets the capacity of a pipe. The kernel rounds up to a power of two in pages.
+/// Sets the capacity of a pipe, which the kernel will round up to a power of two in pages.
 pub(super) fn set_pipe_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).expect("less than 2 GiB");
     // SAFETY: takes numbers and touches no memory of ours.
@@ -367,10 +367,10 @@ pub(super) fn set_pipe_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<()> 
     Ok(())
 }
 
-/// Makes a pipe refer to the pages of several runs, without copying them. Returns the number of bytes, or `None` if the pipe is
+/// Makes a pipe refer to the pages of several runs without copying them. Returns the number of bytes, or `None` if the pipe is
 /// full.
 ///
-/// The runs must not change until the data has been read from the pipe, and also from the socket that it's spliced to.
+/// The runs MUST NOT change until the data has been read from the pipe and also from the socket that it is spliced to.
 pub(super) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     let flags = libc::SPLICE_F_NONBLOCK;
     let pipe = pipe.as_raw_fd();
@@ -381,7 +381,7 @@ pub(super) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Optio
     check_bytes(unsafe { libc::syscall(libc::SYS_vmsplice, pipe, start, count, flags) })
 }
 
-/// Moves bytes from a pipe to a socket or file. `None` means that there is not any room.
+/// Moves bytes from a pipe to a socket or file. `None` means that there is no room.
 pub(super) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::Result<Option<usize>> {
     let no_offset = std::ptr::null_mut::<libc::loff_t>();
     let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
@@ -392,7 +392,7 @@ pub(super) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::
     check_bytes(unsafe { libc::syscall(libc::SYS_splice, pipe, no_offset, into, no_offset, bytes, flags) })
 }
 
-/// Takes over a descriptor that the parent process has left open for us. Fails if it is not open.
+/// Takes over a descriptor that the parent process has left open for us, or fails if it is not open.
 pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     check(unsafe { libc::fcntl(descriptor, libc::F_GETFD) })?;
@@ -402,8 +402,8 @@ pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
 
 /// Gives the calling thread its own descriptor table with copies of all open descriptors, and leaves signals to other threads.
 ///
-/// Signal handlers usually write to a descriptor to wake up another thread. In this thread's table, the same number may not exist,
-/// or it may be something else, for example a client's connection.
+/// Signal handlers typically write to a descriptor in order to wake up another thread. In this thread's table, however, the same
+/// number may not exist or may be something else, e.g. a client's connection.
 pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
     block_signals()?;
 
@@ -413,7 +413,7 @@ pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
     Ok(())
 }
 
-/// Signals that report a fault of the current thread. If they were blocked, the kernel would kill the process.
+/// Signals for a fault of the current thread. If we blocked them, the kernel would kill the process.
 const FAULTS: [libc::c_int; 7] =
     [libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];
 
@@ -452,7 +452,7 @@ pub(super) fn eventfd() -> io::Result<OwnedFd> {
     Ok(unsafe { own(descriptor) })
 }
 
-/// Returns the address of a connection's peer. `None` if it does not have one, or if the connection has failed.
+/// Returns the address of a connection's peer, or `None` if the peer does not have one or the connection has failed.
 pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
     socket2::SockRef::from(socket).peer_addr().ok()?.as_socket()
 }

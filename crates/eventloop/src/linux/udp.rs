@@ -16,7 +16,8 @@ pub(crate) fn configure_udp(socket: &Socket, local: SocketAddr, has_ipv4: bool) 
     let set = |level, name, value| syscalls::set_option(socket.as_fd(), level, name, value);
     let has_all_addresses = c_int::from(local.ip().is_unspecified());
 
-    // Never fragment datagrams. The path MTU is up to the transport, so do not use the kernel's cache.
+    // Datagrams should never be fragmented. Since the path MTU is up to the transport, we do not use the
+    // kernel's cache either.
     if local.is_ipv6() {
         set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         set(libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
@@ -40,12 +41,13 @@ pub(crate) fn configure_udp(socket: &Socket, local: SocketAddr, has_ipv4: bool) 
 /// Number of instructions in the program.
 const PROGRAM_LENGTH: usize = 11;
 
-/// Makes the kernel use this rule to select a socket, among all sockets that share the address of this one.
+/// Makes the kernel use this rule to select a socket among all those that share the address of this one.
 pub(crate) fn attach_routing(socket: &impl AsFd, routing: WorkerRouting) -> io::Result<()> {
     syscalls::attach_reuseport_filter(socket.as_fd(), &program(routing))
 }
 
-/// Returns the rule as a program (classic BPF) that runs on a datagram's content. Loads beyond the end return 0.
+/// Returns the rule as a program (classic BPF) to be run on a datagram's content. Note that loads beyond the
+/// end return 0.
 fn program(routing: WorkerRouting) -> [sock_filter; PROGRAM_LENGTH] {
     let WorkerRouting { workers, worker_byte } = routing;
     let load = |position: u8| instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, position.into());

@@ -1,11 +1,11 @@
-//! An event loop based on a ring (`io_uring(7)`). The kernel accepts and receives on its own, and a single call fetches all
-//! completions.
+//! An event loop based on a ring; see `io_uring(7)`. The kernel accepts and receives on its own, and all completions can be fetched
+//! with a single call.
 //!
-//! Datagrams are different. The ring only reports that some have arrived, and then the worker receives them. A call receives a
-//! whole batch anyway. And since merged datagrams need buffers of 64 KB, it's good to need only a few of these.
+//! For datagrams, however, the ring only reports that some have arrived, and the worker needs to receive them. A single call can
+//! receive a whole batch anyway. Moreover, merged datagrams need buffers of 64 KB, of which we do not want to have many.
 //!
-//! This loop should be indistinguishable from the one based on epoll. The ring is created in the worker's thread. System call
-//! filters do not see ring operations, so we restrict the ring to operations that we need. This cannot be undone.
+//! This loop should be indistinguishable from the epoll one. The ring is created in the worker's thread. Since system call filters
+//! do not see ring operations, we restrict the ring to the operations that we need; this cannot be undone later.
 
 mod accept_queue;
 mod ring;
@@ -39,12 +39,12 @@ pub struct Uring {
     state: Rc<RefCell<State>>,
     balancer: Option<Balancer>,
     clock: Clock,
-    /// Whether accepted connections need their peer's address. The ring does not tell, so this takes a system call.
+    /// Whether accepted connections need their peer's address. The ring does not report it, so it would take an extra system call.
     needs_peer_addresses: bool,
 }
 
 impl Uring {
-    /// Creates a loop that watches its waker. If there is a balancer, it balances connections with other loops.
+    /// Creates a loop that watches its waker. Given a balancer, it will balance connections with other loops.
     ///
     /// # Errors
     /// The kernel lacks a feature that we need (Linux 6.1 has all of them), or forbids io_uring.
@@ -121,7 +121,7 @@ impl EventLoop for Uring {
             return Ok(None);
         }
 
-        // The ring is not accepting from this listener any more, but there may still be pending connections.
+        // The ring no longer accepts from this listener. However, there may still be pending connections.
         let accepted = syscalls::accept(listener.as_fd())?;
         Ok(accepted.map(|(descriptor, peer)| Accepted {
             socket: UringSocket::new(descriptor, Rc::clone(&self.state)),

@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use super::syscalls;
 
-/// Wakes up a loop. Can be used in any thread. If there are several wake-ups before the loop notices, they count as one.
+/// Wakes up a loop from any thread. Several wake-ups will count as one if the loop has not noticed the first of them yet.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<File>);
 
 impl Waker {
     /// Creates a waker. This has to be done before the loop is created.
     ///
-    /// The descriptor must have the same number in all threads. So create the waker before any thread gets its own descriptor
-    /// table.
+    /// Since the descriptor must have the same number in all threads, the waker should be created before any thread gets its own
+    /// descriptor table.
     ///
     /// # Errors
     /// The process has run out of descriptors.
@@ -25,7 +25,7 @@ impl Waker {
 
     /// Wakes up the loop.
     pub fn wake(&self) {
-        // This only fails if there are 2^64 - 1 pending wake-ups. The loop will wake up anyway.
+        // This can only fail with 2^64 - 1 pending wake-ups, in which case the loop will wake up anyway.
         let _ = (&*self.0).write(&1u64.to_ne_bytes());
     }
 

@@ -1,8 +1,8 @@
-//! Zero-copy sends. A pipe is used to move pages of memory to a socket without copying them.
+//! Zero-copy sends: moves pages of memory to a socket through a pipe, without copying them.
 //!
-//! First, `vmsplice(2)` makes the pipe refer to pages. Then `splice(2)` moves these references to the socket. Each thread has a
-//! pipe, which is empty between sends. This is like `sendfile(2)`, but for memory. We do not need a descriptor of the archive, and
-//! it also works if the archive was read into memory. Note that the bytes in these pages must never change.
+//! First, `vmsplice(2)` makes the pipe refer to pages, and then `splice(2)` moves these references to the socket. Each thread has a
+//! pipe that is empty between sends. All this is like `sendfile(2)`, but for memory: no descriptor of the archive is needed, and
+//! the archive may as well have been read into memory. Note that the bytes in these pages must *never* change.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -11,19 +11,19 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use super::header_arena::{HeaderArena, PAGE_BYTES};
 use super::syscalls;
 
-/// How many bytes we splice at a time. If it was more, the socket often would not have enough room, and some of the work would be
+/// Maximum number of bytes spliced at a time. With more, sockets typically do not have enough room, and some of the work would be
 /// in vain.
 const SPLICE_BYTES_MAX: usize = 128 * 1024;
 
-/// The pipe capacity that we request, in bytes. Pipes count pages, and data may start in the middle of a page. If the system
-/// grants less, we'll splice fewer bytes at a time.
+/// The pipe capacity that we request, in bytes. Pipes count pages, and data may start in the middle of a page. If the system grants
+/// less, we will have to splice fewer bytes at a time.
 const PIPE_BYTES: usize = 2 * SPLICE_BYTES_MAX;
 
-/// A body of this length always fits into one segment, no matter where in a page it starts. The kernel builds segments from up to
-/// 17 fragments and 64 KiB.
+/// A body of this length always fits into one segment, wherever in a page it starts. Note that the kernel builds segments from up
+/// to 17 fragments and 64 KiB.
 const ONE_SEGMENT_BYTES_MAX: usize = 15 * PAGE_BYTES;
 
-/// How many runs can be sent with the same call as the start of a body. A response head is one run.
+/// Maximum number of runs that can be sent together with the start of a body. A response head is one run.
 const RUNS_MAX: usize = 8;
 
 /// A pipe for zero-copy sends.
@@ -48,7 +48,7 @@ struct Pipe {
 struct Spliced {
     /// Number of bytes that went into the pipe.
     piped: usize,
-    /// How many of them the socket has accepted.
+    /// Number of them that the socket has accepted.
     sent: usize,
 }
 
@@ -60,15 +60,15 @@ impl Pipe {
         Some(Pipe { reader, writer })
     }
 
-    /// Moves the `piped` bytes from the pipe to the socket, as far as there is room. Returns the number of bytes moved. `None`
-    /// means that this kind of socket or this kernel does not support that.
+    /// Moves the `piped` bytes from the pipe to the socket as far as there is room, and returns the number of bytes moved. `None`
+    /// means that the kind of socket or the kernel does not support this.
     fn move_to(&self, socket: BorrowedFd<'_>, piped: usize) -> Option<usize> {
         let mut moved = 0;
         while moved < piped {
             match syscalls::splice(&self.reader, socket, piped - moved) {
                 Ok(Some(bytes)) if bytes > 0 => moved += bytes,
                 Ok(_) => break,
-                // Some bytes were moved, and these count. If the socket has failed, the next call will tell.
+                // Some bytes were moved, so report those first. If the socket has failed, the next call will tell.
                 Err(_) if moved > 0 => break,
                 Err(_) => return None,
             }
@@ -90,7 +90,7 @@ impl SplicePipe {
         self.0.borrow().pipe.is_some()
     }
 
-    /// Sends as much of `runs` followed by `body` as there is room for. Returns the number of bytes sent.
+    /// Sends as much of `runs` followed by `body` as there is room for, and returns the number of bytes sent.
     pub(crate) fn send(
         &self,
         socket: BorrowedFd<'_>,
@@ -101,7 +101,7 @@ impl SplicePipe {
         let runs_bytes = runs.iter().map(|run| run.len()).sum();
         let copied_bytes = if runs.len() < RUNS_MAX { copied_body_bytes(runs_bytes, body) } else { 0 };
 
-        // If the runs are short, and the body does not start with a part that should be copied, splice runs and body together.
+        // If the runs are short and no part of the body should be copied, we can splice runs and body together.
         let head = match copied_bytes {
             0 if runs_bytes == 0 => Some(&[][..]),
             0 => arena.copy(runs),
@@ -121,7 +121,7 @@ impl SplicePipe {
     }
 }
 
-/// Sends as much of `runs` followed by `last` as there is room for. Everything is copied. More data will follow at once.
+/// Sends as much of `runs` followed by `last` as there is room for, by copying everything. More data should follow at once.
 fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io::Result<usize> {
     let sent = if last.is_empty() {
         syscalls::send_vectored_more(socket, runs)?
@@ -134,12 +134,12 @@ fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io:
     Ok(sent.unwrap_or(0))
 }
 
-/// Returns how many bytes at the start of `body` should be copied, if `runs_bytes` bytes come before it.
+/// Returns the number of bytes at the start of `body` that should be copied, given that `runs_bytes` bytes precede it.
 ///
-/// The kernel can only send full segments if each consists of 17 fragments: one fragment, and then sixteen whole pages. If there
-/// are two fragments before the first whole page, and they are in different pages, the transfer costs half as much again. So if a
-/// body does not start at a page boundary, we copy its first fragment along with the runs. This only happens for ranges because
-/// large bodies are page-aligned.
+/// In order to send full segments, the kernel needs 17 fragments for each: one fragment and then sixteen whole pages. With two
+/// fragments in different pages before the first whole page, the transfer would cost half as much again. So if a body does not
+/// start at a page boundary, its first fragment is copied along with the runs. Note that this only concerns ranges, as large bodies
+/// are page-aligned.
 fn copied_body_bytes(runs_bytes: usize, body: &[u8]) -> usize {
     let before_page = body.as_ptr().align_offset(PAGE_BYTES);
     let has_extra_fragment = runs_bytes > 0 && runs_bytes + before_page <= PAGE_BYTES;
@@ -182,7 +182,7 @@ fn splice(pipe: &mut Option<Pipe>, socket: BorrowedFd<'_>, runs: &[IoSlice<'_>])
     let piped = syscalls::vmsplice(&current.writer, runs).ok().flatten().filter(|piped| *piped > 0)?;
     let sent = current.move_to(socket, piped);
     if sent != Some(piped) {
-        // The rest is still in the pipe, and the next splice would send it. To read it would mean to copy it, so drop the pipe
+        // The rest is still in the pipe, and the next splice would send it. Reading it would mean copying it, so we drop the pipe
         // instead.
         *pipe = Pipe::new();
     }

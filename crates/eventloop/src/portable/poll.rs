@@ -1,7 +1,7 @@
 //! An event loop based on `mio`, which waits with kqueue on BSD and macOS, and with epoll on Linux.
 //!
-//! It makes the server work on systems for which we do not have a loop of our own. Performance is not a goal. Like the other loops,
-//! it's edge-triggered.
+//! Makes the server work on systems for which we do not have a loop of our own; performance is *not* a goal. Like the other loops,
+//! it is edge-triggered.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -20,7 +20,8 @@ use crate::listener::Listener;
 use crate::socket::{Accepted, KernelSocket};
 use crate::token::{SLOT_MAX, Token};
 
-/// How many events a call fetches. The system keeps the rest for the next call. Kqueue reports each direction separately.
+/// Maximum number of events per call. The system will keep the rest for the next call. Note that kqueue reports each direction
+/// separately.
 const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
@@ -42,7 +43,7 @@ pub struct Portable {
 }
 
 impl Portable {
-    /// Creates a loop that watches its waker. If there is a balancer, it balances connections with other loops.
+    /// Creates a loop that watches its waker. Given a balancer, it will balance connections with other loops.
     ///
     /// # Errors
     /// The process has run out of descriptors.
@@ -173,7 +174,7 @@ impl EventLoop for Portable {
     }
 
     fn await_room(&mut self, socket: &UdpSocket, number: u32) -> io::Result<()> {
-        // From now on, we watch for room all the time. More of these events do not cost much here, and do not do any harm.
+        // From now on, watch for room all the time. The additional events are cheap here and do no harm.
         let both_directions = Interest::READABLE | Interest::WRITABLE;
         let socket = socket.as_fd().as_raw_fd();
         self.poll.registry().reregister(&mut SourceFd(&socket), datagrams_token(number), both_directions)

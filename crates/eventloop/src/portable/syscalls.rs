@@ -1,8 +1,7 @@
 //! System calls for systems other than Linux, through libraries. They correspond to the functions for Linux.
 //!
-//! If there is a call that only Linux has, it fails with `Unsupported`. Callers must be able to do without, for example if threads
-//! have to share a descriptor table. We need `unsafe` code to take ownership of a descriptor, and for datagram calls that no
-//! library has.
+//! Calls that only Linux has fail with `Unsupported`, and callers must be able to do without (e.g. by letting threads share a
+//! descriptor table). We need `unsafe` code in order to take ownership of a descriptor, and for datagram calls that no library has.
 
 #![allow(unsafe_code)]
 
@@ -17,7 +16,8 @@ use socket2::{SockRef, Socket};
 use crate::datagram::batch::{BUFFER_BYTES, BUFFER_STRIDE, Envelope};
 use crate::datagram::outgoing::OutgoingMessage;
 
-/// Not all systems distribute connections among sockets that listen on the same address. Some of them give all to one socket.
+/// Not all systems distribute connections among sockets that listen on the same address; some of them give everything to one
+/// socket.
 pub(crate) const BALANCES_LISTENERS: bool = false;
 
 /// Only Linux can split trains of datagrams.
@@ -26,8 +26,8 @@ pub(crate) const HAS_GSO: bool = false;
 /// Ratio between the reported buffer size and the one that we requested.
 pub(crate) const BUFFER_SIZE_FACTOR: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
 
-/// Flags for receiving descriptors. Not all systems can set close-on-exec atomically. That is fine because a process that receives
-/// descriptors does not start programs.
+/// Flags for receiving descriptors. Setting close-on-exec atomically is not possible on all systems. However, processes that
+/// receive descriptors do not start programs.
 pub(crate) const RECV_DESCRIPTORS: RecvFlags = RecvFlags::empty();
 
 /// Converts a result. `None` means that the call would block.
@@ -39,7 +39,7 @@ fn check_bytes(result: rustix::io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Accepts the next pending connection, in non-blocking mode. Returns it with the peer's address, or `None` if there is not any.
+/// Accepts the next pending connection in non-blocking mode. Returns it with the peer's address, or `None` if nothing is pending.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
     match SockRef::from(&listener).accept() {
         Ok((socket, peer)) => {
@@ -64,7 +64,7 @@ pub(crate) fn unacknowledged_bytes(_socket: BorrowedFd<'_>) -> io::Result<u64> {
 /// Does nothing because other allocators return free memory on their own.
 pub(crate) fn release_free_memory() {}
 
-/// Limits how many bytes the kernel buffers for a connection. On these systems this includes bytes in flight.
+/// Limits the number of bytes that the kernel buffers for a connection. Note that bytes in flight count as well on these systems.
 pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_send_buffer_size(4 * bytes as usize)
 }
@@ -80,12 +80,12 @@ pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
     Ok(socket.peer_addr().is_err())
 }
 
-/// Receives into `buffer`. `None` means that the call would block, and 0 that the peer has closed its sending direction.
+/// Receives into `buffer`. `None` means that the call would block; 0 means that the peer has closed its sending direction.
 pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     check_bytes(rustix::net::recv(socket, buffer, RecvFlags::empty()).map(|(bytes, _)| bytes))
 }
 
-/// Sends one run of bytes. `None` means that the call would block. SIGPIPE is not a problem because Rust programs ignore it.
+/// Sends one run of bytes. `None` means that the call would block. We do not need to handle SIGPIPE, as Rust programs ignore it.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
     check_bytes(rustix::net::send(socket, bytes, SendFlags::empty()))
 }
@@ -111,8 +111,8 @@ pub(crate) fn set_option(
     Ok(())
 }
 
-/// Receives messages until there are not any more. Each one uses its own buffer in `memory` and its own envelope. Returns the
-/// number of messages.
+/// Receives messages until there are none left, each into its own buffer in `memory` and its own envelope. Returns the number of
+/// messages.
 pub(crate) fn receive_messages(
     socket: BorrowedFd<'_>,
     memory: &mut [u8],
@@ -123,7 +123,7 @@ pub(crate) fn receive_messages(
         match receive_message(socket, &mut buffer[..BUFFER_BYTES], envelope) {
             Ok(()) => count += 1,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // Some messages were received, and these count. If the error lasts, the next call will report it.
+            // Some messages were received, so return those first. If the error lasts, the next call will report it.
             Err(_) if count > 0 => break,
             Err(error) => return Err(error),
         }
@@ -174,7 +174,7 @@ pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &OutgoingMessage<'_>
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Sends messages in order, until one fails. Returns how many were sent. If it was the first that failed, returns its error.
+/// Sends messages in order until one fails. Returns the number of messages sent, or the error if it was the first one that failed.
 pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<'_>]) -> io::Result<usize> {
     let mut sent = 0;
     for message in messages {
@@ -187,7 +187,7 @@ pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[OutgoingMessage<
     Ok(sent)
 }
 
-/// Takes over a descriptor that the parent process has left open for us. Fails if it is not open.
+/// Takes over a descriptor that the parent process has left open for us, or fails if it is not open.
 pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
@@ -208,7 +208,7 @@ pub(crate) fn close_range(_first: RawFd, _last: RawFd) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns the address of a connection's peer. `None` if it does not have one, or if the connection has failed.
+/// Returns the address of a connection's peer, or `None` if the peer does not have one or the connection has failed.
 pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
     SockRef::from(socket).peer_addr().ok()?.as_socket()
 }

@@ -36,7 +36,7 @@ pub(crate) fn configure_udp(socket: &Socket, local: SocketAddr, has_ipv4: bool) 
     Ok(())
 }
 
-/// Makes sure that datagrams are not fragmented, as far as the system allows. The path MTU is up to the transport.
+/// Prevents fragmentation of datagrams as far as the system allows. The path MTU is up to the transport.
 fn forbid_fragments(socket: &Socket, local: SocketAddr, has_ipv4: bool) {
     let set = |level, name, value| drop(syscalls::set_option(socket.as_fd(), level, name, value));
     #[cfg(target_os = "linux")]
@@ -61,7 +61,7 @@ fn forbid_fragments(socket: &Socket, local: SocketAddr, has_ipv4: bool) {
     }
 }
 
-/// Fails because only Linux can use a program to select a socket. On other systems workers share a socket.
+/// Always fails, since only Linux can use a program to select a socket. Workers share a socket on other systems.
 pub(crate) fn attach_routing(_: &impl AsFd, _: WorkerRouting) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Wakes up a loop. Can be used in any thread. If there are several wake-ups before the loop notices, they count as one.
+/// Wakes up a loop from any thread. Several wake-ups will count as one if the loop has not noticed the first of them yet.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<SocketPair>);
 
@@ -29,7 +29,7 @@ impl Waker {
 
     /// Wakes up the loop.
     pub fn wake(&self) {
-        // This only fails if the buffer is full of pending wake-ups. The loop will wake up anyway.
+        // This can only fail if the buffer is full of pending wake-ups, in which case the loop will wake up anyway.
         let _ = (&self.0.sender).write(&[1]);
     }
 

@@ -17,7 +17,8 @@ pub struct SimulatedDatagrams {
 }
 
 impl SimulatedDatagrams {
-    /// Opens a socket for the server. If the IP address is unspecified, it receives datagrams for any address.
+    /// Opens a socket for the server. With an unspecified IP address, it will receive datagrams for any
+    /// address.
     #[must_use]
     pub fn bind(network: &Network, address: SocketAddr) -> SimulatedDatagrams {
         let endpoint = network.with_datagrams(|datagrams, _, _| datagrams.bind(address));

@@ -1,7 +1,7 @@
 //! Datagrams in a simulated network: the server's sockets, peers, and what happens in between.
 //!
-//! A datagram may be lost, delayed, duplicated, corrupted or marked. It may also arrive from a different address than the one
-//! before. If datagrams arrive together, they are merged at random, like the kernel does.
+//! A datagram may be lost, delayed, duplicated, corrupted or marked, or it may arrive from a different address than the one before.
+//! Like in the kernel, datagrams that arrive together can be merged; here, this happens at random.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -16,15 +16,15 @@ use crate::datagram::batch::{BUFFER_BYTES, MESSAGES_MAX, Message, ReceiveBatch};
 use crate::datagram::{Backlog, Datagram, Ecn, SendOutcome, Train};
 use crate::event::Event;
 
-/// A peer that sends and receives datagrams. It's a state machine without I/O, for example a QUIC client.
+/// A peer that sends and receives datagrams, e.g. a QUIC client. It should be a state machine without I/O.
 ///
 /// The network calls the peer. The peer must not call the network.
 pub trait DatagramPeer {
     /// Handles a datagram from the server.
     fn receive(&mut self, now: Instant, datagram: Datagram<'_>);
 
-    /// Returns the next datagrams to send. After any other call and in each loop iteration, this is called until it returns `None`.
-    /// The network chooses the source address.
+    /// Returns the next datagrams to send. The network will call this in each loop iteration and after any other call, until the
+    /// result is `None`. It also chooses the source address.
     fn transmit(&mut self, now: Instant) -> Option<Train<'_>>;
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) should be called.
@@ -38,8 +38,7 @@ pub trait DatagramPeer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramPeerId(usize);
 
-/// Properties of the path between a peer and the server. They apply to both directions. Probabilities are from 0 to 1, per
-/// datagram.
+/// Properties of the path between a peer and the server, for both directions. Probabilities are from 0 to 1, per datagram.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Path {
     /// Time in transit.
@@ -54,7 +53,7 @@ pub struct Path {
     pub corruption: f64,
     /// Probability that a datagram gets the mark "congestion experienced". The sender must be capable of ECN.
     pub marking: f64,
-    /// Probability that the peer's port changes before it sends a datagram. This happens when a NAT has forgotten the peer.
+    /// Probability that the peer's port changes before it sends a datagram, as it would if a NAT had forgotten the peer.
     pub rebinding: f64,
     /// The largest content that arrives, in bytes.
     pub datagram_bytes_max: usize,
@@ -85,7 +84,7 @@ pub struct Traffic {
     pub datagrams_from_peer: usize,
     /// Total size of these datagrams.
     pub bytes_from_peer: usize,
-    /// How many datagrams were lost, in both directions.
+    /// Number of datagrams lost, in both directions.
     pub lost: usize,
 }
 
@@ -96,7 +95,7 @@ pub(super) struct Datagrams {
     peers: Vec<Remote>,
     /// Sorted by arrival, earliest first.
     in_transit: BinaryHeap<Reverse<InTransit>>,
-    /// How many datagrams were ever in transit. If two arrive at the same time, this keeps them in order.
+    /// Number of datagrams that were ever in transit. This keeps datagrams in order if they arrive at the same time.
     count: u64,
 }
 
@@ -234,7 +233,7 @@ impl Datagrams {
         }
     }
 
-    /// Delivers a datagram to the peer or socket with its address. If there is not any, the datagram is lost.
+    /// Delivers a datagram to the peer or socket with its address. If there is no such peer or socket, the datagram is lost.
     fn deliver(&mut self, mut packet: Packet, time: Time) {
         if let Some(remote) = self.peers.iter().find(|remote| remote.address == packet.destination) {
             let Packet { source, destination, ecn, ref mut bytes } = packet;

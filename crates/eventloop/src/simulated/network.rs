@@ -15,7 +15,7 @@ use crate::clock::Now;
 use crate::event::Event;
 use crate::token::Token;
 
-/// Wall clock, in seconds since 1970. It never advances, so that the same request always gets the same response.
+/// Wall clock, in seconds since 1970. As it never advances, the same request will always get the same response.
 pub const UNIX_SECONDS: u64 = 784_111_777;
 
 /// Peers, their connections to the server, and the virtual clock. Clones share the same network.
@@ -57,8 +57,8 @@ impl Network {
         })))
     }
 
-    /// Adds a peer that connects after a delay and then performs `actions` in order. There are never more than `capacity` bytes in
-    /// flight to it.
+    /// Adds a peer that connects after a delay and then performs `actions` in order. The number of bytes in flight to it will never
+    /// exceed `capacity`.
     pub fn connect(
         &self,
         delay: Duration,
@@ -98,7 +98,7 @@ impl Network {
         self.0.borrow().datagrams.peer_address(peer)
     }
 
-    /// Returns how much a peer and the server have sent to each other.
+    /// Returns the amount of data that a peer and the server have sent to each other.
     #[must_use]
     pub fn traffic(&self, peer: DatagramPeerId) -> Traffic {
         self.0.borrow().datagrams.traffic(peer)
@@ -116,7 +116,7 @@ impl Network {
         self.0.borrow().peers[peer.0].state()
     }
 
-    /// Returns how often the server has tried to send to a peer.
+    /// Returns the number of times the server has tried to send to a peer.
     #[must_use]
     pub fn send_calls(&self, peer: PeerId) -> usize {
         self.0.borrow().peers[peer.0].wire.send_calls()

@@ -53,7 +53,7 @@ pub enum ConnectionState {
 pub(super) struct Peer {
     pub(super) wire: Wire,
     pub(super) received: Vec<u8>,
-    /// How many bytes of `received` we've already searched for the awaited bytes.
+    /// Length of the part of `received` that we have already searched for the awaited bytes.
     searched: usize,
     actions: VecDeque<Action>,
     read_rate: ReadRate,
@@ -78,7 +78,7 @@ impl Peer {
         }
     }
 
-    /// Returns when this peer can act next. `None` if it's waiting for the server, or is done.
+    /// Returns the time when this peer can act next, or `None` if it is done or waiting for the server.
     pub(super) fn next_time(&self) -> Option<Duration> {
         if !self.is_connected {
             return Some(self.next_action);

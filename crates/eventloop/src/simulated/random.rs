@@ -42,7 +42,7 @@ impl Random {
         f64::from(bits) / (f64::from(u32::MAX) + 1.0)
     }
 
-    /// Returns a size from 1 to `max`, which must not be 0. Tiny sizes and `max` are frequent.
+    /// Returns a size from 1 to `max` (which must not be 0). Tiny sizes and `max` itself are frequent.
     pub fn size(&mut self, max: usize) -> usize {
         match self.below(4) {
             0 => 1 + self.below(max.min(3)),

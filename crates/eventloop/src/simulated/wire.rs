@@ -28,7 +28,7 @@ pub(super) struct Wire {
     unreported: Readiness,
     /// A send of the server was short: it needs an event for when there is room.
     awaits_room: bool,
-    /// How often the server has called a send function.
+    /// Number of times the server has called a send function.
     send_calls: usize,
 }
 
@@ -154,7 +154,7 @@ impl Wire {
         }
 
         if sent < wanted {
-            // A short send despite room means that the kernel lacked memory, which it will soon have again.
+            // A short send despite room means that the kernel currently lacks memory. It should have some again soon.
             self.awaits_room = true;
             self.unreported.writable |= sent < room;
         }
@@ -173,8 +173,8 @@ impl Wire {
         Ok(self.in_flight.len() as u64)
     }
 
-    /// Closes the server's socket. If received bytes are unread, the kernel resets the connection, and bytes in flight may
-    /// be lost.
+    /// Closes the server's socket. If received bytes are unread, the kernel will reset the connection, and bytes in flight may be
+    /// lost.
     pub(super) fn close(&mut self, random: &mut Random) {
         self.server_closed = true;
         self.server_write_closed = true;

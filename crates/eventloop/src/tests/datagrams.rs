@@ -1,4 +1,4 @@
-//! Tests for datagrams. They run on all loops over the kernel. The peers are sockets from the standard library.
+//! Tests for datagrams, run on all loops over the kernel. The peers are sockets from the standard library.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as Peer};
@@ -81,7 +81,7 @@ fn receive(
     }
 }
 
-/// Waits until datagrams have arrived, but without an event loop. The kernel may take some time to deliver them.
+/// Waits until datagrams have arrived, without using an event loop. The kernel may need some time to deliver them.
 fn await_arrival(socket: &UdpSocket) {
     let mut sockets = [PollFd::new(socket, PollFlags::IN)];
     let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
@@ -140,7 +140,7 @@ fn arrived_before<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L
 fn split_train<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
     let socket = open(Ipv4Addr::LOCALHOST);
     let peer = peer();
-    // Try one datagram, several equal ones, a shorter one at the end, and more than one call can send.
+    // Try one datagram, several equal ones, a shorter one at the end, and more than a single call can send.
     for (length, segment_bytes) in
         [(1200, 1200), (1199, 1200), (2400, 1200), (5000, 1200), (80_000, 1452), (70, 1)]
     {
@@ -410,7 +410,7 @@ fn discarded_datagrams_are_counted() {
     }
 }
 
-/// QUIC headers. They may be invalid, long or short, or cut off anywhere. Connection IDs have all possible lengths.
+/// QUIC headers, long or short, invalid, or cut off anywhere, with connection IDs of all possible lengths.
 fn headers() -> impl Iterator<Item = Vec<u8>> {
     let long = (0..=25u8).flat_map(|id_bytes| {
         (0..3u8).map(move |seed| {

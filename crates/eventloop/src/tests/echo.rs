@@ -110,7 +110,7 @@ fn echo_over_the_kernel<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 443);
 
-/// How long a client waits for an echo.
+/// Time after which a client that is waiting for an echo sends again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A simulated client. It has numbered datagrams, and sends each of them until it's echoed.

@@ -1,6 +1,6 @@
 //! Connections that the kernel has accepted from a listener, but that the worker has not taken yet.
 //!
-//! The queue is bounded. When it's full, the kernel stops accepting until the worker has emptied it.
+//! The queue is bounded: once it is full, the kernel will not accept any more until the worker has emptied it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,8 @@ use super::user_data::Operation;
 use crate::event::Event;
 use crate::token::Token;
 
-/// At this length we stop accepting. More connections stay in the listener's own queue, where other processes can accept them.
+/// Queue length at which we stop accepting. Further connections stay in the listener's own queue, where other processes can accept
+/// them if necessary.
 const QUEUED_MAX: usize = 256;
 
 /// Accepted connections from a listener.
@@ -78,7 +79,7 @@ impl AcceptQueue {
         Ok(())
     }
 
-    /// Stops accepting for good. Until the kernel has noticed, it may still add connections to the queue.
+    /// Stops accepting for good. Note that connections may still be added to the queue until the kernel has noticed.
     pub(super) fn close(&mut self, ring: &mut Ring) -> io::Result<()> {
         self.is_closed = true;
         self.stop(ring)
@@ -106,8 +107,8 @@ impl AcceptQueue {
         if !has_more {
             self.state = match self.state {
                 AcceptState::Active if !is_error => AcceptState::Interrupted,
-                // In the meantime, the worker has emptied the queue and seen that the kernel was accepting. It will not ask again,
-                // so we have to continue.
+                // In the meantime, the worker may have emptied the queue while the kernel was still accepting. As it will not ask
+                // again in this case, we need to continue.
                 AcceptState::Cancelling if !is_error && self.queued.is_empty() && accepted.is_none() => {
                     AcceptState::Interrupted
                 }
@@ -132,7 +133,8 @@ impl AcceptQueue {
         }
     }
 
-    /// Takes the next connection. If there is not any, returns the kernel's error, or makes sure that the kernel is accepting.
+    /// Takes the next connection. If the queue is empty, returns the kernel's error if there was one, and otherwise makes sure that
+    /// the kernel is accepting.
     pub(super) fn pop(&mut self, ring: &mut Ring) -> io::Result<Option<OwnedFd>> {
         if let Some(connection) = self.queued.pop_front() {
             return Ok(Some(connection));

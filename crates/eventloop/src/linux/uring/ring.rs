@@ -1,7 +1,7 @@
 //! A ring. It submits operations, returns completions, and owns the buffers for received data.
 //!
-//! All `unsafe` code for Linux is in here and in `syscalls.rs`. The only memory that operations refer to are the buffers, which are
-//! never freed. So an operation cannot outlive its memory. Completions are not interpreted here.
+//! Together with `syscalls.rs`, this file contains all `unsafe` code for Linux. Operations refer to no memory except for the
+//! buffers. As these are never freed, no operation can outlive its memory. Completions are passed on as they are.
 
 #![allow(unsafe_code)]
 
@@ -19,25 +19,25 @@ use io_uring::{IoUring, cqueue, opcode};
 use super::user_data::Operation;
 use crate::token::Token;
 
-/// How many operations can wait for the next call. If there are more, that takes an extra call.
+/// Maximum number of operations waiting for the next call. If there are more of them, an extra call is necessary.
 const SUBMISSIONS: u32 = 512;
 
-/// How many completions a call can fetch. The kernel keeps the rest for the next call.
+/// Maximum number of completions per call. The kernel will keep the rest for the next call.
 const COMPLETIONS: u32 = 4096;
 
-/// Maximum number of buffers. Must be a power of two. It can be smaller than the number of connections because a buffer is
+/// Maximum number of buffers. MUST be a power of two. This can be smaller than the number of connections, since a buffer is
 /// recycled as soon as its event has been handled.
 const BUFFERS_MAX: u16 = 1024;
 
-/// How many buffers we start with. The kernel uses them in turn, so a small number stays in the processor's caches. Recent kernels
-/// return about twenty completions at a time. We'll add buffers if there are too few.
+/// Initial number of buffers. As the kernel uses them in turn, a small number will stay in the processor's caches. Recent kernels
+/// typically return about twenty completions at a time, and we add buffers if necessary.
 const BUFFERS_INITIAL: u16 = 64;
 
 /// Size of a buffer. Most requests are much shorter. Longer data arrives in several buffers.
 const BUFFER_BYTES: u32 = 2048;
 
-/// Distance between buffers, one cache line more than their size. Most requests only need the first few lines of a buffer. With
-/// this distance, these lines map to different sets in the processor's cache.
+/// Distance between buffers, one cache line more than their size. Most requests only need the first few lines of a buffer; with
+/// this distance, those lines will be in different sets of the processor's cache.
 const STRIDE: usize = BUFFER_BYTES as usize + 64;
 
 /// ID of the only buffer group.
@@ -65,7 +65,8 @@ pub(super) struct Completion {
     pub(super) accepted: Option<OwnedFd>,
 }
 
-/// A buffer filled by the kernel. It's ours until we pass it to [`Ring::recycle`]. If it's dropped instead, the buffer is lost.
+/// A buffer filled by the kernel. It is ours until we pass it to [`Ring::recycle`]; note that just dropping it would leak the
+/// buffer.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct FilledBuffer {
@@ -74,7 +75,7 @@ pub(super) struct FilledBuffer {
 }
 
 impl Ring {
-    /// Creates a ring, restricted to the operations below. Fails if the kernel lacks a feature or forbids io_uring.
+    /// Creates a ring, restricted to the operations below. This fails if the kernel lacks a feature or forbids io_uring.
     pub(super) fn new() -> io::Result<Ring> {
         let ring = disabled(SUBMISSIONS, COMPLETIONS)?;
         let buffers = Buffers::new();
@@ -125,7 +126,7 @@ impl Ring {
         self.push(poll.build(), Operation::PollWaker, Token { slot: 0, generation: 0 })
     }
 
-    /// Waits for datagrams until cancelled. There will be a completion for each arrival, or for several at once.
+    /// Waits for datagrams until cancelled. Expect a completion for each arrival, or a single one for several arrivals.
     pub(super) fn poll_datagrams(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
         let poll = opcode::PollAdd::new(Fd(socket), libc::POLLIN as u32).multi(true);
         self.push(poll.build(), Operation::PollDatagrams, owner)
@@ -209,7 +210,8 @@ impl Ring {
 /// Creates a disabled ring. Restrictions are only possible while it's disabled.
 fn disabled(submissions: u32, completions: u32) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
-    // Let the kernel complete operations while we are waiting, and not interrupt us. Only this thread submits.
+    // Let the kernel complete operations only while we are waiting, so that it does not need to interrupt us. Only this thread
+    // submits.
     builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(completions);
     builder.setup_r_disabled().build(submissions)
 }
@@ -235,13 +237,13 @@ fn restrictions() -> [Restriction; 5] {
 
 /// Buffers, and the ring of entries that gives them to the kernel.
 ///
-/// They are never freed because the kernel may write to them for some time after the ring was closed. That is fine, since each
-/// worker has only one set, and workers live as long as the process.
+/// Buffers are never freed, since the kernel may still write to them for some time after the ring was closed. There is only one set
+/// per worker, and workers live as long as the process.
 struct Buffers {
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,
     tail: u16,
-    /// How many buffers we share with the kernel.
+    /// Number of buffers currently shared with the kernel.
     in_use: u16,
 }
 
@@ -303,8 +305,8 @@ impl Buffers {
     }
 }
 
-/// Allocates zeroed memory that will never be freed. We over-allocate a vector because its pages do not take up real memory before
-/// they are used. If we asked for a larger alignment instead, all of it would be zeroed right away.
+/// Allocates zeroed memory that will never be freed. If we asked the allocator for the alignment, it would zero all of the memory
+/// right away; a larger vector, however, does not take up real memory before its pages are used.
 fn allocate(bytes: usize, alignment: usize) -> NonNull<u8> {
     let memory = vec![0u8; bytes + alignment].leak();
     let skipped = memory.as_ptr().align_offset(alignment);

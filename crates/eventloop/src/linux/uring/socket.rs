@@ -1,4 +1,5 @@
-//! A connection on a ring. The ring receives, but sends are system calls, since we need their result at once.
+//! A connection on a ring. The ring receives; sends, however, are plain system calls, since we need their
+//! result at once.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};

@@ -1,11 +1,11 @@
 //! The connections of a ring-based loop, and how completions change their state.
 //!
-//! The kernel receives data before the connection wants to read. If a connection does not read because the peer is slow to accept
-//! responses, we pause it. This means that we keep the bytes received so far, and that the kernel will not receive more until the
+//! The kernel receives data before the connection wants to read. If a connection does not read (typically because the peer is slow
+//! to accept responses), we need to pause it: the bytes received so far are kept, and the kernel will not receive more until the
 //! connection has read them.
 //!
-//! For the first receive we use a single operation, and then a multishot operation. Many connections send one request, and close
-//! after the response. We'd only have to cancel a multishot operation then.
+//! The first receive is a single operation, and only the following one is multishot. Many connections send one request and close
+//! after the response, in which case we would have to cancel a multishot operation.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,7 +26,7 @@ pub(super) struct State {
     slots: Vec<Slot>,
     queues: Vec<AcceptQueue>,
     datagram_sockets: Vec<DatagramPoll>,
-    /// How many datagram sockets have been added so far.
+    /// Number of datagram sockets added so far.
     datagram_sockets_added: u32,
     /// The data of the last event, if its connection has not read it yet.
     current: Option<(Token, FilledBuffer)>,
@@ -53,8 +53,7 @@ struct DatagramPoll {
 
 #[derive(Default)]
 struct Slot {
-    /// Bytes received while the connection was paused. Boxed because most connections do not have any, so they should not pay for
-    /// it.
+    /// Bytes received while the connection was paused. Most connections do not have any and should not pay for them, hence the box.
     #[allow(clippy::box_collection, reason = "a third of the size")]
     kept: Option<Box<Vec<u8>>>,
     generation: u32,
@@ -73,7 +72,7 @@ enum Reading {
     Vacant,
     /// The connection reads whatever is received.
     Open,
-    /// The connection has left data unread. We will not receive more until it has read what we kept.
+    /// The connection has left data unread. Until it has read what we kept, we should not receive more.
     Paused,
     /// The peer has closed its sending direction.
     Closed,
@@ -151,7 +150,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a connection. Must be called before the socket is closed because operations in progress would keep it open.
+    /// Removes a connection. This must be called before the socket is closed, since operations in progress would keep it open.
     pub(super) fn remove_connection(&mut self, token: Token) {
         if let Some((_, buffer)) = self.current.take_if(|(owner, _)| *owner == token) {
             self.ring.recycle(buffer);
@@ -280,7 +279,7 @@ impl State {
         }
     }
 
-    /// If a connection did not read the data of the last event, keeps the data and pauses the connection.
+    /// If a connection did not read the data of the last event, keeps that data and pauses the connection.
     fn pause_unread(&mut self) {
         let Some((token, buffer)) = self.current.take() else { return };
         let slot = &mut self.slots[token.slot as usize];
@@ -399,8 +398,7 @@ impl State {
         event
     }
 
-    /// Stops accepting from a listener, and waits until the kernel has noticed. Connections that it has accepted by then are in the
-    /// queue.
+    /// Stops accepting from a listener and waits until the kernel has noticed. Connections accepted by then will be in the queue.
     pub(super) fn remove_listener(&mut self, listener: RawFd) -> io::Result<()> {
         let Some((queue, ring)) = self.queue(listener) else { return Ok(()) };
         // Close the queue first. Otherwise it would accept again after an interruption.
@@ -410,7 +408,8 @@ impl State {
         let is_own = |completion: &Completion| {
             completion.operation == Operation::Accept && completion.owner.slot == number
         };
-        // The last completion may have been fetched already, while we were removing another listener. There will not be one more.
+        // The last completion may have been fetched already while we were removing another listener. In this case there will not be
+        // another one.
         let (own, others): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.deferred).into_iter().partition(is_own);
         self.deferred = others;

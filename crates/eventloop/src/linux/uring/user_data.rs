@@ -1,5 +1,4 @@
-//! User data for ring operations. It consists of the operation, and of the slot and generation that the operation is for, in 64
-//! bits.
+//! User data for ring operations: operation, slot and generation, packed into 64 bits.
 
 use crate::token::Token;
 
@@ -22,8 +21,8 @@ pub(super) enum Operation {
     PollRoom = 6,
 }
 
-/// How many bits of a generation fit next to the operation. We'd confuse two generations only if a slot was reused 2^29 times
-/// between an operation and its completion.
+/// Bits of a generation that fit next to the operation. In order to confuse two generations, a slot would have to be reused 2^29
+/// times between an operation and its completion.
 const GENERATION_BITS: u32 = (1 << 29) - 1;
 
 impl Operation {
