@@ -1,7 +1,7 @@
 //! Errors from opening, writing and verifying archives.
 //!
-//! Errors contain the expected and the actual value, and the offset if it's known. They are not formatted unless a person is
-//! going to read them.
+//! Errors contain the expected and the actual value, and the offset if it is known. They are only formatted if a person is going to
+//! read them.
 
 use std::io;
 
@@ -41,7 +41,7 @@ pub enum OpenError {
     /// The file is a program without an archive.
     #[error("not an archive: it is a program without one, or was cut where the archive began")]
     NoArchive,
-    /// The file is a program, and the rest of the file is too short for an archive.
+    /// The file is a program, but what follows the program is too short for an archive.
     #[error("the archive in this program was truncated: only {got} bytes of it are left")]
     ProgramCut {
         /// Length of the rest in bytes.
@@ -86,8 +86,8 @@ pub enum WriteError {
     /// The writer is still usable: continue in the 64-bit format with [`crate::Writer::widen`].
     #[error("the archive would exceed 4 GiB, the limit of the 32-bit format: use `--format cdb64`")]
     Full,
-    /// More than `max` keys have adjacent hashes, so a lookup would give up before it finds some of them. This will not happen
-    /// unless the names were chosen to collide.
+    /// More than `max` keys have adjacent hashes, so a lookup would give up before it finds some of them. Unless the names were
+    /// chosen to collide, this will not happen.
     #[error(
         "more than {max} file names collide in a hash table, which happens only if they were chosen to collide: \
          exclude the folders that hold them"

@@ -1,18 +1,18 @@
 //! The container's hash tables, as specified by D. J. Bernstein.
 //!
-//! There are 256 tables. The low byte of a key's hash selects a table, and the other bits select the slot where the lookup
-//! starts. From there we probe slot by slot (linear probing) until we find either the key or an empty slot. Half of the slots
-//! are empty, so it will not take long to find out that a key is missing. Lookups do not allocate.
+//! There are 256 tables. The low byte of a key's hash selects a table, and the other bits select the slot where the lookup starts.
+//! From there, we probe slot by slot (linear probing) until we find either the key or an empty slot. As half of the slots are
+//! empty, it should not take long to find out that a key is missing. Lookups do not allocate.
 
 use crate::error::{Corrupt, WriteError};
 use crate::layout::entry::Entry;
 use crate::layout::format::{Format, TABLES};
 use crate::layout::hash::Hash;
 
-/// Maximum number of slots that a lookup probes. The writer makes sure that no entry is further from its first slot.
+/// Maximum number of slots that a lookup will probe. The writer makes sure that no entry is further from its first slot.
 ///
-/// Without this bound, a lookup in a crafted file could end up reading all of it. Tables with up to 65,536 entries cannot reach
-/// the bound, no matter how they hash. That is the average table size in an archive with 16 million records.
+/// A lookup in a crafted file could otherwise end up reading all of it. Tables with up to 65,536 entries (the average in an archive
+/// with 16 million records) cannot reach the bound, no matter how they hash.
 const PROBES_MAX: u64 = 1 << 16;
 
 /// Finds the record with this hash and a key that `matches`.
@@ -67,9 +67,9 @@ fn find_in<'a>(
 
 /// Reads all tables, and returns their occupied slots sorted by position.
 ///
-/// Each of these slots is reachable by a lookup. So if there is a slot for each record, and no two records have the same key,
-/// we know that every lookup will succeed. This takes a single pass. Looking up each key instead could take quadratic time in
-/// a crafted file.
+/// All of these slots are reachable by a lookup. Therefore, if there is a slot for each record and no two records have the same
+/// key, every lookup will succeed. This takes a single pass, whereas looking up each key could take quadratic time in a crafted
+/// file.
 ///
 /// # Errors
 /// Returns [`Corrupt`] if a slot cannot be reached by a lookup of its hash.
@@ -116,14 +116,14 @@ impl<'a> Table<'a> {
         Corrupt { what: "a hash table", offset: self.start + at * self.format.slot_bytes() }
     }
 
-    /// Appends the occupied slots. Starts after an empty slot, so that no run of occupied slots is cut in two.
+    /// Appends the occupied slots, starting after an empty one to avoid cutting a run of occupied slots in two.
     fn collect_occupied(&self, number: u64, occupied: &mut Vec<Slot>) -> Result<(), Corrupt> {
         if self.slots == 0 {
             return Ok(());
         }
 
         let empty = self.first_empty()?;
-        // How many of the slots right before this one are occupied. A lookup may have started that far back.
+        // Number of occupied slots right before this one. A lookup may have started that far back.
         let mut run = 0;
         for step in 1..self.slots {
             let at = (empty + step) % self.slots;
@@ -153,21 +153,21 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A hash table slot: the hash and the position of a record. The writer keeps one slot per record in memory.
+/// A hash table slot: the hash and the position of a record. Note that the writer keeps one slot per record in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     /// The hash as the format stores it.
     pub(crate) hash: u64,
-    /// Position of the record in the file, in bytes. 0 means that the slot is empty, since no record can start there.
+    /// Position of the record in the file, in bytes. As no record can start at 0, this means that the slot is empty.
     pub(crate) position: u64,
 }
 
-/// Returns the size of all tables in bytes. There are two slots per record. Saturates on overflow.
+/// Returns the size of all tables in bytes, with two slots per record. Saturates on overflow.
 pub(crate) fn tables_bytes(format: Format, records: u64) -> u64 {
     records.saturating_mul(2 * format.slot_bytes())
 }
 
-/// Builds the 256 tables, passes each one to `write`, and returns the header. The first table starts at `position`.
+/// Builds the 256 tables, passing each one to `write`, and returns the header. The first table starts at `position`.
 ///
 /// # Errors
 /// Returns [`WriteError::Crowded`] if some record could not be found by a lookup, and any error from `write`.
@@ -177,7 +177,7 @@ pub(crate) fn build(
     mut position: u64,
     mut write: impl FnMut(&[u8]) -> Result<(), WriteError>,
 ) -> Result<Vec<u8>, WriteError> {
-    // Use a stable sort. Like other CDB writers, we keep the records of a table in file order.
+    // The sort must be stable: like other CDB writers, we keep the records of a table in file order.
     slots.sort_by_key(|slot| slot.hash & 0xff);
 
     let mut header = Vec::new();
@@ -203,7 +203,7 @@ pub(crate) fn build(
     Ok(header)
 }
 
-/// Builds one table. It has twice as many slots as entries, and each entry goes to the first free slot from its hash on.
+/// Builds one table with twice as many slots as entries. Each entry goes to the first free slot from its hash on.
 ///
 /// Returns `None` if an entry would need more than `probes_max` probes.
 fn fill(entries: &[Slot], probes_max: u64) -> Option<Vec<Slot>> {

@@ -1,11 +1,11 @@
-//! Keys: the normal form of paths, no matter if they come from file names or from request targets.
+//! Keys: the normal form of paths, whether they come from file names or from request targets.
 //!
-//! A key starts with `/`, has been percent-decoded once, and does not contain empty segments or dot segments (RFC 3986
-//! §5.2.4, §6.2.2). It ends with `/` if and only if the path does. All paths go through this module, so equivalent URLs will
-//! find the same record with every protocol.
+//! A key starts with `/`, has been percent-decoded *once*, and does not contain empty segments or dot segments (RFC 3986 §5.2.4,
+//! §6.2.2). It ends with `/` if and only if the path does. As all paths go through this module, equivalent URLs will find the same
+//! record with every protocol.
 //!
-//! An encoded slash (`%2F`) is data, not a separator. In keys we represent it as the byte 0. This is unambiguous because file
-//! names cannot contain NUL, and we refuse requests that do.
+//! An encoded slash (`%2F`) is data, not a separator. In keys, it is represented by the byte 0. There can be no confusion, since
+//! file names cannot contain NUL and we refuse requests that do.
 
 use cannery_base::swar::{WORD_BYTES, first_eq_mask, first_lt_mask, repeat};
 
@@ -57,7 +57,7 @@ impl<'a> Key<'a> {
     /// The key for a site's root.
     pub const ROOT: Key<'static> = Key(b"/");
 
-    /// Returns the key for a request target that is already in normal form, without a query. Most targets are like this.
+    /// Returns the key for a request target without a query that is already in normal form, as most targets are.
     ///
     /// If the result is `None`, try [`Key::from_target`].
     #[must_use]
@@ -69,7 +69,7 @@ impl<'a> Key<'a> {
 
     /// Normalizes the path of a request target, which is everything before the `?`.
     ///
-    /// Most paths are in normal form already, so they can be borrowed. Others are written to `buffer`.
+    /// Paths that are already in normal form (i.e. most of them) are borrowed; others are written to `buffer`.
     ///
     /// # Errors
     /// Returns [`PathError`] if the path is malformed or too long.
@@ -207,11 +207,11 @@ fn is_plain(path: &[u8]) -> bool {
 
     let mut slash_before = 0;
     let mut rejected = 0;
-    // The last word overlaps the one before, so that we do not have to handle leftover bytes. There is no need to check the
-    // byte before its first byte because previous words have covered this pair.
+    // Let the last word overlap the one before in order to avoid handling leftover bytes. The byte before its first byte need not
+    // be checked, as previous words have covered this pair.
     for (number, word) in words.iter().chain([last]).enumerate() {
         let word = u64::from_le_bytes(*word);
-        // Flags may be wrong above the first correct one, but only for a dot after a slash, which we reject anyway.
+        // Above the first correct flag, others may be wrong, but only for a dot after a slash, which should be rejected anyway.
         let slashes = first_eq_mask(word, b'/');
         // `/` and `.` only differ in the lowest bit.
         let slashes_and_dots = first_eq_mask(word | repeat(1), b'/');

@@ -33,13 +33,13 @@ pub mod name {
     pub const BODY: u8 = b'B';
     /// First byte of a head's key. It's followed by an ordinal (u32, little-endian).
     pub const HEAD: u8 = b'H';
-    /// First byte of a plain head record's key. It's followed by the ordinal (u32, little-endian) of a head with fields from
-    /// `_headers`. The record refers to the same head without these fields.
+    /// First byte of a plain head record's key, followed by the ordinal (u32, little-endian) of a head with fields from `_headers`.
+    /// The record refers to the same head without these fields.
     pub const PLAIN_HEAD: u8 = b'h';
-    /// First byte of a padding record's key. It's followed by an ordinal (u32, little-endian). Padding page-aligns the next body.
+    /// First byte of a padding record's key, followed by an ordinal (u32, little-endian). Padding aligns the next body to a page.
     pub const PADDING: u8 = b'P';
-    /// First byte of a source record's key. It's followed by the file's path in the source directory. There are source records for
-    /// files that are not served under their own name, for example `_redirects`.
+    /// First byte of a source record's key, followed by the file's path in the source directory. There are source records for files
+    /// that are not served under their own name, e.g. `_redirects`.
     pub const SOURCE: u8 = b'S';
 }
 
@@ -54,7 +54,7 @@ pub enum RecordKind<'a> {
     Body(crate::Digest),
     /// A response head, with its ordinal.
     Head(u32),
-    /// The position of a head without fields from `_headers`. The ordinal is the one of the same head with these fields.
+    /// The position of a head without fields from `_headers`, along with the ordinal of the same head with these fields.
     PlainHead(u32),
     /// Padding before a large body, with its ordinal.
     Padding(u32),
@@ -99,7 +99,7 @@ impl<'a> RecordKind<'a> {
     }
 }
 
-/// Splits the key of a path or scope into host and path. Keys on the default site do not have a host.
+/// Splits the key of a path or scope into host and path. On the default site, there is no host.
 #[must_use]
 pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(rest) = key.strip_prefix(b"//") else { return (None, key) };
@@ -108,7 +108,7 @@ pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
     if end == 0 { (None, key) } else { (Some(&rest[..end]), &rest[end..]) }
 }
 
-/// How long a body's key is, in bytes.
+/// Length of a body's key, in bytes.
 pub(crate) const BODY_KEY_BYTES: usize = 1 + crate::Digest::BYTES;
 
 /// Length of a key that consists of one letter and an ordinal, in bytes.

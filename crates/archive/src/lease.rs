@@ -21,6 +21,7 @@ pub enum Writers {
     Absent,
     /// At least one process does.
     Present,
-    /// The system cannot tell: the file belongs to another user, or its file system or the platform does not support leases.
+    /// The system cannot tell, because the file belongs to another user, or because its file system or the platform does not
+    /// support leases.
     Unknown,
 }

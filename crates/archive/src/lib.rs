@@ -1,14 +1,14 @@
 //! The archive format: reads and writes a site as one immutable file of canned responses.
 //!
-//! An archive is a constant database (CDB). The writer streams records into it once. After that, any number of readers can
-//! map the file, and find a record with two memory accesses. This crate contains both the container (32-bit and 64-bit, see
-//! [`Format`]) and the schema on top of it. Both are specified byte by byte in `FORMAT.md`. Data flows from [`Writer`] to a
-//! file, and from there to [`Archive`] and [`Record`].
+//! An archive is a constant database (CDB). The writer streams records into it once; after that, any number of readers can map the
+//! file and find a record with two memory accesses. This crate contains both the container (32-bit and 64-bit, see [`Format`]) and
+//! the schema on top of it, which are specified byte by byte in `FORMAT.md`. Data flows from [`Writer`] to a file, and from there
+//! to [`Archive`] and [`Record`].
 //!
 //! This crate does not know HTTP, compression or sockets.
 //!
-//! We only read about two hundred bytes to open an archive, and do not trust the rest. Instead, each number is checked
-//! against the file when it's used. A corrupt archive should cause an error response, but never a panic.
+//! To open an archive, we only read about two hundred bytes. The rest is not trusted: each number is checked against the file when
+//! it is used, so a corrupt archive may cause an error response but should *never* cause a panic.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
@@ -30,7 +30,7 @@ mod reader;
 mod verify;
 mod writer;
 
-// The file in memory. It's either mapped or read, and protected against changes. It may be appended to a program.
+// The file in memory, either mapped or read, and protected against changes. Note that it may be appended to a program.
 mod lease;
 mod map;
 mod program;

@@ -1,6 +1,6 @@
 //! The bytes of an archive, either mapped or read into memory.
 //!
-//! While we read a mapped file, other processes may overwrite or truncate it. See `lease.rs` for how we deal with that.
+//! Other processes may overwrite or truncate a mapped file while we read it. See `lease.rs` for how we deal with that.
 
 #![allow(unsafe_code)]
 
@@ -17,7 +17,7 @@ use crate::lease::{prefer_huge_pages, replace_with_copy};
 /// [`Loading::Automatic`] reads files up to this size into memory, which takes a few milliseconds.
 const AUTOMATIC_IN_MEMORY_BYTES_MAX: u64 = 16 << 20;
 
-/// Huge page size on most machines. Where it's different, we only reserve more address space than necessary.
+/// Huge page size on most machines. Where it differs, we only reserve more address space than necessary.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// How to get the bytes of an archive into memory.
@@ -47,7 +47,7 @@ impl Loading {
 
 /// An archive's bytes.
 pub(crate) struct Bytes {
-    /// Points into `memory`. An answer needs the bytes several times, and this saves looking at the variant each time.
+    /// Points into `memory`. Since an answer needs the bytes several times, this avoids looking at the variant each time.
     slice: NonNull<[u8]>,
     memory: Memory,
 }
@@ -58,9 +58,9 @@ enum Memory {
     Mapped(Mmap),
     /// Private pages. There may be unused ones after the bytes.
     ///
-    /// We cannot use a `Vec` here. After a zero-copy send, the kernel may still be reading these pages when we free them. Pages
-    /// of an anonymous mapping will not be reused before the kernel is done with them, whereas the allocator could hand out the
-    /// memory again at once.
+    /// A `Vec` would not be safe: after a zero-copy send, the kernel may still be reading these pages when we free them. The
+    /// allocator could hand out the memory again at once, whereas the pages of an anonymous mapping will not be reused before the
+    /// kernel is done with them.
     Copied { map: Mmap, length: usize },
     /// Bytes from the caller.
     Owned(Vec<u8>),
@@ -128,10 +128,9 @@ impl Bytes {
     }
 }
 
-/// Reads a part of a file into private memory. Uses huge pages if the system has any.
+/// Reads a part of a file into private memory, using huge pages if the system has any.
 ///
-/// With huge pages, the kernel can send physically contiguous memory as one piece. This makes a 90 kB response a third
-/// cheaper.
+/// With huge pages, the kernel can send physically contiguous memory as one piece. A 90 kB response gets a third cheaper this way.
 fn read(file: &File, start: u64, length: usize) -> io::Result<Memory> {
     let mut map = MmapMut::map_anon(length.next_multiple_of(HUGE_PAGE_BYTES))?;
     prefer_huge_pages(&map);

@@ -1,9 +1,8 @@
 //! Archives in programs: one file with both a server and its site.
 //!
-//! Such a file consists of an ELF executable, zeros up to the next page, and the archive. We do not need a trailer. The ELF
-//! headers say where the program ends, and the first record of the archive has its version, length and digest. So we waste
-//! less than a page, and can recognize a file that was cut anywhere after the program. A trailer would be the first thing
-//! to get lost.
+//! Such a file consists of an ELF executable, zeros up to the next page, and the archive. The ELF headers say where the program
+//! ends, and the first record of the archive has its version, length and digest. This way, less than a page is wasted, and we can
+//! recognize a file that was cut anywhere after the program. A trailer, on the other hand, would be the first thing to get lost.
 
 use std::fs::File;
 use std::io;
@@ -33,7 +32,7 @@ struct Layout {
 struct Table {
     /// Where the header has the table's offset.
     offset: usize,
-    /// Where the header has the number of entries. The entry length is in the two bytes before it.
+    /// Offset of the number of entries in the header. The entry length is in the two bytes before it.
     count: usize,
     /// Length of an entry.
     entry_bytes: usize,
@@ -54,10 +53,10 @@ const ELF64: Layout = Layout {
     sections: Table { offset: 40, count: 60, entry_bytes: 64, part_offset: 24, part_bytes: 32 },
 };
 
-/// Returns the length of the program at the start of `file`, or `None` if there is not one.
+/// Returns the length of the program at the start of `file`, or `None` if there is no program.
 ///
-/// We recognize ELF executables for little-endian machines. The file may be longer than the program if an archive follows,
-/// and shorter if it was cut.
+/// Only ELF executables for little-endian machines are recognized. The file may be longer than the program (if an archive follows)
+/// or shorter (if it was cut).
 ///
 /// # Errors
 /// Returns the error of the system if the file cannot be read.

@@ -1,7 +1,7 @@
 //! Reads archives. Opening takes constant time, and finding a record takes two memory accesses.
 //!
-//! We do not trust any number in the file. Each is checked when it's used, and contradictions are reported as [`Corrupt`].
-//! Bodies are never copied, and an open archive never allocates.
+//! No number in the file is trusted. Each is checked when it is used, and contradictions are reported as [`Corrupt`]. Bodies are
+//! never copied, and an open archive never allocates.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::ops::Range;
@@ -43,9 +43,9 @@ impl Archive {
         Archive::load(&file, &part, loading)
     }
 
-    /// Opens the archive at `path` and takes a lease on the file, so that it cannot be changed while it's mapped.
+    /// Opens the archive at `path`, taking a lease on the file in order to prevent changes while it is mapped.
     ///
-    /// There is no lease if the file is read into memory, or if the system refuses to give us one.
+    /// The lease is `None` if the file is read into memory, or if the system refuses to give us one.
     ///
     /// # Errors
     /// Same as [`Archive::open`].
@@ -57,9 +57,9 @@ impl Archive {
         Ok((Archive::load(&file, &part, loading)?, lease))
     }
 
-    /// Opens the archive in an open file. This is useful if the file does not have a name.
+    /// Opens the archive in an open file, e.g. one without a name.
     ///
-    /// If the file is mapped, no process may change it. You may want to seal it (`F_SEAL_WRITE`).
+    /// While the file is mapped, it must not be changed by any process. You may want to seal it (`F_SEAL_WRITE`).
     ///
     /// # Errors
     /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
@@ -106,7 +106,7 @@ impl Archive {
         Ok(Archive { bytes, format, facts })
     }
 
-    /// Returns `true` if the bytes are in private memory. Otherwise they're in a mapped file, which other processes can change.
+    /// Returns `true` if the bytes are in private memory rather than in a mapped file, which other processes could change.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         self.bytes.is_private()
@@ -117,7 +117,7 @@ impl Archive {
         usize::try_from(key_position).expect("headers have a few thousand bytes") + name::FACTS.len()
     }
 
-    /// Replaces a mapped file with a private copy at the same addresses. After that the file may change.
+    /// Replaces a mapped file with a private copy at the same addresses, after which the file may change.
     ///
     /// Call this when a [`Lease`] is being broken, before you drop it. Borrowed bytes stay valid.
     ///
@@ -154,7 +154,7 @@ impl Archive {
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
-    // On the request path. Inlined so that the record stays in registers when the caller destructures it.
+    // Inlined, since this is on the request path and the record should stay in registers when the caller destructures it.
     #[inline(always)]
     pub fn path(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
         // If it's longer than any path in the archive, we do not need to hash it.
@@ -193,9 +193,9 @@ impl Archive {
         self.scopes(host, Key::ROOT).next().transpose().map(|scope| scope.map(|(_, scope)| scope))
     }
 
-    /// Returns the scopes that a path is in, from the root down. The number is how many bytes of the key the scope covers.
+    /// Returns the scopes that a path is in, from the root down, with the number of key bytes that each scope covers.
     ///
-    /// This takes one pass over the key. There is one lookup per directory, but not beyond the depth of the deepest scope.
+    /// This takes a single pass over the key with one lookup per directory, down to the depth of the deepest scope.
     pub fn scopes<'a>(&'a self, host: Option<&'a [u8]>, key: Key<'a>) -> Scopes<'a> {
         Scopes { archive: self, host, key, at: 0, hash: prefix_hash(host), depth: 0 }
     }
@@ -249,7 +249,7 @@ impl Archive {
 
     /// Finds the body with this digest.
     ///
-    /// The bytes are not checked against the digest. Do not use this on the request path, where the extent is known already.
+    /// The bytes are *not* checked against the digest. On the request path, use the extent instead, which is known there already.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
@@ -321,7 +321,7 @@ impl std::fmt::Debug for Archive {
 
 /// Opens a regular file that is long enough for an archive, and locates the archive in it.
 fn open_file(path: &Path) -> Result<(File, Range<u64>), OpenError> {
-    // If it's a FIFO, do not block until its other end is open. These flags do not matter for regular files.
+    // If this is a FIFO, we must not block until its other end is open. For regular files, these flags do not matter.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     check_file(&file.metadata()?)?;
     let part = program::locate(&file)?;
@@ -363,7 +363,7 @@ fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     })
 }
 
-/// Returns the hash of everything before the path in a stored key. That is `//` and the host in lower case, or nothing.
+/// Returns the hash of everything before the path in a stored key, i.e. of `//` and the host in lower case, or of nothing.
 #[inline]
 fn prefix_hash(host: Option<&[u8]>) -> Hash {
     host.map_or(Hash::EMPTY, |host| {
@@ -372,7 +372,7 @@ fn prefix_hash(host: Option<&[u8]>) -> Hash {
     })
 }
 
-/// Returns what comes before `host` in a stored key. A host that starts with `.` is stored as a wildcard.
+/// Returns what precedes `host` in a stored key. A host that starts with `.` is stored as a wildcard.
 #[inline]
 fn host_prefix(host: &[u8]) -> &'static [u8] {
     if host.starts_with(b".") { b"//*" } else { b"//" }
@@ -391,10 +391,10 @@ pub struct Scopes<'a> {
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
-    /// How many bytes of the key are in `hash`.
+    /// Number of bytes of the key that `hash` covers.
     at: usize,
     hash: Hash,
-    /// How many directories we've looked up.
+    /// Number of directories looked up so far.
     depth: u16,
 }
 
@@ -419,7 +419,7 @@ impl<'a> Iterator for Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// Finds the scope of the last directory that was hashed. The scope's key has one more `/` than the directory's.
+    /// Finds the scope of the last directory that was hashed. Note that the scope's key has one more `/` than the directory's.
     fn find_scope(&self) -> Result<Option<Scope<'a>>, Corrupt> {
         let archive = self.archive;
         let directory = &self.key.bytes()[..self.at];

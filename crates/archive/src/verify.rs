@@ -35,8 +35,8 @@ pub struct VerifyReport {
 impl Archive {
     /// Verifies the whole archive.
     ///
-    /// This checks the digest of the file and of each body. It also checks that each record is well-formed, refers only to
-    /// existing bodies and heads, and is found by its key. After each record, `progress` is called with the number of bytes done.
+    /// This checks the digest of the file and of each body, and also that each record is well-formed, refers only to existing
+    /// bodies and heads, and is found by its key. After each record, `progress` will be called with the number of bytes done.
     ///
     /// # Errors
     /// Returns the first contradiction that was found.
@@ -47,7 +47,7 @@ impl Archive {
         let mut check = Check::new(self);
         for entry in self.entries() {
             let entry = entry?;
-            // Both are in file order. So the next slot either belongs to this record, or the record does not have one.
+            // As both are in file order, the next slot should belong to this record. Otherwise, the record does not have a slot.
             check.slot(&entry, slots.next())?;
             check.record(&entry)?;
             progress(entry.end());
@@ -60,7 +60,7 @@ impl Archive {
         Ok(check.seen)
     }
 
-    /// Verifies the digest of the archive, which covers every byte. Takes about a third as long as [`Archive::verify`].
+    /// Verifies the digest of the archive, and thereby every byte. Takes about a third as long as [`Archive::verify`].
     ///
     /// # Errors
     /// Returns [`VerifyError::Digest`] if a byte has changed since the archive was written.
@@ -70,8 +70,8 @@ impl Archive {
         if got == expected { Ok(()) } else { Err(VerifyError::Digest { expected, got }) }
     }
 
-    /// Computes the digest like the writer does. It covers the bytes after the facts first, and then the bytes up to the end of
-    /// the facts, with zeros instead of the digest.
+    /// Computes the digest like the writer does: first over the bytes after the facts, then over the bytes up to the end of the
+    /// facts, with zeros in place of the digest.
     fn compute_digest(&self) -> Digest {
         let (head, tail) = self.bytes().split_at(self.facts_position() + FACTS_BYTES);
         let mut head = head.to_vec();
@@ -88,7 +88,7 @@ struct Check<'a> {
     seen: VerifyReport,
     /// Positions of bodies we've checked. Bodies always come before the records that refer to them.
     bodies: HashSet<u64>,
-    /// Keys of records we've checked. If two records had the same key, a lookup would never find the second.
+    /// Keys of the records checked so far. With two records of the same key, a lookup would never find the second.
     keys: HashSet<&'a [u8]>,
     /// HPACK field lines in the heads we've checked, by ID.
     hpack_lines: HashMap<u8, HpackLine<'a>>,
@@ -108,7 +108,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Checks that a lookup of the record's key would find the record. `slot` is the next slot in file order.
+    /// Checks that the record would be found by its key. `slot` is the next slot in file order.
     fn slot(&mut self, entry: &Entry<'a>, slot: Option<Slot>) -> Result<(), VerifyError> {
         let hash = self.archive.format().stored_hash(Hash::of(entry.key));
         let expected = Slot { hash, position: entry.position };
@@ -150,7 +150,7 @@ impl<'a> Check<'a> {
 
     /// Checks that a head is well-formed, and that IDs denote the same field line in all heads.
     ///
-    /// The server relies on IDs. If a line is in the client's dynamic table, the server only sends the index.
+    /// The server relies on IDs: if a line is in the client's dynamic table, only its index will be sent.
     fn head(&mut self, entry: &Entry<'a>) -> Result<(), VerifyError> {
         let head = Head::decode(entry.data, entry.data_position)?;
         let corrupt = |what| Err(Corrupt { what, offset: entry.data_position }.into());

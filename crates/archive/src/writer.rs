@@ -1,9 +1,9 @@
 //! Streams an archive into a file: facts, bodies, heads and paths, then the hash tables, and finally the header.
 //!
-//! Output is deterministic. The same calls write the same bytes, and we never read the clock. The writer does not keep bodies
-//! in memory, just sixteen bytes per record.
+//! Output is deterministic: the same calls write the same bytes, and the clock is never read. Instead of keeping bodies in memory,
+//! the writer only needs sixteen bytes per record.
 //!
-//! The file is not complete until [`Writer::finish`] returns. Callers should rename it to its final name after that.
+//! Until [`Writer::finish`] returns, the file is not complete. Callers should only rename it to its final name after that.
 
 mod output;
 
@@ -30,24 +30,25 @@ use crate::writer::output::{Chunk, Output};
 /// Fits into the L2 cache because we hash the bytes and then write them.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// A shorter run of copied bodies goes through the buffer. Copying it costs about as much as a system call.
+/// Minimum length of a run of copied bodies that is passed on its own. Shorter runs go through the buffer, as copying them costs
+/// about as much as a system call.
 const RUN_BYTES_MIN: u64 = 32 << 10;
 
-/// Once a run has this length, we pass it to the output, even if the next body might continue it. If a large body makes the run
-/// longer than that, it's passed in parts.
+/// Length at which we pass a run to the output, even if the next body might continue it. Should a large body make the run longer
+/// than this, it is passed in parts.
 const RUN_PART_BYTES: u64 = 1 << 20;
 
 /// Writes an archive.
 ///
-/// Writing happens on another thread, so errors may be delayed. The error of a write is returned by the same call or by a later
-/// one, at the latest by [`Writer::finish`]. If you drop the writer before that, it stops writing.
+/// Since writing happens on another thread, errors may be delayed: a failed write is reported by the same call or by a later one,
+/// at the latest by [`Writer::finish`]. If the writer is dropped before that, it stops writing.
 pub struct Writer {
     output: Output,
     /// The archive that we copy bodies from.
     source: Option<Arc<Archive>>,
-    /// Consecutive records of `source` that we have not passed to the output yet. They come after the buffer.
+    /// Consecutive records of `source` that have not been passed to the output yet. They come after the buffer.
     run: Range<u64>,
-    /// Bytes that we have not passed to the output yet. Hashing is several times faster if there are many at a time.
+    /// Bytes that have not been passed to the output yet. Hashing many bytes at a time is several times faster.
     buffer: Vec<u8>,
     format: Format,
     /// Position of the next byte.
@@ -117,7 +118,7 @@ impl Writer {
             digest: Digest([0; Digest::BYTES]),
         };
 
-        // We'll know the facts at the end. So the digest starts after them, and covers them last.
+        // The facts will only be known at the end, so the digest starts after them and covers them last.
         let facts_position = format.header_bytes();
         let position =
             facts_position + format.record_header_bytes() + name::FACTS.len() as u64 + FACTS_BYTES as u64;
@@ -148,7 +149,7 @@ impl Writer {
         self.facts.serial = serial;
     }
 
-    /// Disables redirects that add or remove a slash at the end of a path. They are enabled by default.
+    /// Disables redirects that add or remove a slash at the end of a path (they are enabled by default).
     pub fn disable_slash_redirects(&mut self) {
         self.facts.slash_redirects = false;
     }
@@ -159,8 +160,7 @@ impl Writer {
         self.format
     }
 
-    /// Continues in `file`, after copying everything that was written so far. `file` must be empty, and open for both reading and
-    /// writing.
+    /// Copies everything written so far to `file` and continues there. `file` must be empty, and open for both reading and writing.
     ///
     /// # Errors
     /// Returns [`WriteError::Io`] if one of the files cannot be read or written. The writer is no longer usable then.
@@ -194,7 +194,8 @@ impl Writer {
         self.write_body(digest, content.len() as u64, |writer| writer.append(content))
     }
 
-    /// Copies a body from the source, where it has this extent. Bodies that are consecutive there will be copied together.
+    /// Copies a body from the source, given its extent there. If bodies are consecutive in the source, they will be copied
+    /// together.
     ///
     /// # Errors
     /// Same as [`Writer::body`].
@@ -209,7 +210,7 @@ impl Writer {
         let key = body_key(digest);
         let bytes_before_data = self.format.record_header_bytes() + key.len() as u64;
         self.require(extent.length.saturating_add(bytes_before_data), 1)?;
-        // Continue the current run if the body comes right after it. The record's header and key are copied too.
+        // If the body comes right after the current run, continue the run, including the record's header and key.
         let start = extent.position - bytes_before_data;
         if self.run.end != start {
             self.end_run()?;
@@ -250,7 +251,7 @@ impl Writer {
         Ok(id)
     }
 
-    /// Returns how long a body is, in bytes.
+    /// Returns the length of a body, in bytes.
     #[must_use]
     pub fn body_length(&self, id: BodyId) -> u64 {
         self.positions.body(id).length
@@ -273,8 +274,8 @@ impl Writer {
         Ok(HeadId(ordinal))
     }
 
-    /// Records that `head` is the same as `plain` except for fields added by `_headers`. Must not be called twice for the same
-    /// `head`.
+    /// Records that `head` is the same as `plain` except for fields added by `_headers`. Callers MUST NOT do this twice for the
+    /// same `head`.
     ///
     /// # Errors
     /// Returns [`WriteError`] if there is no room or the file cannot be written.
@@ -286,7 +287,7 @@ impl Writer {
 
     /// Writes the record for a path on `host`, or on the default site if `host` is `None`.
     ///
-    /// The host `*.example.com` matches all subdomains. Must not be called twice for the same host and key.
+    /// The host `*.example.com` matches all subdomains. Callers MUST NOT use the same host and key twice.
     ///
     /// # Errors
     /// Returns [`WriteError`] if a part of the record is too long, there is no room, or the file cannot be written.
@@ -334,7 +335,7 @@ impl Writer {
         self.record(&full_key(host, directory.bytes(), b"/"), &data)
     }
 
-    /// Writes a record for a source file that is not served under its own name, for example `_redirects`.
+    /// Writes a record for a source file that is not served under its own name, e.g. `_redirects`.
     ///
     /// # Errors
     /// Returns [`WriteError`] if there is no room or the file cannot be written.
@@ -354,7 +355,7 @@ impl Writer {
         self.record(name::MANIFEST, json)
     }
 
-    /// Starts over in the 64-bit format, in `file`. It must be empty, and open for both reading and writing.
+    /// Starts over in the 64-bit format. `file` must be empty, and open for both reading and writing.
     ///
     /// This is possible as long as only bodies were written because other records contain positions.
     ///
@@ -384,7 +385,8 @@ impl Writer {
 
     /// Checks that there is room for `records` more records with a total of `bytes` bytes, and for their hash table slots.
     ///
-    /// Use this before you write the first record that contains a position. After that it's too late for [`Writer::widen`].
+    /// You should call this before writing the first record that contains a position, since it would be too late for
+    /// [`Writer::widen`] afterwards.
     ///
     /// # Errors
     /// Returns [`WriteError::Full`] if they do not fit the 32-bit format. Nothing is written in either case.
@@ -394,15 +396,15 @@ impl Writer {
         if fits { Ok(()) } else { Err(WriteError::Full) }
     }
 
-    /// Returns how long the archive would be with `records` more records of `bytes` bytes in total, including the hash tables.
-    /// Returns `None` if the length does not fit 64 bits.
+    /// Returns the length that the archive would have with `records` more records of `bytes` bytes in total, including the hash
+    /// tables, or `None` if it does not fit 64 bits.
     #[must_use]
     pub fn length_with(&self, bytes: u64, records: u64) -> Option<u64> {
         let tables = index::tables_bytes(self.format, records.saturating_add(self.slots.len() as u64));
         self.position.checked_add(bytes)?.checked_add(tables)
     }
 
-    /// Writes the hash tables, the header and the facts. The returned file was flushed, but not synced.
+    /// Writes the hash tables, the header and the facts. The returned file was flushed but not synced.
     ///
     /// # Errors
     /// Returns [`WriteError`] if there is no room, too many keys collide, or the file cannot be written.
@@ -415,7 +417,7 @@ impl Writer {
 
         self.flush()?;
 
-        // The digest covers everything else first, and then the start of the file with zeros instead of the digest.
+        // The digest covers everything else first, and then the start of the file with zeros in place of the digest.
         self.facts.file_bytes = self.position;
         let mut head = header;
         format.put(&mut head, name::FACTS.len() as u64);
@@ -436,7 +438,7 @@ impl Writer {
         self.facts.hosts |= host.is_some();
         if let Some(name) = host.and_then(|host| host.strip_prefix("*.")) {
             self.facts.wildcard_hosts = true;
-            // A valid host name has at most 127 labels. The server never looks up a longer one.
+            // A valid host name has at most 127 labels, and the server will never look up a longer one.
             let labels = u16::try_from(name.split('.').count()).unwrap_or(u16::MAX);
             self.facts.wildcard_labels_max = self.facts.wildcard_labels_max.max(labels);
         }
@@ -548,7 +550,7 @@ fn bounded(length: u64, max: usize) -> usize {
     usize::try_from(length).map_or(max, |length| length.min(max))
 }
 
-/// Returns a stored key. It consists of `//` and the host (if any), the path, and `suffix`, which is `/` for a scope.
+/// Returns a stored key: `//` and the host (if any), the path, and `suffix`, i.e. `/` for a scope.
 fn full_key(host: Option<&str>, path: &[u8], suffix: &[u8]) -> Vec<u8> {
     let (slashes, host) = host.map_or((b"".as_slice(), ""), |host| (b"//", host));
     [slashes, host.to_ascii_lowercase().as_bytes(), path, suffix].concat()

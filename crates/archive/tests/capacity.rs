@@ -1,7 +1,7 @@
-//! Tests that the 32-bit format reports its limit before an archive gets too large, and that the writer can continue in the 64-bit
-//! format.
+//! Tests that the 32-bit format reports its limit before an archive gets too large, and that it is still possible to continue in
+//! the 64-bit format then.
 //!
-//! If a body doesn't fit, the writer refuses it without reading it. So these tests don't have to write gigabytes.
+//! Since a body that does not fit is refused without being read, these tests need not write gigabytes.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -14,7 +14,7 @@ use cannery_archive::{Archive, Coding, Digest, Format, NewRecord, Origin, Record
 
 const END: u64 = u32::MAX as u64;
 
-/// Returns how much space the slots of `records` records take in the 32-bit format.
+/// Returns the size of the slots for `records` records in the 32-bit format.
 fn tables_bytes(records: u64) -> u64 {
     16 * records
 }

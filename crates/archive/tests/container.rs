@@ -1,5 +1,5 @@
-//! Tests compatibility with other programs. Debian's `tinycdb` can read and write the 32-bit format, and the crate `cdb64` can read
-//! the 64-bit format.
+//! Tests compatibility with other programs: Debian's `tinycdb` for the 32-bit format (reading and writing), and the crate `cdb64`
+//! for reading the 64-bit format.
 //!
 //! If there's no `tinycdb`, tests fail. Set `CANNERY_OUTSIDE=skip` to skip tests that run external programs.
 

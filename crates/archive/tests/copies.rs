@@ -1,5 +1,5 @@
-//! Archives can be partly copied from another one, moved to another file, or widened. Tests that they have the same bytes as if
-//! they were written directly.
+//! Archives can be partly copied from another one, moved to another file, or widened. In each case, they should have the same bytes
+//! as if they were written directly.
 //!
 //! Most of them are so long that the writer uses its thread.
 
@@ -26,7 +26,7 @@ fn writer(format: Format) -> Writer {
     Writer::new(tempfile::tempfile().unwrap(), format).unwrap()
 }
 
-/// Writes all contents. If `is_reversed`, starts with the last one. Returns the archive, and where each content is.
+/// Writes all contents, starting with the last one if `is_reversed`. Returns the archive and the position of each content.
 fn source(bodies: &[Body], format: Format, is_reversed: bool) -> (Arc<Archive>, Vec<Extent>) {
     let mut writer = writer(format);
     let mut order: Vec<usize> = (0..bodies.len()).collect();

@@ -1,5 +1,5 @@
-//! Compares `FORMAT.md` to the code. There's a reader that only uses the tables on this page. We decode archives with both readers
-//! and compare the results.
+//! Compares `FORMAT.md` to the code. To do so, we decode archives with a second reader that uses nothing but the tables on this
+//! page, and compare the results.
 //!
 //! If you change only the code or only the page, a test fails.
 
@@ -89,7 +89,7 @@ fn all_records_are_decoded_as_specified() {
     }
 }
 
-/// Decodes a record in both ways, and compares the results. The key determines which kind of record it is.
+/// Decodes a record in both ways and compares the results. The key determines the kind of record.
 fn compare_record(archive: &Archive, entry: &Entry<'_>) {
     let format = archive.format();
     match (entry.key, entry.kind()) {
@@ -484,8 +484,8 @@ fn lookup_stops_as_specified() {
     }
 }
 
-/// Returns a 32-bit archive with a different table for the manifest. A lookup has to skip `distance` slots to find it. All these
-/// slots have a different record with the same hash.
+/// Returns a 32-bit archive with a different table for the manifest. To find it, a lookup has to skip `distance` slots, all of
+/// which have a different record with the same hash.
 fn crowded(distance: u64) -> Vec<u8> {
     let mut file = support::archive(Format::Cdb);
     let hash = hash(name::MANIFEST, Format::Cdb);
@@ -581,7 +581,7 @@ fn sample_archive_is_as_specified() {
     assert_eq!(references, 5, "table references that have slots");
 }
 
-/// Returns a hex dump. Each line has a position, sixteen bytes, and the same bytes as characters, if they're printable.
+/// Returns a hex dump. Each line has a position, sixteen bytes, and the same bytes as characters (if printable).
 fn dump(file: &[u8], from: usize) -> String {
     let mut text = String::new();
     for (line, bytes) in file[from..].chunks(16).enumerate() {

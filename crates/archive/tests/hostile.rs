@@ -1,4 +1,5 @@
-//! Tests with corrupt archives. No byte can make the reader panic, and `verify` finds all changed bytes.
+//! Tests with corrupt archives: no byte should make the reader panic, and `verify` should find every changed
+//! byte.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 

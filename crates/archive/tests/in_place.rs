@@ -27,7 +27,8 @@ fn changes() -> [Change; 4] {
     ]
 }
 
-/// Opens an archive with a lease. If the file system doesn't support leases, prints a note and returns `None`.
+/// Opens an archive with a lease. If the file system does not support leases, prints a note and returns
+/// `None`.
 fn open(path: &Path) -> Option<(Archive, Lease)> {
     let (archive, lease) = Archive::open_leased(path, Loading::Mapped).unwrap();
     if lease.is_none() {

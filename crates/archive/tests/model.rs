@@ -1,4 +1,4 @@
-//! Compares the hash tables to a model, which is an ordered map. The reader must find exactly the records that were written.
+//! Compares the hash tables to a model (an ordered map). The reader must find exactly the records that were written.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -24,7 +24,7 @@ fn host() -> impl Strategy<Value = Option<String>> {
     prop_oneof![Just(None), "(\\*\\.)?[ab]{1,2}(\\.[ab])?".prop_map(Some)]
 }
 
-/// There are only few possible names. So we often get common prefixes, near misses, and the same name on several hosts.
+/// Few names are possible, in order to get common prefixes, near misses, and the same name on several hosts.
 fn folder() -> impl Strategy<Value = String> {
     proptest::collection::vec("[ab]{1,2}/", 0..4).prop_map(|segments| segments.concat())
 }
@@ -65,7 +65,7 @@ fn archive(model: &Model, format: Format) -> Archive {
     Archive::from_bytes(support::finish(writer)).unwrap()
 }
 
-/// Finds all scopes that contain `name`, by trying each prefix. Also returns how many bytes each scope covers.
+/// Finds all scopes that contain `name` by trying each prefix. Also returns the number of bytes that each scope covers.
 fn scopes_of(model: &Model, host: Option<&String>, name: &str) -> Vec<(usize, u16)> {
     let ends = (0..=name.len()).filter(|end| *end == 0 || name.as_bytes()[end - 1] == b'/');
     let find = |end: usize| model.scopes.get(&(host.cloned(), name[..end].to_owned()));
@@ -86,7 +86,7 @@ proptest! {
 
         for key in model.paths.keys().chain(model.scopes.keys()).chain(&others) {
             let (host, name) = key;
-            // Lookups ignore the case of hosts. To find a wildcard, use its name with a dot at the start.
+            // Lookups ignore the case of hosts. For a wildcard, we need to use its name with a dot at the start.
             let lookup = host.as_ref().map(|host| host.trim_start_matches('*').to_ascii_uppercase().into_bytes());
             let lookup = lookup.as_deref();
             let path = support::with_key(name, |key| archive.path(lookup, key).unwrap().map(number_of));

@@ -1,4 +1,4 @@
-//! Tests that large bodies are aligned to pages. This must work at any position and in both widths, and shouldn't use more padding
+//! Tests that large bodies are aligned to pages. This has to work at any position and in both widths, without using more padding
 //! than necessary.
 //!
 //! All constants are from `FORMAT.md`.

@@ -1,4 +1,4 @@
-//! Tests archives in programs. We should find an archive after any program, but not if a header is damaged.
+//! Tests archives in programs. An archive should be found after any program, but not if a header is damaged.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -11,7 +11,7 @@ use std::path::Path;
 use cannery_archive::{Archive, Format, Loading, OpenError, archive_position, program_bytes};
 use proptest::prelude::*;
 
-/// Returns a 64-bit ELF program with a segment and two sections. The second section doesn't take any bytes in the file.
+/// Returns a 64-bit ELF program with a segment and two sections, the second of which does not take any bytes in the file.
 fn program64(length: usize) -> Vec<u8> {
     let mut program = vec![0; length];
     let mut put = |at: usize, bytes: &[u8]| program[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,7 +1,7 @@
 //! Facts: the first record, which readers need before they can look up anything.
 //!
-//! It comes right after the header, at a fixed position. This is how we recognize an archive and its width. Data for people
-//! should go to the manifest instead.
+//! Comes right after the header, at a fixed position, in order to recognize an archive and its width. Data for people should go to
+//! the manifest instead.
 
 use super::Fields;
 use super::format::Format;
@@ -26,7 +26,7 @@ const HEADER_RULES: u32 = 1 << 4;
 const HOST_HEADER_RULES: u32 = 1 << 5;
 const FLAGS: u32 = SLASH_REDIRECTS | FORCED_RULES | HOSTS | WILDCARD_HOSTS | HEADER_RULES | HOST_HEADER_RULES;
 
-/// How many bytes from the start of a file [`has_schema_version`] needs, at most.
+/// Maximum number of bytes from the start of a file that [`has_schema_version`] needs.
 pub const SCHEMA_PREFIX_BYTES: usize = {
     let cdb = version_position(Format::Cdb);
     let cdb64 = version_position(Format::Cdb64);
@@ -35,7 +35,7 @@ pub const SCHEMA_PREFIX_BYTES: usize = {
 
 /// Returns `true` if `file` starts like an archive of [`SCHEMA_VERSION`].
 ///
-/// You can call this at compile time, for an archive that is part of the program. It only compares a dozen bytes.
+/// This can be called at compile time for an archive that is part of the program, as it only compares a dozen bytes.
 #[must_use]
 pub const fn has_schema_version(file: &[u8]) -> bool {
     begins_with_facts(file, Format::Cdb) || begins_with_facts(file, Format::Cdb64)
@@ -51,7 +51,7 @@ const fn begins_with_facts(file: &[u8], format: Format) -> bool {
         && has_bytes_at(file, version, &SCHEMA_VERSION.to_le_bytes())
 }
 
-/// Returns the position of the version, which comes after the key of the facts and the magic bytes.
+/// Returns the position of the version, right after the key of the facts and the magic bytes.
 #[allow(clippy::cast_possible_truncation)] // A few thousand bytes.
 const fn version_position(format: Format) -> usize {
     (format.header_bytes() + format.record_header_bytes()) as usize + name::FACTS.len() + MAGIC.len()
@@ -74,8 +74,7 @@ const fn has_bytes_at(file: &[u8], position: usize, expected: &[u8]) -> bool {
 /// Properties of an archive that readers need before they can look up anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether the server redirects `/directory` to `/directory/` and `/file/` to `/file`. There are no records for these
-    /// redirects.
+    /// Whether the server redirects `/directory` to `/directory/` and `/file/` to `/file`. Such redirects do not have records.
     pub slash_redirects: bool,
     /// Whether some rules take precedence over an exact path.
     pub forced_rules: bool,
@@ -83,15 +82,15 @@ pub struct Facts {
     pub hosts: bool,
     /// Whether some hosts are wildcards.
     pub wildcard_hosts: bool,
-    /// Whether some sites have header rules. The server applies them to paths that the archiver did not know.
+    /// Whether some sites have header rules. The server needs to apply them to paths that the archiver did not know.
     pub header_rules: bool,
-    /// Whether some header rules are restricted to a host. Such rules cannot be part of the heads of files.
+    /// Whether some header rules are restricted to a host, so that they cannot be part of the heads of files.
     pub host_header_rules: bool,
     /// Maximum number of labels after the `*.` of a wildcard host.
     pub wildcard_labels_max: u16,
     /// Length of the longest path with a record, in bytes.
     pub path_bytes_max: u16,
-    /// Maximum number of directories between the root and a scope. It limits how deep we look for scopes.
+    /// Maximum number of directories between the root and a scope, i.e. the depth at which we can stop looking for scopes.
     pub scope_depth_max: u16,
     /// Number of path records.
     pub paths: u64,
@@ -103,8 +102,8 @@ pub struct Facts {
     pub serial: u64,
     /// Length of the whole file in bytes.
     pub file_bytes: u64,
-    /// BLAKE3 digest of the file. It covers everything after this record first, and then the file up to the end of this record,
-    /// with zeros instead of the digest.
+    /// BLAKE3 digest of the file. First it covers everything after this record, and then the file up to the end of this record,
+    /// with zeros in place of the digest.
     pub digest: Digest,
 }
 

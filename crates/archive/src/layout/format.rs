@@ -1,8 +1,8 @@
 //! The container is D. J. Bernstein's constant database, in two widths.
 //!
-//! In `cdb` (<https://cr.yp.to/cdb/cdb.txt>) all quantities are 32-bit, little-endian. A file starts with a header of 256
-//! (position, length) pairs. It's followed by the records (key length, data length, key, data), and by 256 hash tables, whose
-//! slots are (hash, position) pairs. `cdb64` is the same with 64-bit quantities and a 64-bit hash.
+//! In `cdb` (<https://cr.yp.to/cdb/cdb.txt>), all quantities are 32-bit, little-endian. A file starts with a header of 256
+//! (position, length) pairs, followed by the records (key length, data length, key, data) and by 256 hash tables, whose slots are
+//! (hash, position) pairs. `cdb64` is the same with 64-bit quantities and a 64-bit hash.
 
 use super::hash::Hash;
 
@@ -19,7 +19,7 @@ pub enum Format {
 pub(crate) const TABLES: usize = 256;
 
 impl Format {
-    /// Returns how large a quantity is, in bytes. Positions, lengths and hashes are quantities.
+    /// Returns the size of a quantity (i.e. a position, length or hash), in bytes.
     #[must_use]
     pub const fn quantity_bytes(self) -> u64 {
         match self {
@@ -28,19 +28,19 @@ impl Format {
         }
     }
 
-    /// Returns how large the header is, in bytes. It has a position and a length for each of 256 tables.
+    /// Returns the size of the header, in bytes: a position and a length for each of 256 tables.
     #[must_use]
     pub const fn header_bytes(self) -> u64 {
         2 * self.quantity_bytes() * TABLES as u64
     }
 
-    /// Returns the number of bytes before a record's key. There is a key length and a data length.
+    /// Returns the number of bytes before a record's key, where the key length and the data length are.
     #[must_use]
     pub const fn record_header_bytes(self) -> u64 {
         2 * self.quantity_bytes()
     }
 
-    /// Returns how large a hash table slot is, in bytes. It has a hash and a position.
+    /// Returns the size of a hash table slot, in bytes. A slot consists of a hash and a position.
     #[must_use]
     pub const fn slot_bytes(self) -> u64 {
         2 * self.quantity_bytes()

@@ -1,7 +1,7 @@
-//! Response heads: a status line and field lines. They are shared by many files, and encoded when the archive is written.
+//! Response heads: a status line and field lines, encoded when the archive is written. Many files share the same head.
 //!
-//! The text has four runs. The server can make a 200, a 206 or a 304 from the same bytes by leaving out some of the runs. The
-//! same runs follow for HTTP/2 (`hpack.rs`) and HTTP/3 (`qpack.rs`).
+//! The text has four runs. By leaving out some of them, the server can make a 200, a 206 or a 304 from the same bytes. The same
+//! runs follow for HTTP/2 (`hpack.rs`) and HTTP/3 (`qpack.rs`).
 
 use super::format::Format;
 use super::hpack::{self, HpackRuns, NewHpackLine};
@@ -29,7 +29,7 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    // We keep heads small because they are passed by value a lot. Runs are sliced on demand.
+    // Heads should stay small, since they are passed by value a lot. Runs are therefore sliced on demand.
 
     #[inline]
     pub(crate) fn decode(data: &'a [u8], offset: u64) -> Result<Head<'a>, Corrupt> {
@@ -45,7 +45,7 @@ impl<'a> Head<'a> {
         if flags & !SENDS_ETAG != 0 {
             return Err(fields.corrupt());
         }
-        // Do not check the runs for HTTP/2 and HTTP/3 before they're used. HTTP/1 responses do not need them.
+        // The runs for HTTP/2 and HTTP/3 are only checked when they are used, as HTTP/1 responses do not need them.
         let hpack = HpackRuns::new(fields.rest());
         Ok(Head { status, sends_etag: flags & SENDS_ETAG != 0, overrides, text, hpack, ends })
     }
@@ -82,7 +82,7 @@ impl<'a> Head<'a> {
         &self.text[self.ends[1] as usize..self.ends[2] as usize]
     }
 
-    /// Returns field lines that describe the resource: caching, `Vary`, and fields set by the site. A 304 repeats them.
+    /// Returns field lines that describe the resource: caching, `Vary`, and fields set by the site. A 304 has to repeat them.
     #[must_use]
     #[inline]
     pub fn resource(&self) -> &'a [u8] {

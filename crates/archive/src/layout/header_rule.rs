@@ -1,6 +1,6 @@
 //! Header rules, which come from `_headers`. They match hosts and paths, and add or remove fields.
 //!
-//! The archiver applies them to files. The server needs them for paths that the archiver did not know.
+//! The archiver applies them to files. However, the server needs them as well, for paths that the archiver did not know.
 
 use super::piece::{self, Piece, Pieces};
 use super::{Fields, length_u8, length_u16};
@@ -16,8 +16,8 @@ const LINE: u8 = 3;
 pub struct HeaderRule<'a> {
     /// Index of the rule among the site's header rules.
     pub ordinal: u32,
-    /// The hosts that this rule matches. Empty means all hosts. `*.` at the start matches one or more labels, and a label that
-    /// starts with `:` matches any single label.
+    /// The hosts that this rule matches; if empty, all hosts. `*.` at the start matches one or more labels, and a label that starts
+    /// with `:` matches any single label.
     pub host: &'a [u8],
     /// The pattern. It's matched against the path after its first slash.
     pub pattern: Pieces<'a>,

@@ -1,7 +1,7 @@
 //! The field lines of a head for HTTP/2 (HPACK, RFC 7541).
 //!
-//! Literals with incremental indexing and literals without indexing only differ in the bytes before the strings (RFC 7541
-//! §6.2). So we need to store each line only once.
+//! Literals with incremental indexing and literals without indexing differ in nothing but the bytes before the strings (RFC 7541
+//! §6.2), so it is enough to store each line once.
 
 use std::ops::Range;
 
@@ -24,11 +24,11 @@ const LENGTHS_BYTES: usize = 8;
 pub struct HpackLine<'a> {
     /// Identifies the line in all heads of the archive. It's less than [`LINE_IDS`], or else [`NO_LINE_ID`].
     pub id: u8,
-    /// Index of the name in the static table, or 0. If `size` is 0, it's the index of the whole line.
+    /// Index of the name in the static table, or 0. If `size` is 0, this is the index of the whole line instead.
     pub static_index: u8,
-    /// How much room the line takes in a dynamic table (RFC 7541 §4.1), up to 65,535. 0 if the whole line is in the static table.
+    /// Size of the line in a dynamic table (RFC 7541 §4.1), up to 65,535, or 0 if the whole line is in the static table.
     pub size: u16,
-    /// The name (unless it's in the static table) and the value, as string literals (RFC 7541 §5.2).
+    /// The name (unless it is in the static table) and the value, as string literals (RFC 7541 §5.2).
     pub literal: &'a [u8],
 }
 

@@ -1,22 +1,22 @@
 //! Padding: records full of zeros, which page-align large bodies.
 //!
-//! If a body is page-aligned, zero-copy sends can pass whole pages to the kernel, and a response head and sixteen pages will
-//! fill a segment exactly. Padding costs about 2 KiB per large body. Only the writer needs to know about it. Archives
-//! without padding are valid too, just slower to send.
+//! If a body is page-aligned, zero-copy sends can pass whole pages to the kernel, and a response head plus sixteen pages will fill
+//! a segment exactly. The price for this is about 2 KiB per large body. Only the writer needs to know about padding; archives
+//! without it are valid as well, just slower to send.
 
 use super::format::Format;
 use super::{BODY_KEY_BYTES, ORDINAL_KEY_BYTES};
 
-/// Page size on most machines. If a machine has larger pages, padding does not help, but it does not hurt either.
+/// Page size on most machines. On those with larger pages, padding neither helps nor hurts.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// Bodies of at least this length are page-aligned.
+/// Minimum length of page-aligned bodies.
 ///
-/// The kernel builds a segment from up to 17 page fragments. Shorter bodies fit into one segment together with their response
-/// head, no matter where they start. So there is nothing to gain from alignment.
+/// As the kernel builds a segment from up to 17 page fragments, shorter bodies will fit into one segment together with their
+/// response head, no matter where they start.
 pub(crate) const ALIGNED_BODY_BYTES_MIN: u64 = 15 * PAGE_BYTES;
 
-/// Returns how many zeros a padding record at `position` needs, so that the body after it is page-aligned.
+/// Returns the number of zeros that a padding record at `position` needs in order to page-align the body after it.
 ///
 /// Returns `None` if a body of `body_bytes` bytes does not need padding here.
 pub(crate) fn zeros_before_body(format: Format, position: u64, body_bytes: u64) -> Option<u64> {
@@ -34,12 +34,12 @@ pub(crate) fn zeros_before_body(format: Format, position: u64, body_bytes: u64) 
     }
 }
 
-/// Returns how long a padding record is, in bytes.
+/// Returns the length of a padding record, in bytes.
 pub(crate) const fn padding_bytes(format: Format, zeros: u64) -> u64 {
     format.record_header_bytes() + ORDINAL_KEY_BYTES as u64 + zeros
 }
 
-/// Returns `true` if padding is all zeros. We check this so that nothing can be hidden in it.
+/// Returns `true` if padding is all zeros. Otherwise, something could be hidden in it.
 pub(crate) fn is_valid(data: &[u8]) -> bool {
     data.iter().all(|byte| *byte == 0)
 }

@@ -1,14 +1,14 @@
 //! The field lines of a head for HTTP/3 (QPACK, RFC 9204).
 //!
-//! Each line is a complete field line representation. It refers to nothing but the static table, so it's valid on any
-//! connection. The lines of all runs are contiguous, so they can be sent with a single copy. There is also a table, for when a
-//! line has to be sent in another form.
+//! Each line is a complete field line representation. As it refers to nothing but the static table, it is valid on any connection.
+//! The lines of all runs are contiguous in order to be sent with a single copy. The table is for lines that have to be sent in
+//! another form.
 
 use super::hpack::{LINE_IDS, NO_LINE_ID};
 use super::length_u16;
 use crate::WriteError;
 
-/// Size of the lengths at the beginning, in bytes. There are four for parts of the table, and four for runs.
+/// Size of the lengths at the beginning, in bytes: four for parts of the table, and four for runs.
 const LENGTHS_BYTES: usize = 16;
 
 /// Size of a table row, in bytes.
@@ -19,7 +19,7 @@ const ROW_BYTES: usize = 5;
 pub struct QpackLine<'a> {
     /// The ID, or [`NO_LINE_ID`]. If the same line is in HPACK, it has the same ID.
     pub id: u8,
-    /// How much room the line takes in a dynamic table (RFC 9204 §3.2.1), up to 65,535. 0 if the whole line is in the static table.
+    /// Size of the line in a dynamic table (RFC 9204 §3.2.1), up to 65,535, or 0 if the whole line is in the static table.
     pub size: u16,
     /// The representation (RFC 9204 §4.5).
     pub representation: &'a [u8],
@@ -87,7 +87,7 @@ impl<'a> QpackRuns<'a> {
         self.lines_from(3)
     }
 
-    /// Returns `true` if every byte belongs to the table or to a line, and our encoder could have written each line.
+    /// Returns `true` if every byte belongs to the table or to a line, and each line could have been written by our encoder.
     pub(crate) fn is_valid(&self) -> bool {
         let Some((lengths, rest)) = self.data.split_first_chunk() else { return false };
         let total = |lengths: [usize; 4]| lengths.into_iter().sum::<usize>();
@@ -126,7 +126,7 @@ fn length(lengths: &[u8; LENGTHS_BYTES], number: usize) -> usize {
     u16::from_le_bytes([lengths[2 * number], lengths[2 * number + 1]]).into()
 }
 
-/// Returns `true` if the first lines make up a run with these lengths, and each of them is valid.
+/// Returns `true` if the first lines are valid and make up a run with these lengths.
 fn are_valid(lines: QpackLines<'_>, table_bytes: usize, run_bytes: usize) -> bool {
     if !table_bytes.is_multiple_of(ROW_BYTES) {
         return false;

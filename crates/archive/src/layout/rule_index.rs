@@ -1,14 +1,13 @@
-//! Rule indexes. They find the rules that might match a path, in an amount of time that a request cannot increase.
+//! Rule indexes. They find the rules that might match a path, in an amount of time that clients cannot increase.
 //!
-//! A pattern is split into segments. For each position, and for each segment that a path may have there, the index has the
-//! set of rules that accept it. This is either a bit set or a short list. To search, we intersect these sets. The cost is the
-//! number of rules divided by 64, times the number of segments in the longest pattern. It does not depend on what the rules and
-//! the path look like.
+//! A pattern is split into segments. For each position, and for each segment that a path may have there, the index has the set of
+//! rules that accept it, either as a bit set or as a short list. A search intersects these sets. Its cost is the number of rules
+//! divided by 64, times the number of segments in the longest pattern, whatever the rules and the path look like.
 //!
-//! The remaining rules are candidates. The caller still has to match their patterns against the path, in order.
+//! The remaining rules are only *candidates*: the caller still needs to match their patterns against the path, in order.
 //!
-//! A tree of segments might seem more natural than bit sets. However, searching a tree means backtracking, and a crafted path
-//! could make it backtrack thousands of times.
+//! A tree of segments might seem more natural than bit sets. Searching a tree, however, means backtracking, and a crafted path
+//! could cause thousands of steps back.
 
 mod build;
 mod row;
@@ -22,18 +21,19 @@ use self::row::{LiteralSlot, PrefixRow, SuffixRow};
 use super::Fields;
 use crate::Corrupt;
 
-/// Maximum number of rules in an index. If a scope has more rules, it has several indexes.
+/// Maximum number of rules in an index. Scopes with more rules will have several indexes.
 pub const INDEX_RULES_MAX: usize = 1 << 14;
-/// Maximum number of segments in an indexed pattern. Rules with more segments are candidates for every path.
+/// Maximum number of segments in an indexed pattern. A rule with more segments will be a candidate for every path.
 pub const PATTERN_SEGMENTS_MAX: usize = 24;
-/// Maximum length of a literal in a segment or after a splat, in bytes. Rules with longer ones are candidates for every path.
+/// Maximum length of a literal in a segment or after a splat, in bytes. A rule with a longer one will be a candidate for every
+/// path.
 pub const AFFIX_BYTES_MAX: usize = 255;
 
 /// Number of words in the largest possible bit set.
 const WORDS_MAX: usize = INDEX_RULES_MAX / WORD_BITS;
 const WORD_BITS: usize = 64;
 const WORD_BYTES: usize = WORD_BITS / 8;
-/// Number of sets by path length. There is one for each number of segments in a pattern, and one for all longer paths.
+/// Number of sets by path length: one for each number of segments in a pattern, and one for all longer paths.
 const LENGTHS: usize = PATTERN_SEGMENTS_MAX + 1;
 /// Sets with up to this number of rules are stored as lists.
 const SPARSE_MAX: usize = 32;
@@ -241,8 +241,8 @@ impl<'a> RuleIndex<'a> {
             *word = (u64::from_le_bytes(exact[index]) | stripped) & !skipped;
         }
 
-        // Intersect with the rules that accept each segment. A slash at the end means one more, empty segment. Patterns do not need
-        // to have it.
+        // Intersect with the rules that accept each segment. Note that a slash at the end means one more, empty segment, which
+        // patterns do not need to have.
         let last = count - usize::from(ends_with_slash);
         let mut segments = path_segments.take(self.depth).enumerate();
         for (position, segment) in segments.by_ref().take(last) {
@@ -424,7 +424,8 @@ impl<'a> RuleIndex<'a> {
 
 /// Removes rules that are not in any of these sets.
 fn retain_members(base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u64]) -> Retained {
-    // The intersection only knows bit sets, and will remove rules from lists. Remember them now, and restore them afterwards.
+    // The intersection only knows bit sets and would lose the rules from lists, so we need to remember them now and restore them
+    // afterwards.
     let mut kept = [0u32; 2];
     for (kept, set) in kept.iter_mut().zip(sets) {
         if let Set::Sparse(numbers) = set {
@@ -454,7 +455,7 @@ fn retain_members(base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u6
     if remaining == 0 { Retained::None } else { Retained::Some }
 }
 
-/// Removes bits that are not in any of these sets. Returns the union of the remaining words, so 0 means that none are left.
+/// Removes bits that are not in any of these sets. Returns the union of the remaining words, i.e. 0 if none are left.
 #[inline]
 fn intersect(bits: &mut [u64], base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2]) -> u64 {
     let word = |bytes: &[u8; WORD_BYTES]| u64::from_le_bytes(*bytes);
@@ -489,7 +490,7 @@ fn rows<'a, const N: usize>(fields: &mut Fields<'a>, count: usize) -> Result<&'a
     Ok(fields.take(bytes)?.as_chunks().0)
 }
 
-/// Returns how many bytes at the start are equal.
+/// Returns the number of equal bytes at the start.
 fn common_bytes<'b>(one: &[u8], other: impl IntoIterator<Item = &'b u8>) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }

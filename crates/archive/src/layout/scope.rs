@@ -1,6 +1,6 @@
-//! Scopes: a directory's fallback pages and error pages. The root scope of a site also has its rules.
+//! Scopes: a directory's fallback pages and error pages, plus (in the root scope of a site) its rules.
 //!
-//! If a path does not have a record, the server collects pages from all scopes, starting at the root. It uses an index to find
+//! If a path does not have a record, the server will collect pages from all scopes, starting at the root, and use an index to find
 //! matching rules.
 
 use super::format::Format;
@@ -24,7 +24,7 @@ const PAGES_ONLY: u8 = 1 << 1;
 /// A directory's scope. It applies to all paths below the directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// Whether this is the root scope of a host with a complete site. If so, we do not search the default site for this host.
+    /// Whether this is the root scope of a host with a complete site, for which we should not search the default site as well.
     pub own_site: bool,
     pages: Fields<'a>,
     indexes: Fields<'a>,
@@ -36,7 +36,7 @@ pub struct Scope<'a> {
 pub enum ScopeEntry<'a> {
     /// A fallback page for paths without a record (`_wildcard.X`, `_200.X`).
     Fallback {
-        /// The suffix of the page, without the dot. If a missing path looks like an asset, the suffix has to match.
+        /// The suffix of the page, without the dot. It must match that of a missing path if the path looks like an asset.
         suffix: &'a [u8],
         /// The page's record.
         record: Record<'a>,
@@ -61,7 +61,7 @@ pub enum RuleFilter {
     Forcing,
     /// Rules for paths without a record.
     Yielding,
-    /// Rules for paths without a record, but not those for pages only. The path is a missing asset.
+    /// Rules for paths without a record, except for those that are for pages only: the path is a missing asset.
     YieldingForAssets,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Scope<'a> {
         self.pages().chain(self.rules())
     }
 
-    /// Returns the first result of `accepts`, which is called for rules that might match `path` until it returns `Some`.
+    /// Calls `accepts` for rules that might match `path` until it returns `Some`, and returns this result.
     ///
     /// `path` is relative to the scope's directory.
     ///
@@ -142,7 +142,7 @@ impl<'a> Scope<'a> {
         for index in self.indexes(filter.index_kind()) {
             let index = index?;
             index.search(path, filter.page_rules(), candidates)?;
-            // The index may give us rules that do not match after all. It's up to `accepts` to find out.
+            // Candidates from the index may not match after all, so `accepts` needs to check.
             for number in candidates.numbers() {
                 if let ScopeEntry::Rule(rule) = self.rule_at(index.rule_offset(number)?)?
                     && let Some(accepted) = accepts(rule)?

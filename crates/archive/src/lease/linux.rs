@@ -1,9 +1,9 @@
 //! File leases, private copies of mappings, and huge pages on Linux.
 //!
-//! While we read a file through a mapping, other processes may overwrite or truncate it. A read lease protects us (`fcntl(2)`,
-//! "Leases"). If a process opens the file for writing or truncates it, the kernel blocks this process until we give up the
-//! lease. Meanwhile we copy the bytes, and move the copy over the mapping. It gets the same addresses, one atomic step per
-//! piece, so readers will not notice.
+//! While we read a file through a mapping, other processes may overwrite or truncate it. To avoid this, we take a read lease; see
+//! "Leases" in `fcntl(2)`. If a process opens the file for writing or truncates it, the kernel will block that process until we
+//! give up the lease. Meanwhile we copy the bytes and move the copy over the mapping. As the addresses stay the same and each piece
+//! is replaced atomically, this will not disturb readers.
 
 #![allow(unsafe_code)]
 
@@ -27,11 +27,10 @@ pub(crate) fn prefer_huge_pages(map: &MmapMut) {
 
 /// Copy at least this many bytes at a time.
 ///
-/// Only the piece that we are filling is writable and counts against `RLIMIT_DATA`. So the copy can succeed even if this limit
-/// is low.
+/// Only the piece that we are filling is writable and counts against `RLIMIT_DATA`, so the copy can succeed even with a low limit.
 const PIECE_BYTES_MIN: usize = 1 << 20;
 
-/// Do not use more pieces than this. Each of them is a separate mapping, and Linux allows 65,530 mappings per process.
+/// Maximum number of pieces. Each of them becomes a separate mapping, and Linux allows 65,530 mappings per process.
 const PIECES_MAX: usize = 1024;
 
 /// Replaces the pages of `map` with a private copy, piece by piece.
@@ -76,7 +75,7 @@ fn replace_piece(piece: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether any process has `file` open for writing. `file` itself must be open for reading only.
+/// Returns whether any process has `file` open for writing. Note that `file` itself must be open for reading only.
 #[must_use]
 pub fn writers(file: &File) -> Writers {
     match file.try_clone().and_then(Lease::on) {
@@ -86,17 +85,17 @@ pub fn writers(file: &File) -> Writers {
     }
 }
 
-/// A read lease. As long as it exists, processes that want to change the file will block.
+/// A read lease. While it exists, processes that want to change the file will block.
 ///
-/// The holder must poll [`Lease::is_being_broken`] because the kernel revokes the lease after a while. This is configured in
-/// `/proc/sys/fs/lease-break-time`, and takes 45 seconds by default.
+/// As the kernel revokes the lease after a while (45 seconds by default, see `/proc/sys/fs/lease-break-time`), the holder must poll
+/// [`Lease::is_being_broken`].
 #[derive(Debug)]
 pub struct Lease(File);
 
 impl Lease {
     /// Tries to take a lease on `file`.
     ///
-    /// Returns `None` if the file belongs to another user or is open for writing, or if the file system does not support leases.
+    /// Returns `None` if the file belongs to another user or is open for writing, or if its file system does not support leases.
     pub(crate) fn take(file: &File) -> io::Result<Option<Lease>> {
         // The lease belongs to the open file description, which is shared by both descriptors.
         Ok(Lease::on(file.try_clone()?).ok())
@@ -119,7 +118,7 @@ impl Lease {
         if is_taken { Ok(lease) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Returns `true` if a process is waiting to change the file, or if the kernel has already revoked the lease.
+    /// Returns `true` if a process is waiting to change the file, or if the lease has already been revoked.
     #[must_use]
     pub fn is_being_broken(&self) -> bool {
         // SAFETY: takes integers and touches no memory of this process.

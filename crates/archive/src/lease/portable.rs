@@ -1,6 +1,7 @@
 //! Replacements for systems other than Linux, where we cannot lease files or replace mappings.
 //!
-//! So archives are read into memory where possible. If the operator insists on a mapping, we print a warning.
+//! Archives are therefore read into memory where possible. If the operator insists on a mapping, a warning
+//! will be printed.
 
 use std::convert::Infallible;
 use std::fs::File;

@@ -13,7 +13,7 @@ use crate::checksum::Digest;
 use crate::layout::record::Extent;
 use crate::reader::Archive;
 
-/// We only start a thread after this number of bytes. Starting it takes about as long as writing a part of them.
+/// Number of bytes after which we start a thread. Starting it takes about as long as writing a part of them.
 const THREAD_BYTES_MIN: u64 = 1 << 20;
 
 /// Maximum number of chunks waiting for the thread.
@@ -57,7 +57,7 @@ pub(super) struct Sink {
     thread_bytes_min: u64,
 }
 
-/// A thread that writes to a sink. It stops after an error. If this is dropped early, it stops without writing everything.
+/// A thread that writes to a sink and stops after an error. Dropping this early means that not everything will be written.
 pub(super) struct SinkThread {
     /// `None` once there will not be any more chunks.
     chunks: Option<SyncSender<Chunk>>,
@@ -161,7 +161,7 @@ impl Sink {
         let (chunks, receiver) = sync_channel(WAITING_CHUNKS_MAX);
         let should_stop = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&should_stop);
-        // We send the sink to the thread once it has started. If it does not start, its closure is dropped.
+        // The sink is sent once the thread has started. If the thread does not start, its closure will be dropped.
         let (sinks, sink) = channel::<Sink>();
         let run = move || sink.recv().map_err(|_| ended())?.write_received(&receiver, &stops);
         match thread::Builder::new().name("write".into()).spawn(run) {
@@ -227,7 +227,8 @@ mod tests {
         output
     }
 
-    /// After an error, the thread does not receive any more chunks. The caller must get the error, and must not hang.
+    /// After an error, the thread no longer receives chunks. In this case the caller should get the error instead of waiting
+    /// forever.
     #[test]
     fn error_of_the_thread_is_returned() {
         let mut output = threaded(File::options().read(true).write(true).open("/dev/full").unwrap());
@@ -260,7 +261,7 @@ mod tests {
         assert!(written == expected && digest == Digest::of(&expected));
     }
 
-    /// When a build was canceled, its thread used to go on writing for as long as a large body took.
+    /// Regression test: after a canceled build, the thread used to go on writing for as long as a large body took.
     #[test]
     fn abandoned_output_writes_nothing_more() {
         let file = tempfile::tempfile().unwrap();

@@ -1,4 +1,4 @@
-//! Calls all functions of the reader. They have to return, and all results must be inside the file.
+//! Calls all functions of the reader. They must return, and all results must be inside the file.
 
 use cannery_archive::{
     Archive, Candidates, Key, KeyBuffer, Pieces, Record, RecordKind, RuleFilter, Scope, ScopeEntry,

@@ -171,9 +171,9 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
     finish(writer)
 }
 
-/// Fixes the length and digest of a 32-bit archive after a change. An attacker would do the same.
+/// Fixes the length and digest of a 32-bit archive after a change, as an attacker would do.
 ///
-/// The offsets are from `FORMAT.md`. In the facts, the length is at byte 40, and the digest at byte 64.
+/// The offsets are from `FORMAT.md`: in the facts, the length is at byte 40 and the digest at byte 64.
 pub(crate) fn reseal(file: &mut [u8]) {
     const FACTS_AT: usize = 2063;
     let length = (file.len() as u64).to_le_bytes();

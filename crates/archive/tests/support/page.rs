@@ -20,7 +20,7 @@ pub(crate) fn section(heading: &str) -> &'static str {
     text.find("\n#").map_or(text, |end| &text[..end])
 }
 
-/// Returns the last table of a section as rows and cells. Leaves out the header and the backticks.
+/// Returns the last table of a section as rows and cells, without the header and the backticks.
 pub(crate) fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let table = section(heading).rsplit("\n\n").find(|paragraph| paragraph.trim_start().starts_with('|'));
     let table = table.unwrap_or_else(|| panic!("section `{heading}` has no table"));
@@ -56,7 +56,7 @@ pub(crate) fn name_of(heading: &str, number: u64) -> &'static str {
     found.unwrap_or_else(|| panic!("`{heading}` has no number {number}")).1
 }
 
-/// Returns the names of all flags that are set. Panics if one of them isn't on the page.
+/// Returns the names of all flags that are set. Panics if the page does not mention one of them.
 pub(crate) fn flags_of(heading: &str, flags: u64) -> Vec<&'static str> {
     let known = enumeration(heading);
     assert_eq!(flags & !known.iter().fold(0, |all, (bit, _)| all | bit), 0, "a flag is not in `{heading}`");
@@ -67,7 +67,7 @@ pub(crate) fn flags_of(heading: &str, flags: u64) -> Vec<&'static str> {
 pub(crate) struct Structure<'a> {
     bytes: &'a [u8],
     fields: BTreeMap<&'static str, Range<usize>>,
-    /// How long it is, in bytes.
+    /// Length, in bytes.
     pub(crate) length: usize,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Structure<'a> {
         structure
     }
 
-    /// Decodes several structures in a row. `heading_at` gets the first byte of each, and returns the heading that describes it.
+    /// Decodes several structures in a row. Given the first byte of each, `heading_at` should return the heading that describes it.
     pub(crate) fn sequence(
         mut bytes: &'a [u8],
         format: Format,

@@ -37,7 +37,7 @@ fn truncated_or_misnumbered_runs_are_invalid() {
         assert!(!runs.is_valid(), "truncated to {length} bytes");
         assert!(runs.all().count() < 4 && runs.lines().count() < 4 && runs.resource().count() < 3);
     }
-    // The first line's ID comes first, then its static index. Without the index, the line is empty.
+    // The first line's ID is followed by its static index. Without the index, the line is empty.
     for (offset, byte) in [(8, 56), (8, 254), (9, 0)] {
         let mut data = whole.clone();
         data[offset] = byte;

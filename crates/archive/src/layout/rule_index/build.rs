@@ -1,6 +1,6 @@
 //! Builds rule indexes.
 //!
-//! The result is deterministic: the same patterns give the same bytes. Rules are numbered by their index in the input.
+//! The result is deterministic, i.e. the same patterns give the same bytes. Rules are numbered by their index in the input.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -51,7 +51,7 @@ struct Builder<'r> {
     /// By the reversed bytes.
     suffixes: BTreeMap<Vec<u8>, Members>,
     heap: Vec<u8>,
-    /// Offset of each set in the heap, by digest. This way, equal sets are stored only once.
+    /// Offset of each set in the heap, by digest, so that equal sets are stored only once.
     set_offsets: HashMap<[u8; 32], u32>,
 }
 
@@ -84,7 +84,7 @@ impl<'r> Builder<'r> {
         builder
     }
 
-    /// Adds a rule that is too large for the index. It'll be a candidate for every path.
+    /// Adds a rule that is too large for the index. From now on, it will be a candidate for every path.
     fn add_to_all(&mut self, number: u16) {
         let sets = self.lengths.iter_mut().chain(&mut self.any).chain(&mut self.empty);
         for set in sets.chain([&mut self.unsuffixed]) {
@@ -93,7 +93,7 @@ impl<'r> Builder<'r> {
     }
 
     fn add(&mut self, number: u16, shape: Shape) {
-        // The set at index n is for paths with n + 1 segments. The last set is for everything longer.
+        // The set at index n is for paths with n + 1 segments, except for the last one, which is for everything longer.
         let min_length = shape.min_length();
         let is_open = shape.is_open();
         for (index, set) in self.lengths.iter_mut().enumerate() {

@@ -26,7 +26,7 @@ pub(super) enum Segment {
 impl Shape {
     /// Splits a pattern.
     ///
-    /// Returns `None` if it's too large for an index, or if its pieces are in an impossible order.
+    /// Returns `None` if the pattern is too large for an index, or if its pieces are in an impossible order.
     pub(super) fn new(pattern: &[Piece<'_>]) -> Option<Shape> {
         let shape = Shape::split(pattern)?;
         let is_short = |segment: &Segment| segment.text().len() <= AFFIX_BYTES_MAX;
@@ -79,7 +79,7 @@ impl Shape {
         Some(Shape { segments, suffix: Vec::new() })
     }
 
-    /// Returns how many segments a matching path has at least.
+    /// Returns the minimum number of segments in a matching path.
     pub(super) fn min_length(&self) -> usize {
         self.segments.len() + self.suffix.iter().filter(|byte| **byte == b'/').count()
     }
