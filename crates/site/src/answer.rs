@@ -211,6 +211,12 @@ impl<'a> Answer<'a> {
         }
     }
 
+    /// Returns the same answer with the media type of a header rule in each of several parts, or with none if it is empty.
+    pub(crate) fn with_part_type(self, media_type: &'a [u8]) -> Answer<'a> {
+        let Fields::Multipart { multipart, validators } = self.fields else { return self };
+        Answer::multipart(multipart.with_type(media_type), validators, self.reason)
+    }
+
     /// Returns the head of the file that is sent.
     pub(crate) fn head(&self) -> Option<Head<'a>> {
         match self.fields {

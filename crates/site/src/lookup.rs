@@ -187,6 +187,9 @@ impl<'a> Lookup<'a, '_> {
             }
         }
 
+        if has_fields && header_rules.fields.replaces_content_type() {
+            answer = answer.with_part_type(header_rules.fields.media_type(self.archive.bytes()));
+        }
         let is_cached_by_rule = has_fields && header_rules.fields.replaces_caching();
         if let Some(caching) = caching_elsewhere(&answer).filter(|_| !is_cached_by_rule) {
             if !has_fields {

@@ -16,6 +16,8 @@ const BOUNDARY_START: &[u8] = b"cannery_";
 pub struct Multipart<'a> {
     parts: &'a Parts,
     head: Head<'a>,
+    /// The media type that a header rule sets, in place of the head's. Empty if a rule removes it.
+    ruled_type: Option<&'a [u8]>,
     etag: &'a [u8; ETag::BYTES],
     body: Extent,
 }
@@ -39,7 +41,12 @@ impl<'a> Multipart<'a> {
         etag: &'a [u8; ETag::BYTES],
         body: Extent,
     ) -> Multipart<'a> {
-        Multipart { parts, head, etag, body }
+        Multipart { parts, head, ruled_type: None, etag, body }
+    }
+
+    /// Returns the same body with the media type of a header rule, or with none if it is empty.
+    pub(crate) fn with_type(self, media_type: &'a [u8]) -> Multipart<'a> {
+        Multipart { ruled_type: Some(media_type), ..self }
     }
 
     /// Returns the boundary in two pieces (RFC 2046 §5.1.1). Only consists of letters, digits, `-` and `_`, so we do not need
@@ -64,7 +71,15 @@ impl<'a> Multipart<'a> {
             put(Text(BOUNDARY_START));
             put(Text(self.etag));
             put(Text(b"\r\n"));
-            put(Text(self.head.content_type()));
+            match self.ruled_type {
+                None => put(Text(self.head.content_type())),
+                Some(b"") => {}
+                Some(media_type) => {
+                    put(Text(b"Content-Type: "));
+                    put(Text(media_type));
+                    put(Text(b"\r\n"));
+                }
+            }
             put(Text(self.head.representation()));
 
             put(Text(b"Content-Range: bytes "));

@@ -165,6 +165,13 @@ impl SiteFields {
         self.replaces_content_type
     }
 
+    /// Returns the media type that the rules set, or nothing.
+    pub(crate) fn media_type<'a>(&self, file: &'a [u8]) -> &'a [u8] {
+        let mut lines = self.lines[..self.count].iter();
+        let line = lines.find(|line| line.is_first && line.name.bytes(file) == b"Content-Type");
+        line.map_or(b"", |line| line.value.bytes(file))
+    }
+
     /// Returns `true` if the page's `Cache-Control` is omitted.
     #[must_use]
     pub fn replaces_caching(&self) -> bool {

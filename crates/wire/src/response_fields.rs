@@ -198,7 +198,15 @@ impl<E: FieldEncoder> Section<'_, E> {
                 self.put_rule_line(name, line, archive);
             }
         }
-        site_fields.overrides()
+        // The head has the fields whose values are made from the path. They replace the server's, too.
+        let of_head = match &answer.fields {
+            Fields::Canned { head, .. } | Fields::Partial { head, .. } | Fields::NotModified { head, .. } => {
+                head.overrides
+            }
+            Fields::Multipart { multipart, .. } => multipart.head().overrides,
+            Fields::Redirect(_) | Fields::BuiltIn { .. } => 0,
+        };
+        site_fields.overrides() | of_head
     }
 
     /// Appends a rule's field. Multiple values are joined with commas.

@@ -399,3 +399,41 @@ fn rules_for_a_host_describe_its_pages_in_place_of_others() {
         assert_eq!((redirect.status, redirect.field("X-Host")), (302, own), "{host}");
     }
 }
+
+/// On a host with rules, a field of the server was sent beside one whose value is made from the path.
+#[test]
+fn placeholders_replace_the_fields_of_the_server_beside_rules_for_a_host() {
+    let headers = "/docs/:name\n  Referrer-Policy: :name\nhttps://a.example/*\n  X-Host: 1\n";
+    let server = site(&[("index.html", "home"), ("docs/origin", "a"), ("_headers", headers)]);
+    for host in ["localhost", "a.example"] {
+        let response = server.request_host(host, "GET", "/docs/origin", "");
+        assert_eq!(values(&response, "Referrer-Policy"), ["origin"], "{host}");
+    }
+}
+
+/// The parts had the media type of the file's name.
+#[test]
+fn parts_have_the_media_type_that_a_rule_sets() {
+    let headers = "/files/*\n  Content-Type: text/x-own\n/bare/*\n  ! Content-Type\n";
+    let text: &str = "0123456789".repeat(200).leak();
+    let files = [
+        ("index.html", "home"),
+        ("files/a.txt", text),
+        ("bare/a.txt", text),
+        ("_redirects", "/cdn/* /files/:splat 200\n/naked/* /bare/:splat 200\n"),
+        ("_headers", headers),
+    ];
+    let server = site(&files);
+    for (target, wanted) in [
+        ("/files/a.txt", Some("text/x-own")),
+        ("/cdn/a.txt", Some("text/x-own")),
+        ("/bare/a.txt", None),
+        ("/naked/a.txt", None),
+    ] {
+        let response = server.request("GET", target, "Range: bytes=0-1,100-101\r\n");
+        assert_eq!(response.status, 206, "{target}");
+        let body = String::from_utf8(response.body).unwrap();
+        let types: Vec<&str> = body.lines().filter_map(|line| line.strip_prefix("Content-Type: ")).collect();
+        assert_eq!(types, wanted.map_or(vec![], |wanted| vec![wanted; 2]), "{target}");
+    }
+}
