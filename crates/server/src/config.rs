@@ -1,7 +1,8 @@
-//! Server configuration. Values have already been parsed, but some need others to be set; for example,
-//! `listen_tls` needs `tls`.
+//! Server configuration. Values have already been parsed, however some of them require others to be
+//! set, e.g. `listen_tls` needs `tls`.
 //!
-//! Command lines are parsed elsewhere. If settings do not fit together, that is an error at startup.
+//! Command lines are parsed elsewhere. Settings that do not fit together are reported as an error at
+//! startup.
 
 mod live_reload;
 mod trusted_proxies;
@@ -40,15 +41,15 @@ pub struct Config {
     pub http1: bool,
     /// Enables HTTP/2. Clients can negotiate it with ALPN (over TLS), or use prior knowledge (over TCP).
     pub http2: bool,
-    /// HTTP/3 settings. It uses the certificates of `tls`, and is served if there are sockets for it and it
-    /// is not disabled.
+    /// HTTP/3 settings. HTTP/3 uses the certificates of `tls` and is served unless it is disabled or there
+    /// are no sockets for it.
     pub http3: Http3,
     /// Redirects requests without TLS to `https` on this port.
     pub https_redirect: Option<HttpsRedirect>,
     /// File mode for Unix sockets, as with `chmod`. If it's `None`, the umask applies.
     pub local_mode: Option<u32>,
-    /// Does not accept TCP connections until the client has sent some data (`TCP_DEFER_ACCEPT`). This does not
-    /// apply to the admin listener. Inherited sockets keep the option if they have it.
+    /// Set `TCP_DEFER_ACCEPT`, i.e. do not accept TCP connections until the client has sent some data. The
+    /// admin listener ignores this, and inherited sockets keep the option if they already have it.
     pub defer_accept: bool,
     /// Descriptors of inherited listening sockets, which replace `listen` and `listen_tls`.
     // The supervisor sets this.
@@ -60,23 +61,23 @@ pub struct Config {
     pub standby: Vec<Standby<i32>>,
     /// The content to serve.
     pub content: Content,
-    /// How long a worker waits before each response of [`Content::Dummy`].
+    /// Delay before each response of [`Content::Dummy`].
     pub dummy_delay: Duration,
     /// Number of worker threads. Each of them has its own event loop and listeners.
     pub threads: NonZeroUsize,
     /// Event loop that the workers should use.
     pub io: Io,
-    /// Maximum number of open connections for all threads together. Any more have to wait in the kernel's
-    /// accept queue. If it's `None`, the descriptor limit has the same effect.
+    /// Maximum number of open connections, counting all threads together. Further connections have to
+    /// wait in the kernel's accept queue. With `None`, the descriptor limit has the same effect.
     pub connections_max: Option<NonZeroUsize>,
-    /// Requires that each connection starts with a PROXY protocol header. This does not apply to the admin
+    /// Whether each connection must start with a PROXY protocol header. This does not apply to the admin
     /// listener.
     pub proxy_protocol: bool,
     /// Tells if the request host selects a site within an archive.
     pub virtual_hosts: VirtualHosts,
-    /// If set, we only answer requests for IP addresses, `localhost` and names below it, hosts that a site
-    /// names exactly, and the hosts in this list. You may want this for a server that foreign web pages in the
-    /// user's browser must not be able to read. If it's `None`, we answer for any host.
+    /// If set, only answer requests for IP addresses, `localhost` and names below it, hosts that a site names
+    /// exactly, and the hosts in this list. You may want this if foreign web pages in the user's browser must
+    /// not be able to read from the server. With `None`, any host is accepted.
     pub trusted_hosts: Option<Vec<HostPattern>>,
     /// Header fields to add to every response.
     pub security_headers: SecurityHeaders,
@@ -84,7 +85,7 @@ pub struct Config {
     pub keeps_redirects: bool,
     /// Timeouts for clients. `None` is only meant for measurements.
     pub timeouts: Option<Timeouts>,
-    /// How long connections may keep sending during a graceful shutdown.
+    /// Time for connections to finish sending during a graceful shutdown.
     pub drain: Duration,
     /// Built-in pages below `/__/`.
     // Only for our own programs.
@@ -108,8 +109,8 @@ pub struct Config {
     pub admin: Option<Address>,
     /// Host names that the admin listener accepts besides IP addresses and `localhost`.
     pub admin_hosts: Vec<HostPattern>,
-    /// Descriptors of inherited sockets for statistics. In a serving process, this is the socket on which it
-    /// replies. In the admin process, these are the sockets on which it queries the others.
+    /// Descriptors of inherited sockets for statistics. A serving process replies on its socket, while the
+    /// admin process queries the others through theirs.
     // The supervisor sets this.
     #[doc(hidden)]
     pub stats_sockets: Vec<i32>,
@@ -129,16 +130,16 @@ pub struct Config {
     pub account: Option<Account>,
     /// Receives notices while the server runs.
     pub on_notice: NoticeHandler,
-    /// Signals that were kept since before the sockets were opened. `None` if the server should not act on
-    /// signals.
+    /// Signals that have been kept since before the sockets were opened. `None` if the server should not
+    /// act on signals.
     // The supervisor sets this.
     #[doc(hidden)]
     pub kept_signals: Option<KeptSignals>,
 }
 
 impl Config {
-    /// Returns a configuration with one thread, no listeners, no logs, no notices, and no sandbox. Response and
-    /// timeout settings have their defaults.
+    /// Returns a configuration with one thread and without listeners, logs, notices or a sandbox. Response
+    /// and timeout settings have their defaults.
     #[must_use]
     pub fn plain(content: Content) -> Config {
         Config {
@@ -266,13 +267,13 @@ impl ListenerKind {
 /// Certificates and ticket keys for TLS listeners.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// Certificate and key files. The first one is the default certificate, which we use if the client does not
-    /// send a server name or there is not a certificate for it.
+    /// Certificate and key files. The first certificate is the default, for clients that do not send a server
+    /// name or ask for a name that no certificate covers.
     pub certificates: Vec<CertificateFiles>,
     /// Also generates a temporary self-signed certificate.
     pub self_signed: Option<SelfSigned>,
-    /// Inherited descriptor from which we read the seed of the ticket keys. Processes with the same seed can
-    /// accept each other's session tickets. If it's `None`, we generate our own seed.
+    /// Inherited descriptor from which to read the seed of the ticket keys (processes with the same seed can
+    /// accept each other's session tickets). With `None`, we generate our own seed.
     // The supervisor sets this.
     #[doc(hidden)]
     pub seed: Option<i32>,
@@ -285,8 +286,8 @@ pub struct Http3 {
     pub is_disabled: bool,
     /// Addresses for UDP sockets. Port 0 selects a free port.
     pub listen: Vec<Address>,
-    /// Descriptors of inherited UDP sockets, which replace `listen`. If there are several for an address, they
-    /// must be in the order in which they were bound.
+    /// Descriptors of inherited UDP sockets, to be used in place of `listen`. Several sockets for one address
+    /// must be listed in the order in which they were bound.
     // The supervisor sets this.
     #[doc(hidden)]
     pub inherited: Vec<i32>,
@@ -298,7 +299,8 @@ pub struct Http3 {
     // The supervisor sets this.
     #[doc(hidden)]
     pub predecessors: Vec<SocketAddr>,
-    /// From 0 to 3. Tells our connection IDs from those issued by the process we take over from.
+    /// A number from 0 to 3 that tells our connection IDs from those issued by the process we take
+    /// over from.
     // The supervisor sets this.
     #[doc(hidden)]
     pub generation: u8,
@@ -327,8 +329,8 @@ pub struct Http3Part {
     pub port: u16,
     /// Sockets: each is the number of one of our workers, and a descriptor.
     pub sockets: Vec<(usize, i32)>,
-    /// Forwarding sockets, one for each worker in order. They receive datagrams that arrived at another worker
-    /// or at a process that is taking over.
+    /// Forwarding sockets, one for each worker in order, for datagrams that arrived at another worker or at a
+    /// process that is taking over.
     pub forwarding: Vec<i32>,
     /// Addresses of the forwarding sockets of all processes, indexed by worker number.
     pub workers: Vec<SocketAddr>,
@@ -340,7 +342,7 @@ pub struct Http3Part {
 pub enum HttpsRedirect {
     /// Port of the server's first TLS listener, or 443 if we do not know.
     OwnPort,
-    /// A fixed port. This is useful if, for example, a router or container maps it to the server's port.
+    /// A fixed port, e.g. one that a router or container maps to the server's port.
     Port(u16),
 }
 
@@ -402,8 +404,8 @@ pub enum Content {
         /// Checks for replaced archives even without a signal.
         watch: bool,
     },
-    /// The same short body for every request. `Content-Length` is the only field. This is for measuring the
-    /// server without archives.
+    /// The same short body for every request, with `Content-Length` as the only field. This is meant for
+    /// measuring the server without archives.
     Dummy {
         /// The response body.
         body: &'static [u8],
@@ -419,7 +421,7 @@ pub struct NamedArchive {
     pub path: PathBuf,
     /// The archive as an open file. A [`Publisher`](crate::Publisher) can replace it.
     pub file: Option<Arc<File>>,
-    /// The bytes of an archive that is embedded in the program. In this case, the path is only a name.
+    /// The bytes of an archive that is embedded in the program, in which case the path is only a name.
     pub embedded: Option<&'static [u8]>,
     /// Release directory that the archive belongs to. Set it to also serve older releases from there.
     pub releases: Option<ReleaseDirectory>,
@@ -432,7 +434,7 @@ impl NamedArchive {
         NamedArchive { host, path, file: None, embedded: None, releases: None }
     }
 
-    /// Returns an archive in an open file. No process may change the bytes of the file any more.
+    /// Returns an archive in an open file. The bytes of this file must not change any more.
     #[must_use]
     pub fn from_file(host: Option<HostPattern>, name: PathBuf, file: File) -> NamedArchive {
         NamedArchive { file: Some(Arc::new(file)), ..NamedArchive::new(host, name) }
@@ -460,8 +462,8 @@ pub const CURRENT: &str = "current";
 pub struct ReleaseDirectory {
     /// Path of the directory.
     pub path: PathBuf,
-    /// How many older archives we keep serving immutable paths from, if the current one does not have them. The
-    /// newest come first.
+    /// Number of older archives to keep, newest first. They serve immutable paths that the current archive no
+    /// longer has.
     pub kept: usize,
 }
 
@@ -508,8 +510,8 @@ impl HostPattern {
         is_name.then(|| HostPattern { name: name.trim_end_matches('.').to_ascii_lowercase(), wildcard })
     }
 
-    /// Returns how specific the match with `host` is, or `None` if it does not match. Exact matches have the
-    /// largest number. `host` may have any case, but must not contain a port or a final dot.
+    /// Returns a number that says how specific the match with `host` is (largest for exact matches), or
+    /// `None` if it does not match. `host` may have any case, but must not contain a port or a final dot.
     #[must_use]
     pub fn specificity(&self, host: &[u8]) -> Option<usize> {
         let name = self.name.as_bytes();
@@ -531,8 +533,9 @@ impl std::fmt::Display for HostPattern {
 /// The body of `--dummy`.
 pub const DUMMY_BODY: &[u8] = b"hello world!\n";
 
-/// Header fields to add to every response, unless the site sets them itself. If the site sets
-/// `Content-Security-Policy`, we send ours as well because policies accumulate.
+/// Header fields to add to every response unless the site already sets them.
+/// `Content-Security-Policy` is an exception: since policies accumulate, we send ours as well as
+/// the site's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecurityHeaders {
     /// `Referrer-Policy`, `X-Content-Type-Options` and `X-Frame-Options`.
@@ -542,9 +545,9 @@ pub struct SecurityHeaders {
 }
 
 impl SecurityHeaders {
-    /// Returns the fields for connections without TLS, if the server also has TLS listeners. In that case,
-    /// RFC 6797 §7.2 forbids `Strict-Transport-Security`. A server without TLS listeners still sends it because a
-    /// proxy may add TLS.
+    /// Returns the fields for connections without TLS, for servers that also have TLS listeners: RFC 6797
+    /// §7.2 forbids sending `Strict-Transport-Security` there. A server without any TLS listeners will still
+    /// send it as a proxy may be adding TLS.
     #[must_use]
     pub fn without_tls(self) -> SecurityHeaders {
         SecurityHeaders { tls: false, ..self }
@@ -608,8 +611,8 @@ pub enum LogFormat {
     Combined,
     /// One JSON object per line.
     Json,
-    /// For terminals: one short line for each response with a status of 400 or more. Other responses are not
-    /// logged.
+    /// One short line for each response with a status of 400 or more, which is suitable for terminals. Other
+    /// responses are not logged.
     Failures,
 }
 
@@ -617,7 +620,8 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// For a request head, from the first byte to the last. The content gets the same time again.
+    /// Timeout for a request head, from the first byte to the last. The content then gets the same
+    /// time again.
     pub head: Duration,
     /// Between requests on a persistent connection, and before the first one.
     pub idle: Duration,
@@ -625,16 +629,17 @@ pub struct Timeouts {
     pub idle_crowded: Duration,
     /// For a handler to respond.
     pub handler: Duration,
-    /// How often we check if a client is receiving fast enough. In each interval, it must receive at least
-    /// `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` on average. There is not any limit for the whole
-    /// response.
+    /// Interval at which to check that a client is receiving fast enough, i.e. that it has received at
+    /// least `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` on average since the last check. There is
+    /// no limit for the response as a whole.
     pub send: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Timeouts {
         Timeouts {
-            // A head usually fits into one packet. Ten seconds should be enough even on a bad mobile link.
+            // Since a head usually fits into one packet, ten seconds should be enough even on a bad mobile
+            // link.
             head: Duration::from_secs(10),
             // Browsers keep connections open for a minute or more, and an idle one costs less than 200 bytes.
             idle: Duration::from_secs(75),

@@ -1,8 +1,8 @@
 //! One TCP connection: receives requests and sends responses.
 //!
-//! This module never parses anything itself; that is the job of the `wire` and `site` crates. Note that an idle
-//! connection does not have any buffers. Data is received into buffers that belong to the worker, and a
-//! connection only stores incomplete requests, or responses that the peer is slow to receive.
+//! Parsing is the job of the `wire` and `site` crates. Note that an idle connection does not own any buffers:
+//! data is received into buffers that belong to the worker, and a connection only stores incomplete requests
+//! or responses that the peer is slow to receive.
 //!
 //! ```text
 //! ProxyHeader ──▶ Handshake ──▶ Open ──▶ Draining ──▶ Lingering ──▶ closed
@@ -67,12 +67,12 @@ use transport::Transport;
 
 /// Maximum number of bytes that a connection may receive and send in one loop iteration.
 ///
-/// Without a limit, a peer with a fast network would delay all other connections until its download is
-/// complete. It takes about 0.1 ms to transfer this much.
+/// Transferring this much takes about 0.1 ms. Without a limit, a peer with a fast network would delay
+/// all other connections until its download is complete.
 pub(crate) const ITERATION_BYTES_MAX: u64 = 256 * 1024;
 
-/// Idle time after which we start again with small TLS records. Kernels reset their congestion window after a
-/// similar time.
+/// Idle time after which TLS records start small again, similar to the time after which kernels reset their
+/// congestion window.
 const RECORD_SIZE_RESET: Duration = Duration::from_secs(1);
 
 /// One TCP connection.
@@ -116,8 +116,7 @@ enum Phase {
     Open,
     /// The last response is written. As soon as it's sent, we shut down our sending direction.
     Draining {
-        /// `true` if the client has announced that there will not be any more requests, and has not sent anything
-        /// since.
+        /// `true` if the client has announced the end of its requests and has not sent anything since.
         is_peer_done: bool,
     },
     /// Our sending direction is shut down. Anything the peer still sends is discarded.
@@ -174,7 +173,8 @@ impl<S: Socket> Connection<S> {
             if cx.policy.expects_proxy_header { Phase::ProxyHeader } else { Phase::after_proxy_header(kind) };
         let wait = if phase == Phase::Open { Wait::Request } else { Wait::Start };
 
-        // A connection that starts with a PROXY header or a TLS handshake gets the timeout for a request head.
+        // The timeout for a request head also covers the PROXY header or TLS handshake that a connection may
+        // start with.
         let deadline = cx
             .policy
             .timeouts
@@ -248,8 +248,8 @@ impl<S: Socket> Connection<S> {
             }
 
             let received = self.transport.receive(until, &mut cx.buffers, &mut cx.budget)?;
-            // The handshake may have been completed by the data that we just received, or by a reply that is
-            // now sent.
+            // The handshake may have been completed either by the data we just received or by a reply that
+            // is sent now.
             if self.phase == Phase::Handshake {
                 let has_data = matches!(received, RecvOutcome::Data { .. });
                 if self.complete_handshake(has_data, cx)?.is_blocked() {
@@ -397,8 +397,8 @@ impl<S: Socket> Connection<S> {
         Readiness { read_closed: until == ReadUntil::Eof, ..Readiness::default() }
     }
 
-    /// Returns `true` if we should not receive more until a handler responds because the client has already
-    /// sent a lot.
+    /// Returns `true` if the client has already sent so much that we should not receive more until a
+    /// handler responds.
     #[inline]
     fn keeps_enough(&self) -> bool {
         self.unprocessed.len() >= HEAD_BYTES_MAX && self.protocol.is_handled_h1() && self.phase == Phase::Open
@@ -464,8 +464,8 @@ impl<S: Socket> Connection<S> {
 
     /// Responds to the requests in the first `len` received bytes.
     ///
-    /// `is_drained` means that the socket is empty. If so, the connection does not have anything else to do in
-    /// this iteration, and the responses may be batched.
+    /// `is_drained` means that the socket is empty and the connection has nothing else to do in this
+    /// iteration, i.e. the responses may be batched.
     #[inline]
     fn process_received(&mut self, len: usize, is_drained: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
         if let Some(tls) = self.transport.tls() {
@@ -508,7 +508,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Responds to all complete requests in `input`, or stops once sending blocks. Whatever remains is kept for
+    /// Responds to all complete requests in `input` unless sending blocks. Any remaining input is kept for
     /// later.
     fn process(&mut self, input: &[u8], sending: Sending, cx: &mut WorkerContext) -> io::Result<()> {
         let mut rest = input;
@@ -598,8 +598,8 @@ impl<S: Socket> Connection<S> {
         ControlFlow::Break(())
     }
 
-    /// Returns `true` if we may batch a response of `length` bytes, including the inline ones. This is not
-    /// possible with TLS because the connections share one buffer for encrypted records.
+    /// Returns `true` if a response of `length` bytes (including the inline ones) may be batched. With
+    /// TLS, this is not possible since the connections share one buffer for encrypted records.
     #[inline]
     fn may_batch(&self, inline: &[u8], length: u64, cx: &WorkerContext) -> bool {
         SendBatch::fits(inline.len()) && length < cx.budget.bytes && self.transport.tls().is_none()

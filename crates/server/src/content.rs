@@ -184,8 +184,9 @@ impl Content {
         });
     }
 
-    /// Returns the response to bytes that were refused as a request, and the archive that it refers to. If the
-    /// default site has an error page for the status, and foreign pages may read it, we use that.
+    /// Returns the response to bytes that were refused as a request, along with the archive that it refers
+    /// to. If the default site has an error page for the status and foreign pages may read it, that page is
+    /// used.
     pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
         // This error is not one that the site's error page could explain.
         if refusal == Refusal::PlainHttp {
@@ -196,8 +197,7 @@ impl Content {
 
         let status = refusal.status();
         let default = match self {
-            // We may not know the host of such a request, or may not have checked it. For example, the target
-            // may be too long.
+            // The host of such a request may be unknown or unchecked, e.g. because the target is too long.
             Content::Sites(sites) if sites.trusts_all_hosts() => sites.default(),
             _ => None,
         };
@@ -216,8 +216,8 @@ impl Content {
         }
     }
 
-    /// Returns `true` if archive ranges may be sent zero-copy. This requires that their bytes never change, not
-    /// even if another process writes to the file while they are in flight.
+    /// Returns `true` if archive ranges may be sent zero-copy. For this, their bytes must never change, even
+    /// if another process writes to the file while they are in flight.
     #[inline]
     pub(crate) fn may_be_sent_zero_copy(&self, archive: u16) -> bool {
         match self {
@@ -249,8 +249,8 @@ impl Content {
     }
 }
 
-/// Responds with a page of the site that the request is for. If the site does not have one at this path, there
-/// may be a built-in page.
+/// Responds with a page of the site that the request is for, or with a built-in page if the site has none at
+/// this path.
 #[inline]
 fn answer_from_sites<'a>(
     sites: &'a Sites,

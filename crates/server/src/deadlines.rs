@@ -1,9 +1,9 @@
-//! The table of deadlines. Lists the reasons for connections to wait, and how long we let them, for all
-//! protocols.
+//! The table of deadlines: for all protocols, the reasons why connections wait and the time that we
+//! give them.
 //!
-//! A connection may have several requests and therefore several deadlines at the same time: for the oldest
-//! incomplete request, for the longest-running handler, and for the client to receive a response. See
-//! `docs/design/timeouts.md` for the effects.
+//! A connection may have several requests, and therefore several deadlines at the same time, e.g. for the
+//! oldest incomplete request, for the longest-running handler, and for the client to receive a response.
+//! See `docs/design/timeouts.md` for the effects.
 
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,8 @@ pub(crate) enum Wait {
     Request,
     /// For the rest of a request head (HTTP/1).
     Head,
-    /// For the rest of a request's content (HTTP/1). We've received this many
-    /// [blocks](cannery_wire::limits::CONTENT_BLOCK_BYTES) for a handler so far.
+    /// For the rest of a request's content (HTTP/1). `blocks` is the number of
+    /// [blocks](cannery_wire::limits::CONTENT_BLOCK_BYTES) received for a handler so far.
     Content { blocks: usize },
     /// For the rest of the oldest incomplete request (HTTP/2 and HTTP/3).
     OldestRequest,
@@ -38,8 +38,8 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
-    /// Returns the timeout. Returns `None` if a handler may take as long as it likes, or if callers set their
-    /// own deadlines.
+    /// Returns the timeout, or `None` if a handler may take as long as it likes or if callers set their own
+    /// deadlines.
     pub(crate) fn timeout(self, timeouts: &Timeouts) -> Option<Duration> {
         match self {
             Wait::Start | Wait::Head | Wait::Content { .. } | Wait::OldestRequest => Some(timeouts.head),
@@ -80,23 +80,24 @@ pub(crate) enum Pace {
 
 /// Tracks how fast a client receives, by the bytes it has acknowledged.
 ///
-/// Clients acknowledge whole packets. For example, a client that receives 120 bytes per second may acknowledge
-/// two packets in one half minute, and three in the next. So if some bytes are missing in one period, we add
-/// them to the next one, and allow up to a packet to be missing.
+/// Clients acknowledge whole packets. For example, a client that receives 120 bytes per second may
+/// acknowledge two packets in one half minute and three in the next. To account for this, bytes that are
+/// missing in one period are added to the next one, and up to a packet may be missing.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// End of the current period.
     until: Instant,
     /// Acknowledged bytes at the start of the period.
     acknowledged_before: u64,
-    /// How many bytes the client must acknowledge in this period.
+    /// Number of bytes that the client must acknowledge in this period.
     wanted: u64,
-    /// How many bytes were missing in earlier periods.
+    /// Number of bytes that were missing in earlier periods.
     missing: u64,
 }
 
 impl Progress {
-    /// Starts a period. `outstanding` is the number of bytes that are in flight or waiting to be sent.
+    /// Starts a period. `outstanding` is the number of bytes currently in flight or waiting to be
+    /// sent.
     pub(crate) fn begin(now: Instant, window: Duration, acknowledged: u64, outstanding: u64) -> Progress {
         let wanted = bytes_min(window).min(outstanding.max(1));
         Progress { until: now + window, acknowledged_before: acknowledged, wanted, missing: 0 }

@@ -4,9 +4,9 @@
 //! socket ──▶ endpoint ──▶ connection ──▶ request ──▶ response ──▶ connection ──▶ socket
 //! ```
 //!
-//! In each iteration, we first receive all datagrams and then run every connection that got any, once. This
-//! way, the responses of an iteration share packets, and a single call can send several packets of a
-//! connection. Connection attempts are processed last because they are expensive.
+//! In each iteration, all datagrams are received first, and every connection that got any is then run once.
+//! This way, the responses of an iteration share packets, and a single call can send several packets of a
+//! connection. Connection attempts are expensive and therefore processed last.
 
 // Datagrams: the sockets, and routing to the right worker.
 mod forwarding;
@@ -85,7 +85,7 @@ pub(crate) struct Http3Plan<D> {
     pub(crate) workers: Vec<SocketAddr>,
     /// Addresses of the forwarding sockets of the process we are taking over from, indexed by worker number.
     pub(crate) predecessors: Vec<SocketAddr>,
-    /// How long our predecessor will drain its connections.
+    /// Time that our predecessor will take to drain its connections.
     pub(crate) drain: Duration,
     /// Sends notices to the operator.
     pub(crate) notices: Sender<Notice>,
@@ -121,8 +121,8 @@ pub(crate) struct Http3<D> {
     has_refused: bool,
     /// Connections with something to do. Contains each at most once.
     changed: Vec<ConnectionKey>,
-    /// Connections that are still to run in this iteration. If one of them panics, the next iteration continues
-    /// with the rest.
+    /// Connections that still have to run in this iteration. Should one of them panic, the next iteration
+    /// will continue with the rest.
     running_next: VecDeque<ConnectionKey>,
     /// Numbers of sockets that had more datagrams than we receive in one iteration.
     backlogged: Vec<usize>,
@@ -226,7 +226,7 @@ impl<D: DatagramSocket> Http3<D> {
         self.open
     }
 
-    /// Limits the number of connections. The limit changes over time because connections of other protocols
+    /// Limits the number of connections. The limit changes over time since connections of other protocols
     /// count as well.
     pub(crate) fn set_open_max(&mut self, open_max: usize) {
         self.open_max = open_max;
@@ -271,8 +271,9 @@ impl<D: DatagramSocket> Http3<D> {
         self.receive(number, cx);
     }
 
-    /// Runs everything that is due in this iteration: first the connections that have received something or
-    /// whose timer has expired, and then as many connection attempts as the budget allows.
+    /// Runs everything that is due in this iteration, starting with connections that have received
+    /// something or whose timer has expired. After that, as many connection attempts are processed as the
+    /// budget allows.
     pub(crate) fn run<L: EventLoop<Datagrams = D>>(&mut self, events: &mut L, cx: &mut WorkerContext) {
         for number in std::mem::take(&mut self.backlogged) {
             if number < self.outlets.len() {
@@ -289,7 +290,8 @@ impl<D: DatagramSocket> Http3<D> {
         }
         // We do this here because it may take longer than a connection should run.
         self.bodies.release(&cx.release.content);
-        // If a connection has used up its budget, it gets marked again and will run in the next iteration.
+        // A connection that has used up its budget will be marked again, to be continued in the next
+        // iteration.
         while let Some(key) = self.running_next.pop_front() {
             self.run_connection(key, cx);
         }
@@ -343,8 +345,8 @@ impl<D: DatagramSocket> Http3<D> {
             }
         }
 
-        // The batch was lost if the panic occurred while its datagrams were passed on. Read all sockets again,
-        // because there will not be an event for datagrams that have already arrived.
+        // If the panic occurred while the batch's datagrams were being passed on, the batch was lost. There
+        // will be no event for datagrams that have already arrived, so read all sockets again.
         self.batch = ReceiveBatch::new();
         self.backlogged = (0..=self.outlets.len()).collect();
     }
@@ -358,7 +360,8 @@ impl<D: DatagramSocket> Http3<D> {
         });
     }
 
-    /// Does the work of every second: closes late connections, and frees memory that is not needed any more.
+    /// Does the work of every second, i.e. closes late connections and frees memory that is no longer
+    /// needed.
     ///
     /// `is_crowded` means that clients are waiting for a free connection.
     pub(crate) fn tick(&mut self, is_crowded: bool, cx: &mut WorkerContext) {
@@ -496,7 +499,8 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Passes forwarded datagrams to their connections until there are not any more or the budget is used up.
+    /// Passes forwarded datagrams to their connections until there are no more of them or the budget is used
+    /// up.
     fn pass_forwarded(&mut self, batch: &mut ReceiveBatch, cx: &mut WorkerContext) -> Backlog {
         for _ in 0..BATCHES_PER_ITERATION_MAX {
             // The kernel may be out of memory. We'll get an event for the next datagram.
@@ -516,8 +520,8 @@ impl<D: DatagramSocket> Http3<D> {
         Backlog::Possible
     }
 
-    /// Passes a datagram to its connection, or to the endpoint if there is no such connection. Returns `true` if
-    /// there was one.
+    /// Passes a datagram to its connection, or to the endpoint if there is no such connection. Returns `true`
+    /// if there was one.
     fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) -> bool {
         self.running = Running::Endpoint;
         let received = self.endpoint.receive(cx.clock.now, arrival, &mut self.reply);
@@ -553,8 +557,8 @@ impl<D: DatagramSocket> Http3<D> {
         false
     }
 
-    /// Sends a reply of the endpoint, together with the others of this iteration. If the socket is full, we
-    /// drop it, just like the network might.
+    /// Sends a reply of the endpoint along with the others of this iteration. If the socket is full, the
+    /// reply is dropped, just as it might be by the network.
     fn reply(&mut self, number: usize, transmit: &Transmit) {
         let outlet = &mut self.outlets[number];
         if !outlet.is_blocked() {
@@ -589,7 +593,8 @@ impl<D: DatagramSocket> Http3<D> {
 
         connection.count_memory();
         cx.memory.change(memory_before, connection.memory());
-        // The connection may also have been closed since its last run because of a timeout or for its memory.
+        // Since its last run, the connection may also have been closed because of a timeout or to free its
+        // memory.
         if connection.is_closed() && std::mem::take(is_counted) {
             self.open -= 1;
             connection.count_packets(&mut cx.observer);

@@ -19,8 +19,8 @@ pub struct KeptSignals(Arc<Mutex<Option<Signals>>>);
 impl KeptSignals {
     /// Starts to keep SIGHUP, SIGUSR1 and SIGUSR2.
     ///
-    /// Signals that stop a server still terminate the process at this point. That is fine because no client is
-    /// being served yet, and opening the archives may take long.
+    /// At this point, signals that stop a server still terminate the process. Since no client is being served
+    /// yet, this is fine (and opening the archives may take long).
     ///
     /// # Errors
     /// Returns an error if the process is out of descriptors.
@@ -28,15 +28,15 @@ impl KeptSignals {
         Ok(KeptSignals(Arc::new(Mutex::new(Some(Signals::new(ORDERS)?)))))
     }
 
-    /// Also keeps signals that stop the server. Must be called before there are any listening sockets because
-    /// the kernel will then start to complete connections.
+    /// Also keeps signals that stop the server. This must be called before there are any listening sockets,
+    /// as the kernel will complete connections from then on.
     pub(crate) fn keep_stops(&self) -> io::Result<()> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().try_for_each(|signals| STOPS.iter().try_for_each(|signal| signals.add_signal(*signal)))
     }
 
-    /// Returns all signals, including any that have arrived. If there is no `kept`, they are only registered
-    /// now.
+    /// Returns all signals, including any that have already arrived. Without `kept`, they are only
+    /// registered now.
     pub(crate) fn take(kept: Option<&KeptSignals>) -> io::Result<Signals> {
         let taken = kept.and_then(|kept| kept.0.lock().unwrap_or_else(PoisonError::into_inner).take());
         let signals = taken.map_or_else(|| Signals::new(ORDERS), Ok)?;

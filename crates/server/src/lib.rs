@@ -1,8 +1,8 @@
 //! The server: puts the parts together and keeps them running.
 //!
-//! To use it, configure a [`Server`] and call [`Server::start`], which opens the archives, binds the listeners
-//! and spawns the workers. [`RunningServer::wait`] then blocks until all workers have stopped. This file
-//! does not contain any protocol or kernel details.
+//! In order to use it, configure a [`Server`] and call [`Server::start`], which opens the archives, binds the
+//! listeners and spawns the workers. [`RunningServer::wait`] then blocks until all workers have stopped. Note
+//! that this file should not contain any protocol or kernel details.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 
@@ -98,8 +98,8 @@ use crate::sandbox::{Sandbox, SandboxReport, ThreadRole};
 use crate::startup::{AdminServer, Resources, SignalHandler};
 use crate::worker::{StopFlag, StopReport};
 
-/// Time that workers get to exit after the drain timeout. Only a worker with a handler that does not return
-/// should need longer.
+/// Additional time for workers to exit once the drain timeout has passed (it should only be needed if a
+/// handler does not return).
 const WORKER_END_MAX: Duration = Duration::from_secs(1);
 
 /// A running server.
@@ -141,8 +141,8 @@ pub struct StopHandle {
 impl StopHandle {
     /// Stops accepting connections.
     ///
-    /// Responses in flight may still finish within the configured drain timeout. Use [`RunningServer::wait`] to
-    /// wait for them.
+    /// Responses in flight may still finish within the configured drain timeout; use [`RunningServer::wait`]
+    /// to wait for them.
     pub fn stop(&self) {
         self.status.set_draining();
         self.flag.set();
@@ -174,7 +174,8 @@ impl RunningServer {
     /// Implements [`Server::start`].
     fn start(config: &Config) -> Result<RunningServer, StartError> {
         let opened = Resources::open(config)?;
-        // Threads inherit the sandbox of the thread that starts them, so we must enter it before we start any.
+        // Threads inherit the sandbox of the thread that starts them, so this needs to happen before we start
+        // any.
         let (sandbox, sandbox_report) = Sandbox::enter(&opened.sandbox(config))?;
         opened.serve(config, sandbox, sandbox_report)
     }
@@ -235,8 +236,8 @@ impl RunningServer {
 
     /// Serves every release that `releases` receives from another process.
     ///
-    /// `place` is the index of an archive in the configuration, which must have been passed as an open file.
-    /// Notices refer to the archive as `folder`.
+    /// `place` is the index of an archive in the configuration (which must have been passed as an open
+    /// file). In notices, the archive will be called `folder`.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
@@ -273,8 +274,9 @@ impl RunningServer {
         Ok(())
     }
 
-    /// Restricts the calling thread to the system calls it needs to wait for the server and to remove Unix
-    /// sockets. If this is not called, the thread may make any system call that some other thread needs.
+    /// Restricts the calling thread to the system calls that are required to wait for the server and to
+    /// remove Unix sockets. Without this, the thread may make any system call that some other thread
+    /// needs.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects the filter.
@@ -293,8 +295,8 @@ impl RunningServer {
     /// Blocks until every worker has stopped, either because of a signal (see
     /// [`RunningServer::handle_signals`]) or because [`StopHandle::stop`] was called.
     ///
-    /// A worker cannot stop while it runs a handler that does not return. In that case, `wait` gives up once the
-    /// drain timeout has passed, and the thread is left to exit with the process.
+    /// Note that a worker cannot stop while it is running a handler that does not return. In that case,
+    /// `wait` gives up after the drain timeout and leaves the thread to exit with the process.
     pub fn wait(self) {
         let stuck = self.await_workers();
         if stuck > 0 {
@@ -316,15 +318,15 @@ impl RunningServer {
         }
     }
 
-    /// Waits until the workers have exited, or until it's too late. Returns the number of workers still
-    /// running.
+    /// Waits until the workers have exited or the time for it is over. Returns the number of workers
+    /// still running.
     fn await_workers(&self) -> usize {
         let mut running = self.workers.len();
         let mut accepting = running;
         let mut connections = 0;
         let mut end = None;
 
-        // We do not know when to give up until the stop order arrives, so wait without a limit until then.
+        // The time limit is not known until the stop order arrives, so wait without one until then.
         while running > 0 {
             let report = match end {
                 None => self.stop_reports.recv().ok(),
@@ -355,9 +357,9 @@ impl RunningServer {
 
     /// Starts to act on signals, including any that arrived while the server was starting.
     ///
-    /// SIGINT, SIGTERM and SIGQUIT stop the server gracefully; a second one ends it immediately. SIGHUP checks
-    /// for new releases. Callers must do this before they announce that the server is ready. `notify` reports
-    /// reloads and the shutdown to the service manager.
+    /// SIGINT, SIGTERM and SIGQUIT stop the server gracefully (a second one ends it immediately), and SIGHUP
+    /// checks for new releases. This should be called before announcing that the server is ready. The service
+    /// manager will hear of reloads and the shutdown through `notify`.
     ///
     /// # Errors
     /// Returns an error if a thread or a signal handler cannot be started.

@@ -26,7 +26,7 @@ pub enum Notice {
     },
     /// The server is going to stop once connections have finished their responses.
     Draining {
-        /// How many connections it's waiting for.
+        /// Number of connections it is waiting for.
         connections: usize,
         /// The drain timeout.
         within: Duration,
@@ -41,7 +41,7 @@ pub enum Notice {
         digest: Digest,
         /// Number of paths in the archive.
         paths: u64,
-        /// How long it took to open and check it.
+        /// Time taken to open and check it.
         took: Duration,
     },
     /// A new archive is damaged, so the previous one is still being served.
@@ -88,49 +88,50 @@ pub enum Notice {
     HandlerHoldsWorker {
         /// The pattern of the route.
         route: String,
-        /// How long it has been running, at least.
+        /// Minimum time for which it has been running.
         after: Duration,
     },
     /// A handler does not return, and occupies a thread of the pool.
     HandlerLate {
         /// The pattern of the route.
         route: String,
-        /// How long it has been running, at least.
+        /// Minimum time for which it has been running.
         after: Duration,
-        /// How many threads are occupied by handlers.
+        /// Number of threads that are occupied by handlers.
         occupied: u64,
-        /// How many threads there are.
+        /// Total number of threads.
         threads: usize,
     },
     /// Bodies were cut off because others were waiting for their threads.
     BodiesEnded {
-        /// How many bodies were cut off.
+        /// Number of bodies that were cut off.
         bodies: usize,
-        /// How long one of them had occupied its thread.
+        /// Time for which one of them had occupied its thread.
         after: Duration,
-        /// How many threads there are for bodies.
+        /// Total number of threads for bodies.
         threads: usize,
     },
     /// Connections were closed because all connections of a thread took too much memory.
     Shed {
-        /// How many connections were closed since the last notice.
+        /// Number of connections closed since the last notice.
         connections: usize,
         /// The limit of a thread, in bytes.
         limit_bytes: u64,
     },
     /// Some threads do not stop because their handlers do not return.
     WorkersStuck {
-        /// How many threads this affects.
+        /// Number of threads affected.
         threads: usize,
     },
     /// A reload was requested, but no archive has changed.
     Unchanged,
-    /// A process is about to modify an archive that is being served. We've copied the bytes to memory.
+    /// A process is about to modify an archive that is currently being served. Its bytes have been
+    /// copied to memory.
     WrittenInPlace {
         /// The archive.
         path: PathBuf,
     },
-    /// A process is about to modify an archive, but we could not copy the bytes. Clients may get wrong bytes.
+    /// A process is about to modify an archive whose bytes we could not copy. Clients may get wrong bytes.
     CopyFailed {
         /// The archive.
         path: PathBuf,
@@ -170,11 +171,12 @@ pub enum Notice {
         /// The error, or the exit status.
         why: String,
     },
-    /// The new program was killed. Either it was not ready in time, or there was another request for a takeover.
+    /// The new program was killed, either because it was not ready in time or because another takeover was
+    /// requested.
     SuccessorKilled {
         /// The process ID.
         process: u32,
-        /// How long it had been running.
+        /// Time for which it had been running.
         after: Duration,
         /// `true` if the program will be started again.
         is_started_again: bool,

@@ -1,14 +1,16 @@
-//! Opens and verifies new releases while the workers serve the old ones, and then replaces them.
+//! Opens and verifies new releases while the workers are serving the old ones, and then replaces
+//! them.
 //!
-//! This is done by a dedicated thread that does not serve any connections. It checks the archives twice a second
-//! and on request. We poll with `stat` because this works on every file system and through every symlink, and
-//! because a call only costs about a microsecond. File system notifications would also need a raised limit.
+//! This is the job of a dedicated thread that does not serve any connections. It checks the archives twice a
+//! second and on request. Polling with `stat` works on every file system and through every symlink, and a
+//! call only costs about a microsecond; file system notifications, on the other hand, would need a raised
+//! limit.
 //!
-//! If a process compiles a folder itself, it publishes each release as an open file. The thread serves these
-//! immediately.
+//! A process that compiles a folder itself will publish each release as an open file, which the thread then
+//! serves immediately.
 //!
-//! Note that an archive must stay mapped for as long as any connection sends from it. Unmapping takes
-//! milliseconds, and a worker could not serve any requests in that time. So we leave this to the reload thread.
+//! Note that an archive must stay mapped for as long as any connection sends from it. We leave the unmapping
+//! to the reload thread because it takes milliseconds, during which a worker could not serve any requests.
 
 mod certificates;
 mod current;
@@ -138,9 +140,9 @@ impl Served {
 impl Reloader {
     /// Creates a reloader.
     ///
-    /// This should be done before the files are opened because it records their current state and any later
-    /// change will be noticed. Returns `None` if there is nothing to do for the thread: no files to replace, no
-    /// handlers to watch, and no operators to sample the process for.
+    /// This should be done before the files are opened, as it records their current state in order to notice
+    /// any later change. Returns `None` if there would be nothing for the thread to do, i.e. no files to
+    /// replace, no handlers to watch, and no operators to sample the process for.
     pub(crate) fn new(config: &Config) -> Option<Reloader> {
         let (archives, loading, watch) = match &config.content {
             config::Content::Archives { archives, loading, watch } => (archives.as_slice(), *loading, *watch),
@@ -389,7 +391,7 @@ impl Reloader {
         outcome
     }
 
-    /// Copies every archive that another process is waiting to write to. Also drops retired sites that no
+    /// Copies every archive that another process is waiting to write to, and drops retired sites that no
     /// worker uses any more.
     fn detach_written_archives(&mut self, served: &Served) {
         let content = served.current.get();
@@ -401,7 +403,8 @@ impl Reloader {
             }
         }
 
-        // If the count is 1, then this is the last reference, and there is nowhere to get another one from.
+        // A count of 1 means that this is the last reference, i.e. there is nowhere to get another one
+        // from.
         self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
 
         let releases = self.watched.iter_mut().filter_map(|watched| watched.releases.as_mut());
@@ -419,8 +422,8 @@ impl Reloader {
     }
 }
 
-/// Copies an archive that another process is waiting to write to. Then releases the lease, so that the process
-/// can go on.
+/// Copies an archive that another process is waiting to write to. The lease is released afterwards, which
+/// allows that process to continue.
 fn detach(path: &Path, archive: &Archive, lease: Lease, on_notice: &NoticeHandler) {
     let path = path.to_owned();
     let notice = match archive.detach() {
@@ -490,8 +493,8 @@ impl Watched {
             return FileState::Settled;
         }
 
-        // If a file was renamed into place, it's complete. If it's being written in place, we cannot know, so we
-        // wait until it does not change between two checks.
+        // A file that was renamed into place is complete. If it is being written in place, however, there is
+        // no way to know, so wait until it stays the same between two checks.
         let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&version));
         if is_requested || renamed || before == Some(version) {
             FileState::Ready(version)

@@ -1,12 +1,12 @@
-//! Runs route handlers: matches requests, runs handlers on the worker or the pool, and delivers their
-//! responses.
+//! Runs route handlers, i.e. matches requests, runs handlers on the worker or the pool, and delivers
+//! their responses.
 //!
 //! ```text
 //! request ──▶ handler on the worker ───────────────────────▶ response
 //!         └─▶ pool ──▶ handler on a thread ──▶ mailbox ──▶ response
 //! ```
 //!
-//! How HTTP/1, HTTP/2 and HTTP/3 encode the response is up to their connections.
+//! The encoding of the response is up to the HTTP/1, HTTP/2 or HTTP/3 connection.
 
 mod body_threads;
 mod encode;
@@ -82,7 +82,8 @@ pub(crate) struct RouteClient {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
-/// Stands for a response that we expect from the pool. If it's dropped in time, the handler will not run.
+/// Stands for a response that we expect from the pool. If it is dropped in time, the handler will never
+/// run.
 #[derive(Debug)]
 pub(crate) struct Expectation {
     ticket: Ticket,
@@ -143,8 +144,8 @@ impl Mailbox {
 }
 
 impl WorkerRoutes {
-    /// Creates the routes of a worker. `waker` should wake up that worker, and `watchdog` will look for
-    /// handlers that do not return.
+    /// Creates the routes of a worker. `waker` should wake up that worker, while `watchdog` will look
+    /// for handlers that do not return.
     pub(crate) fn new(
         routes: Arc<Routes>,
         pools: Pools,
@@ -227,7 +228,7 @@ impl WorkerRoutes {
         respond(made, &self.notices)
     }
 
-    /// Submits a request to the pool. The response will be delivered, unless it's no longer expected by then.
+    /// Submits a request to the pool. The response will be delivered unless no client expects it any more.
     ///
     /// # Errors
     /// Returns an error response if too many requests are waiting for the pool.
@@ -267,7 +268,7 @@ impl WorkerRoutes {
 
     /// Prepares a response's body, which is either bytes or a source of bytes.
     ///
-    /// If the body needs a thread and there is not one, then this replaces the response with an error.
+    /// If the body needs a thread but none is available, the response is replaced with an error.
     pub(crate) fn take_body(
         &self,
         response: &mut Response,
@@ -308,7 +309,7 @@ impl WorkerRoutes {
         Some(PreparedBody::Stream(reader))
     }
 
-    /// Returns the response to a request if the content is too long for its handler (RFC 9110 §15.5.14).
+    /// Returns the response to a request whose content is too long for its handler (RFC 9110 §15.5.14).
     pub(crate) fn content_too_long(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
         self.refuse(head, client, &HandlerError::new(413, "The content of the request is too long."))
     }

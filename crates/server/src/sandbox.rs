@@ -1,14 +1,15 @@
 //! The sandbox restricts what a process may do once it has opened its resources.
 //!
-//! There are three independent layers: we drop privileges (`privileges`), Landlock denies access to other files
-//! and addresses (`filesystem`), and seccomp denies system calls (`system_calls`). If an attacker gained
-//! control of the code that parses network input, they could not do much more than that code does anyway.
+//! There are three independent layers: we drop privileges (`privileges`), Landlock denies access to other
+//! files and addresses (`filesystem`), and seccomp denies system calls (`system_calls`). Even if an attacker
+//! gained control of the code that parses network input, they should not be able to do much more than that
+//! code does anyway.
 //!
-//! Threads inherit the restrictions of their parent, so the process enters the sandbox before it starts any.
-//! Each thread then enters a narrower sandbox for its role. The kernel does not have any means to lift these
-//! restrictions.
+//! Since threads inherit the restrictions of their parent, the process has to enter the sandbox before it
+//! starts any. Each thread then enters a narrower sandbox for its role. Note that the kernel has no means to
+//! lift these restrictions again.
 //!
-//! Systems other than Linux do not have a sandbox. [`SandboxReport`] will tell.
+//! There is currently no sandbox on systems other than Linux, as [`SandboxReport`] will tell.
 
 mod account;
 mod error;
@@ -40,14 +41,14 @@ pub struct Plan {
     pub sandbox: SandboxPolicy,
     /// User and group to switch to.
     pub account: Option<Account>,
-    /// Files to be read, such as archives. They may be replaced by other files in the same directory.
+    /// Files to be read, e.g. archives. They may be replaced by other files in the same directory.
     pub read: Vec<PathBuf>,
     /// Symlinks of release directories. These directories may be listed.
     pub list: Vec<PathBuf>,
     /// Directories to be read recursively.
     pub read_below: Vec<PathBuf>,
-    /// Folders to be compiled and followed. A process with such a folder does not serve any clients. It may make
-    /// the system calls of the compiler, but none of the workers'.
+    /// Folders to be compiled and followed. A process with such a folder does not serve any clients,
+    /// therefore it may make the system calls of the compiler, but none of the workers'.
     pub compile: Vec<PathBuf>,
     /// Files to be appended to and created again, such as logs.
     pub append: Vec<PathBuf>,
@@ -103,8 +104,8 @@ impl Default for SandboxPolicy {
 /// The action when a forbidden system call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DenyAction {
-    /// Fail with `EPERM`, and let the process continue. Attackers do not gain anything from trying again. On the
-    /// other hand, if a library makes a harmless call on a newer system, the service stays up.
+    /// Fail with `EPERM` and let the process continue. Trying again does not help an attacker, and if a
+    /// library makes a harmless call on a newer system, the service stays up.
     Fail,
     /// Kill the process. This way, tests notice if a call is missing from the tables.
     Kill,
@@ -125,14 +126,15 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Puts the calling process into the sandbox. Returns which layers are in force.
+    /// Puts the calling process into the sandbox. Returns the layers that are in force.
     ///
-    /// This must be called before a second thread is started, and after everything that is not part of the plan
-    /// has been opened.
+    /// This must be called before starting a second thread, but after opening everything that is not part of
+    /// the plan.
     ///
     /// # Errors
-    /// Returns an error if a required layer is missing, if the user cannot be changed, or if there are several
-    /// threads. In that case, some layers may already be in force, and the process should exit.
+    ///
+    /// Returns an error if a required layer is missing, if the user cannot be changed, or if there are
+    /// several threads. Since some layers may already be in force in that case, the process should exit.
     pub fn enter(plan: &Plan) -> Result<(Sandbox, SandboxReport), SandboxError> {
         let mut report = SandboxReport::default();
         if plan.sandbox == SandboxPolicy::OFF && plan.account.is_none() {

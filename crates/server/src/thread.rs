@@ -6,7 +6,7 @@ use std::thread::{Builder, JoinHandle};
 use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
 
-/// Starts a thread, and waits until it has entered the sandbox for its role.
+/// Starts a thread and waits until it has entered the sandbox for its role.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started or cannot enter its sandbox.

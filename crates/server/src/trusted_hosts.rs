@@ -1,8 +1,8 @@
 //! Host names that we may respond to when web pages from elsewhere must not be able to read the response.
 //!
-//! Consider a page that, once it's loaded, directs its own host name to this machine (DNS rebinding). The
-//! browser then believes that our responses have the same origin as the page, and lets its scripts read them.
-//! However, such requests still contain the page's host name, so we can tell.
+//! Consider a page that, once loaded, directs its own host name to this machine (DNS rebinding). The browser
+//! would then assume that our responses have the same origin as the page and let its scripts read them.
+//! However, such requests still contain the page's host name, which allows us to detect them.
 
 use std::net::IpAddr;
 
@@ -27,16 +27,16 @@ impl TrustedHosts {
     }
 }
 
-/// Returns the host names in a request: from the target, and from `Host` or `:authority`. Browsers always send
-/// one.
+/// Returns the host names in a request, both from the target and from `Host` or `:authority`. Browsers will
+/// always send one.
 pub(crate) fn requested_hosts<'r>(request: &Request<'r>) -> impl Iterator<Item = &'r [u8]> {
     let host_of = |authority| Target { authority, path: b"/", query: None }.host(None);
     let target = Target::parse(request.target).and_then(|target| target.authority);
     [host_of(target), host_of(request.host)].into_iter().flatten()
 }
 
-/// Returns `true` for IP addresses, `localhost`, and names below it. No foreign DNS record can direct these
-/// to this machine (RFC 6761 §6.3).
+/// Returns `true` for IP addresses, `localhost`, and names below it, since no foreign DNS record can direct
+/// these to this machine (RFC 6761 §6.3).
 fn is_local(host: &[u8]) -> bool {
     let text = std::str::from_utf8(host).unwrap_or_default();
     let literal = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);

@@ -1,7 +1,7 @@
 //! One serving thread: an event loop, its listeners and its connections.
 //!
-//! A worker does not share any mutable state with other workers. It's generic over the event loop, which may be
-//! the kernel's or a simulation.
+//! Workers do not share any mutable state with each other. They are generic over the event loop, which may be
+//! the kernel's or a simulated one.
 
 mod accepting;
 mod backend;
@@ -55,15 +55,15 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// Maximum number of late connections closed per loop iteration.
 ///
-/// Closing one takes a few microseconds. If thousands of connections were accepted together, they will also
+/// Closing a connection takes a few microseconds, however thousands that were accepted together will also
 /// expire together, and the other clients should not have to wait for all of them.
 pub(crate) const LATE_CONNECTIONS_MAX: usize = 64;
 
 /// One serving thread.
 pub(crate) struct Worker<L: EventLoop> {
     events: L,
-    /// Our own listeners, followed by those of other processes. The index is the listener's number in the event
-    /// loop.
+    /// Our own listeners, followed by those of other processes. The event loop identifies a listener by its
+    /// index.
     listeners: Vec<(ListenerKind, L::Listener)>,
     /// Tells which of the other processes' listeners we are watching.
     standbys: Standbys,
@@ -76,10 +76,10 @@ pub(crate) struct Worker<L: EventLoop> {
     stop: Arc<StopFlag>,
     /// Becomes `false` if waiting for events has failed.
     can_wait: bool,
-    /// `true` while there may be unhandled events from the last wait. We need this because a panic can
-    /// interrupt an iteration, and the event loop reports each event only once.
+    /// `true` while there may be unhandled events from the last wait. This is needed because the event
+    /// loop reports each event only once, and a panic can interrupt an iteration.
     has_events: bool,
-    /// How long connections may keep sending after the stop order.
+    /// Time for connections to finish sending after the stop order.
     drain: Duration,
     stop_reporter: Option<StopReporter>,
     /// Sends notices to the operator.
@@ -179,10 +179,10 @@ impl<L: EventLoop> Worker<L> {
         self.cx.observer.finish();
     }
 
-    /// Runs a loop iteration. If it panics, we close the connection that caused the panic and keep the others.
+    /// Runs a loop iteration. In case of a panic, only the connection that caused it will be closed.
     ///
-    /// Data from a peer should never be able to cause a panic. But if we ever get this wrong, one client
-    /// should not be able to take down the connections of all others.
+    /// Data from a peer should never be able to cause a panic. If we ever get this wrong, though, a
+    /// single client must not be able to take down everyone else's connections.
     pub(crate) fn run_guarded_iteration(&mut self, end: Option<Instant>) {
         let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_iteration(end))) else { return };
 
@@ -194,8 +194,8 @@ impl<L: EventLoop> Worker<L> {
             return;
         }
 
-        // If no connection caused the panic, it would only repeat, so let it end the worker. It was already
-        // reported by the panic hook.
+        // A panic that was not caused by a connection would only repeat itself, so let it end the worker.
+        // It has already been reported by the panic hook.
         let Some(token) = self.cx.current.take() else { resume_unwind(panic) };
         self.cx.recover();
         self.end(token, CloseReason::Broken);
@@ -229,8 +229,8 @@ impl<L: EventLoop> Worker<L> {
         self.cx.clock.now
     }
 
-    /// Stops accepting, and starts a graceful shutdown of all connections. Returns the time when the shutdown
-    /// must be over.
+    /// Stops accepting and starts a graceful shutdown of all connections. Returns the time at which the
+    /// shutdown must be over.
     pub(crate) fn begin_drain(&mut self) -> Instant {
         self.events.stop_balancing();
         for number in 0..self.listeners.len() {
@@ -239,8 +239,8 @@ impl<L: EventLoop> Worker<L> {
             }
             // This only fails if the listener was not being watched.
             let _ = self.events.remove_listener(&self.listeners[number].1);
-            // The kernel may have woken only this worker for the waiting clients, so we need to accept all of
-            // them.
+            // For the waiting clients, the kernel may have woken only this worker, so we need to accept all
+            // of them.
             self.accept(u32::try_from(number).expect("a listener has a 32-bit number"), usize::MAX);
         }
         for (_, listener) in self.listeners.drain(..) {
@@ -355,12 +355,12 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Waits for events. Does not block if the worker `is_busy`; otherwise waits until the next tick or `end`.
+    /// Waits for events, without blocking if the worker `is_busy`, or else until the next tick or `end`.
     fn wait(&mut self, is_busy: bool, end: Option<Instant>) -> io::Result<()> {
         if is_busy {
             return self.events.wait(Some(Duration::ZERO));
         }
-        // A worker that has no connections and nothing else to do should sleep until there is an event.
+        // A worker without any connections or other work should sleep until there is an event.
         let has_ticks = !self.is_idle()
             || self.backlog != Backlog::Empty
             || self.cx.observer.has_log_lines()
@@ -369,8 +369,8 @@ impl<L: EventLoop> Worker<L> {
         let tick = has_ticks.then_some(self.next_tick);
         let timer = self.http3.as_ref().and_then(Http3::next_timeout);
         let until = earlier(earlier(tick, timer), end);
-        // This is relative to the start of the previous iteration, so we may wake up a little late. That is
-        // cheaper than reading the clock again.
+        // Since this is relative to the start of the previous iteration, we may wake up a little late;
+        // reading the clock again would be more expensive.
         let timeout = until.map(|until| until.saturating_duration_since(self.cx.clock.now));
         self.events.wait(timeout)
     }
@@ -533,8 +533,8 @@ impl<L: EventLoop> Worker<L> {
 
     /// Does what `next` asks for.
     ///
-    /// If the connection continues later, it will read `until` there. Callers that did not get an event do not
-    /// know if the stream has ended, so they should pass [`ReadUntil::Eof`].
+    /// If the connection continues later, it will read `until` there. Callers that did not get an event
+    /// cannot know whether the stream has ended and should therefore pass [`ReadUntil::Eof`].
     fn apply(&mut self, token: Token, next: Next, until: ReadUntil, reason: CloseReason) {
         match next {
             Next::Event => {}
@@ -567,8 +567,8 @@ impl<L: EventLoop> Worker<L> {
         self.tick_memory();
     }
 
-    /// Closes late connections, starting with the given slot. Stops after [`LATE_CONNECTIONS_MAX`] connections;
-    /// the next iteration will continue from there.
+    /// Closes late connections, starting with the given slot. If there are more than [`LATE_CONNECTIONS_MAX`]
+    /// of them, the next iteration will continue from there.
     fn check_deadlines(&mut self, mut slot: u32) {
         let is_crowded = self.is_crowded;
         self.next_check = None;

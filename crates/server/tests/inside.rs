@@ -1,10 +1,12 @@
-//! Tests that a sandboxed process cannot do anything that the table in `docs/security.md` forbids.
+//! Tests that a sandboxed process is denied everything that the table in `docs/security.md`
+//! forbids.
 //!
-//! Each row of the table has attempts here, except for those that `tests/it/sandbox.rs` checks in `/proc` of the real server.
+//! Each row of the table has attempts here, apart from those that `tests/it/sandbox.rs` checks in `/proc` of
+//! the real server.
 //!
-//! We don't use the test harness, because a process can enter a sandbox only once, and only while it has one thread. The
-//! program runs itself, enters the sandbox by the same function as the server, makes the attempts, and prints one line with
-//! the outcome of each.
+//! A process can enter a sandbox only once, and only while it has a single thread, so the test harness cannot
+//! be used here. Instead, the program runs itself, enters the sandbox by the same function as the server,
+//! makes the attempts, and prints a line with the outcome of each.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 /// A folder that may be edited while it's served.
 pub trait LiveReload: Send + Sync {
-    /// Waits until all earlier changes of the folder are served, but only for a short time.
+    /// Waits for a short time until all earlier changes of the folder are served.
     ///
-    /// Workers call this before they process received data, and cannot respond to other clients in the meantime.
-    /// So this is only suitable for servers with few clients.
+    /// Workers call this before processing received data and cannot respond to other clients in the meantime,
+    /// so it is only suitable for servers with few clients.
     fn refresh(&self);
 
-    /// Called when a browser requests a service worker script over HTTP/1. Note that browsers do not accept
-    /// service workers over TLS if we've signed the certificate ourselves.
+    /// Called when a browser requests a service worker script over HTTP/1. Note that browsers will not
+    /// accept service workers over TLS with a certificate that we signed ourselves.
     fn service_worker_requested(&self, _target: &[u8]) {}
 
-    /// Returns the absolute path of the script to insert into documents, or `None` if they should be sent
-    /// unchanged. It must not contain any characters that need to be escaped in HTML.
+    /// Returns the absolute path of the script to insert into documents, or `None` to send them
+    /// unchanged. The path must not contain any characters that need to be escaped in HTML.
     fn document_script(&self) -> Option<&str> {
         None
     }
@@ -30,9 +30,9 @@ pub trait LiveReload: Send + Sync {
 pub enum LivePage {
     /// There is no such page.
     Missing,
-    /// The page is not ready yet. HTTP/1 clients have to wait until
-    /// [`WakeHandle::wake`](crate::WakeHandle::wake) makes the server check again. Other clients get `null`
-    /// immediately because all their requests share one connection.
+    /// The page is not ready yet. HTTP/1 clients will have to wait until
+    /// [`WakeHandle::wake`](crate::WakeHandle::wake) makes the server check again, whereas other clients
+    /// get `null` immediately because all of their requests share one connection.
     Pending,
     /// The page is ready.
     Ready {

@@ -1,9 +1,9 @@
 //! Gets client addresses from HTTP proxies, using `X-Forwarded-For` or `Forwarded` (RFC 7239).
 //!
-//! Each proxy appends its client's address to the list that it has received. This means that we can only
-//! believe the right end of the list, and only if it was sent by a trusted proxy. The client is the rightmost
-//! address that does not belong to a trusted proxy. We only read one of the two fields: a proxy that sets one of
-//! them usually passes on whatever its client has put into the other.
+//! Each proxy appends its client's address to the list that it has received. This means that only the right
+//! end of the list can be trusted, and only if it was sent by a trusted proxy; the client is the rightmost
+//! address that does not belong to one. Note that we only ever read one of the two fields, as a proxy that
+//! sets one of them typically passes on whatever its client has put into the other.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -25,7 +25,7 @@ pub enum ProxySource {
     Network {
         /// Any address of the network, in canonical form.
         address: IpAddr,
-        /// How many leading bits all addresses have in common.
+        /// Number of leading bits that all addresses have in common.
         prefix: u8,
     },
     /// From a local socket.
@@ -92,8 +92,8 @@ impl ProxySource {
 }
 
 impl TrustedProxies {
-    /// Returns the client's address. This is the peer, unless the peer is a trusted proxy that tells us another
-    /// address. `field_lines` are the request's field lines in HTTP/1 syntax.
+    /// Returns the client's address, i.e. the peer's address unless the peer is a trusted proxy that tells us
+    /// another one. `field_lines` are the request's field lines in HTTP/1 syntax.
     pub(crate) fn client(&self, peer: Option<SocketAddr>, field_lines: &[u8]) -> Option<SocketAddr> {
         let is_trusted = match peer {
             Some(peer) => self.trusts(peer.ip().to_canonical()),
@@ -127,16 +127,16 @@ impl TrustedProxies {
     }
 }
 
-/// Tracks the client while we read the list from the left. Each element is the new client, unless it's the
-/// address of a trusted proxy.
+/// Tracks the client while we read the list from the left. Each element becomes the new client unless it
+/// is the address of a trusted proxy.
 struct Client<'p> {
     proxies: &'p TrustedProxies,
     found: Option<IpAddr>,
 }
 
 impl Client<'_> {
-    /// Reads the next element. If it is not an address (for example, `unknown`), we cannot believe anything to
-    /// its left.
+    /// Reads the next element. If it is not an address (e.g. `unknown`), nothing to the left of it can be
+    /// trusted either.
     fn take(&mut self, element: Option<IpAddr>) {
         self.found = match (element, self.found) {
             (Some(address), Some(found)) if self.proxies.trusts(address) => Some(found),

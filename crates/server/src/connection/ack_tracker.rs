@@ -1,15 +1,15 @@
 //! Tracks a peer's progress by the bytes that the kernel reports as unacknowledged.
 //!
-//! We need to count over the whole connection because the kernel's number may include bytes of earlier
-//! responses.
+//! The kernel's number may include bytes of earlier responses, so we need to count over the whole
+//! connection.
 
 /// Counts the bytes that we've sent and the peer has acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct AckTracker {
     /// Bytes that we've passed to the kernel.
     sent: u64,
-    /// Acknowledged bytes at the last call of [`AckTracker::acked_since_last`]. May be negative for local
-    /// sockets because the kernel's number then includes some overhead.
+    /// Acknowledged bytes at the last call of [`AckTracker::acked_since_last`]. Note that this may be
+    /// negative for local sockets, where the kernel's number includes some overhead.
     acked: i64,
 }
 
@@ -20,8 +20,8 @@ impl AckTracker {
         self.sent += bytes;
     }
 
-    /// Returns how many bytes the peer has acknowledged since the last call, given that `unacked` bytes are not
-    /// acknowledged now. Returns `None` if we will not know before the next call.
+    /// Returns the number of bytes the peer has acknowledged since the last call, given that `unacked` bytes
+    /// are currently unacknowledged. Returns `None` if this will not be known before the next call.
     pub(super) fn acked_since_last(&mut self, unacked: u64) -> Option<u64> {
         let acked = self.sent.cast_signed() - unacked.cast_signed();
         let before = std::mem::replace(&mut self.acked, acked);

@@ -1,4 +1,5 @@
-//! Closes connections: after any pending output, and with a notice to the peer if the protocol has one.
+//! Closes connections once any pending output is sent, notifying the peer if the protocol has a way to
+//! do so.
 
 use std::time::Duration;
 
@@ -8,18 +9,18 @@ use super::context::WorkerContext;
 use super::{Connection, Next, Phase, ReadUntil};
 use crate::deadlines::Wait;
 
-/// How long a peer may keep sending after our last response.
+/// Time for which a peer may keep sending after our last response.
 ///
-/// If we closed the socket while it contains unread data, the kernel would send a reset. The peer's kernel
-/// would then drop the response.
+/// Closing a socket with unread data would make the kernel send a reset, after which the peer's kernel may
+/// drop the response.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 /// We close without lingering if a connection has not moved more than this in an iteration.
 const CLOSE_AT_ONCE_BYTES_MAX: u64 = 64 * 1024;
 
 impl<S: Socket> Connection<S> {
-    /// Closes an idle connection after its deadline. With HTTP/2, sends GOAWAY first and then lingers because
-    /// a request may be on its way.
+    /// Closes an idle connection after its deadline. With HTTP/2, a request may be on its way, so send GOAWAY
+    /// and linger first.
     pub(super) fn end_idle(&mut self, cx: &mut WorkerContext) -> Next {
         self.has_timed_out = true;
         self.protocol.end(&mut cx.responder.output);
@@ -37,8 +38,8 @@ impl<S: Socket> Connection<S> {
         self.run(ReadUntil::Blocked, cx)
     }
 
-    /// Sends GOAWAY. The connection will close once all requests that the client has sent before it receives
-    /// that are answered.
+    /// Sends GOAWAY. The connection will close once we have answered all requests that the client sends
+    /// before receiving it.
     pub(super) fn go_away(&mut self, cx: &mut WorkerContext) -> Next {
         self.protocol.close_after_next();
         if !self.is_sending() && self.process_kept(cx).is_err() {
@@ -58,11 +59,11 @@ impl<S: Socket> Connection<S> {
         Next::Close
     }
 
-    /// Returns `true` if we may close without lingering. That saves two system calls.
+    /// Returns `true` if we may close without lingering in order to save two system calls.
     ///
-    /// Lingering avoids the case that data arrives late and makes the kernel drop the response. But here, the
-    /// client has told us that it will not send any. If the response is large, we linger anyway because a slow
-    /// client may not have read it.
+    /// Lingering prevents late data from making the kernel drop the response. In this case, however, the
+    /// client has told us that it will not send any more. Large responses linger anyway as a slow client may
+    /// not have read them yet.
     pub(super) fn may_close_at_once(&self, cx: &WorkerContext) -> bool {
         let moved = cx.policy.iteration_bytes_max - cx.budget.bytes;
         self.phase == Phase::Draining { is_peer_done: true }
@@ -77,11 +78,11 @@ impl<S: Socket> Connection<S> {
         self.deadline = Some(cx.clock.now + LINGER);
     }
 
-    /// Starts a graceful shutdown of the connection. It will close after the current request is answered, or
-    /// after [`DRAIN_GRACE`] if there is not one.
+    /// Starts a graceful shutdown of the connection. It will close after answering the current request, or
+    /// after [`DRAIN_GRACE`] if there is no request.
     ///
-    /// Note that a response that is already being sent may not have told the client, so another request may
-    /// follow it.
+    /// Note that a response that is already being sent may not have announced the close, in which case the
+    /// client may still send another request.
     ///
     /// [`DRAIN_GRACE`]: super::context::DRAIN_GRACE
     pub(crate) fn drain(&mut self, cx: &mut WorkerContext) -> Next {
@@ -98,7 +99,8 @@ impl<S: Socket> Connection<S> {
         }
 
         self.protocol.close_after_next();
-        // The rest of a request has its own deadline. So do handlers, and peers that are receiving a response.
+        // The rest of a request has its own deadline, and so do handlers and peers that are currently
+        // receiving a response.
         let has_own_deadline =
             matches!(self.wait, Wait::Head | Wait::Content { .. } | Wait::Handler | Wait::Body);
         if !self.is_sending() && !has_own_deadline {

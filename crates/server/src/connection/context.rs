@@ -1,8 +1,8 @@
 //! Worker state that is used by one connection at a time.
 //!
-//! The parts change at different times: [`Policy`] never changes, [`Clock`] changes once per iteration, and
-//! [`CurrentRelease`] changes when a release is replaced. The rest is changed by whichever connection is being
-//! served.
+//! The parts change at different times: [`Policy`] never does, [`Clock`] changes once per iteration, and
+//! [`CurrentRelease`] whenever a release is replaced. Everything else is changed by whichever connection is
+//! being served.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,8 +25,9 @@ use crate::observe::Observer;
 use crate::reload::Current;
 use crate::routes::{ConnectionAddress, Dispatch, RouteClient, WorkerRoutes};
 
-/// How long idle connections stay open during a graceful shutdown. If a client sent a request just before the
-/// shutdown, we can still respond, and the response will tell the client that the connection ends.
+/// Time for which idle connections stay open during a graceful shutdown. This way, we can still respond to a
+/// client that sent a request just before the shutdown, and the response will announce the end of the
+/// connection.
 pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// Worker state that is used by one connection at a time.
@@ -62,9 +63,9 @@ pub(crate) struct Policy {
     pub(crate) live_folder: Option<LiveFolder>,
     /// Creates TLS sessions.
     pub(crate) tls: Option<Context>,
-    /// How many bytes a connection may receive and send per iteration.
+    /// Maximum number of bytes that a connection may receive and send per iteration.
     pub(crate) iteration_bytes_max: u64,
-    /// How much memory all connections together may take, in bytes.
+    /// Memory limit, in bytes, for all connections together.
     pub(crate) memory_bytes_max: u64,
 }
 
@@ -137,8 +138,8 @@ impl WorkerContext {
         context
     }
 
-    /// Switches to the newest release. The batch must be empty because it refers to archives of the current
-    /// release.
+    /// Switches to the newest release. The batch must be empty at this point since it refers to archives of
+    /// the current release.
     pub(crate) fn adopt_release(&mut self) {
         debug_assert!(self.batch.is_empty());
         let content = self.release.newest.get();
@@ -150,8 +151,8 @@ impl WorkerContext {
 
     /// Waits until recent changes of an edited folder are served.
     ///
-    /// This should be called after receiving requests and before processing them. The responses will then
-    /// contain every change that was made before the request.
+    /// This should be called after receiving requests but before processing them, in order for the
+    /// responses to contain every change that was made before the request.
     #[cold]
     pub(crate) fn refresh_folder(&mut self) {
         if let Some(folder) = &self.policy.live_folder {
@@ -160,7 +161,8 @@ impl WorkerContext {
         }
     }
 
-    /// Tells the head store to keep field lines, if handlers or live reload will want to see them.
+    /// Tells the head store to keep field lines in case handlers or live reload will want to see
+    /// them.
     fn set_kept_lines(&mut self) {
         if self.routes.is_some() || self.policy.live_folder.is_some() {
             self.responder.heads.keep_lines(KeptLines::All);
@@ -261,8 +263,7 @@ pub(crate) struct Http3Context<'a> {
 }
 
 impl<'a> Http3Context<'a> {
-    /// Returns the parts that a handler's response depends on, or `None` if the server does not have any
-    /// handlers.
+    /// Returns the parts that a handler's response depends on, or `None` if the server has no handlers.
     pub(crate) fn dispatch(self, key: ConnectionKey, client: &Option<SocketAddr>) -> Option<Dispatch<'a>> {
         self.heads_and_dispatch(key, client).1
     }

@@ -11,7 +11,7 @@ use super::{Connection, Next, Phase, ReadUntil};
 use crate::config::Timeouts;
 use crate::deadlines::{Wait, bytes_min};
 
-/// How long a connection may keep sending from an old release. After that, we send GOAWAY.
+/// Time for which a connection may keep sending from an old release. After that, we send GOAWAY.
 pub(crate) const OLD_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Content of the data that was processed since the deadline was set.
@@ -81,8 +81,8 @@ impl<S: Socket> Connection<S> {
         self.deadline = oldest.zip(cx.policy.timeouts).map(|(since, timeouts)| since + timeouts.handler);
     }
 
-    /// Returns `true` if the deadline has passed. The deadline of an idle connection is earlier while the worker
-    /// `is_crowded` because other clients wait to be accepted.
+    /// Returns `true` if the deadline has passed. While the worker `is_crowded`, other clients are waiting to
+    /// be accepted, so idle connections have an earlier deadline.
     pub(crate) fn is_late(&self, is_crowded: bool, cx: &WorkerContext) -> bool {
         let now = cx.clock.now;
         if now >= cx.release.since + OLD_RELEASE_TIMEOUT && self.protocol.is_outdated(&cx.release.content) {
@@ -92,8 +92,8 @@ impl<S: Socket> Connection<S> {
         now + self.wait.shortening(is_crowded, cx.policy.timeouts.as_ref()) >= deadline
     }
 
-    /// Closes a connection whose deadline has passed, unless the peer is still receiving a response at a
-    /// sufficient rate.
+    /// Closes a connection once its deadline has passed, unless the peer is still receiving a response
+    /// at a sufficient rate.
     pub(crate) fn on_deadline(&mut self, cx: &mut WorkerContext) -> Next {
         cx.renew_byte_budget();
         if self.protocol.is_outdated(&cx.release.content) {
@@ -107,9 +107,9 @@ impl<S: Socket> Connection<S> {
             Wait::SendRoom => self.check_progress(cx.clock.now, timeouts.send),
             Wait::Head => self.refuse_slow_request(timeouts.send, cx),
             Wait::Window => {
-                // If a client opens its window in large steps, the window stays closed while earlier data is in
-                // flight. So we have to consider acknowledged bytes, too. However, we must not count other
-                // frames because the client can request as many of these as it likes, for example with PING.
+                // If a client opens its window in large steps, the window stays closed while earlier data is
+                // in flight, so acknowledged bytes need to be considered as well. Other frames must not
+                // count, however, since the client can request as many of these as it likes (e.g. with PING).
                 let StreamBytes { body, other } = self.protocol.bytes_since_last();
                 let Ok(acked) = self.transport.acked_since_last() else { return Next::Close };
                 if acked.is_some_and(|acked| body.max(acked.saturating_sub(other)) < bytes_min(timeouts.send))
@@ -147,8 +147,8 @@ impl<S: Socket> Connection<S> {
 
     /// Closes the connection if the peer receives too slowly.
     ///
-    /// We count acknowledged bytes here. The room in the socket would not tell us: if the send buffer is large
-    /// and the line is slow, there may not be any new room for minutes.
+    /// We count acknowledged bytes rather than the room in the socket: with a large send buffer and a slow
+    /// line, there may be no new room for minutes.
     fn check_progress(&mut self, now: Instant, window: Duration) -> Next {
         let Ok(acked) = self.transport.acked_since_last() else { return Next::Close };
         if acked.is_some_and(|acked| acked < bytes_min(window)) {

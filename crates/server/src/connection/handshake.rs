@@ -15,12 +15,13 @@ use crate::config::ListenerKind;
 use crate::deadlines::Wait;
 
 impl<S: Socket> Connection<S> {
-    /// Reads the PROXY header at the start of `input`. Returns the header's length, or `None` if it's
-    /// incomplete.
+    /// Reads the PROXY header at the start of `input`. Returns the header's length, or `None` if it
+    /// is incomplete.
     ///
     /// # Errors
-    /// Returns an error if `input` does not start with a PROXY header. The specification says that we must close
-    /// the connection without a response.
+    ///
+    /// Returns an error if `input` does not start with a PROXY header, in which case the specification says
+    /// that we must close the connection without a response.
     #[cold]
     pub(super) fn read_proxy_header(
         &mut self,
@@ -63,7 +64,8 @@ impl<S: Socket> Connection<S> {
 
     /// Starts HTTP if the TLS handshake is complete.
     ///
-    /// If we've already received some data, then HTTP/2 SETTINGS are sent together with the responses to it.
+    /// If some data has already been received, HTTP/2 SETTINGS will be sent together with the responses to
+    /// it.
     #[cold]
     pub(super) fn complete_handshake(&mut self, has_data: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
         let Some(tls) = self.transport.tls().filter(|tls| tls.is_established()) else {
@@ -90,9 +92,10 @@ impl<S: Socket> Connection<S> {
         self.send_output(cx)
     }
 
-    /// Closes a connection after TLS has failed. The alert has been sent at this point.
+    /// Closes a connection after TLS has failed. At this point, the alert has already been sent.
     ///
-    /// If the client has sent a plain HTTP request, then we also respond in plain HTTP to explain the mistake.
+    /// If the client has sent a plain HTTP request, we respond in plain HTTP as well in order to explain the
+    /// mistake.
     #[cold]
     pub(super) fn fail_tls(&mut self, is_plain_http: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
         cx.observer.tls_failed();

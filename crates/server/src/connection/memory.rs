@@ -1,6 +1,6 @@
 //! Counts the memory that a connection takes between events.
 //!
-//! Structures of fixed size are estimates. Buffers are counted by their capacity.
+//! Structures of fixed size are estimated, while buffers are counted by their capacity.
 
 use cannery_eventloop::Socket;
 
@@ -16,7 +16,8 @@ const HANDSHAKE_BYTES: u32 = 12 * 1024;
 /// Additional memory for TLS after the handshake.
 const SESSION_BYTES: u32 = 2560;
 
-/// Additional memory for HTTP/2. This does not include the HPACK table, which grows, so we count its capacity.
+/// Additional memory for HTTP/2, except for the HPACK table (which can grow and is therefore counted by its
+/// capacity).
 const HTTP2_BYTES: u32 = 1024;
 
 impl<S: Socket> Connection<S> {
@@ -43,7 +44,8 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Updates the memory of a TLS connection if there are incomplete records or records waiting to be sent.
+    /// Updates the memory of a TLS connection with incomplete records or records that are waiting to be
+    /// sent.
     #[inline]
     pub(super) fn count_tls_memory(&mut self, cx: &mut WorkerContext) {
         if let Some(tls) = self.transport.tls()
@@ -77,8 +79,8 @@ impl<S: Socket> Connection<S> {
         self.memory = memory;
     }
 
-    /// Makes the kernel reset the connection on close. Anything that the peer has not acknowledged will be
-    /// dropped.
+    /// Makes the kernel reset the connection on close, dropping anything that the peer has not
+    /// acknowledged yet.
     pub(crate) fn abandon(&self) {
         let reset = self.transport.abandon();
         debug_assert!(reset.is_ok(), "a connection cannot be reset: {reset:?}");

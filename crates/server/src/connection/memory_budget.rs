@@ -1,8 +1,8 @@
 //! Limits the memory that all connections of a worker take.
 //!
-//! We count the memory that connections keep between events. For example, this includes incomplete requests,
-//! responses that clients are slow to receive, TLS and HTTP/2 state, and data that the event loop has received
-//! for connections that are not reading. If the sum exceeds the limit, the worker closes the largest
+//! The limit covers the memory that connections keep between events, e.g. incomplete requests, responses that
+//! clients are slow to receive, TLS and HTTP/2 state, and data that the event loop has received for
+//! connections that are currently not reading. If the sum exceeds it, the worker closes the largest
 //! connections.
 
 use std::num::NonZeroUsize;
@@ -21,13 +21,13 @@ const POOL_THREAD_BYTES: u64 = (2 << 20) + (64 << 10);
 /// Lower bound for the limit of a worker's connections. With less, we could not serve any.
 const WORKER_CONNECTIONS_BYTES_MIN: u64 = 1 << 20;
 
-/// We do not return free memory to the system unless the peak was at least this high because walking through
-/// the allocator has a cost. A worker may keep as much after its connections have closed.
+/// Minimum peak at which free memory is returned to the system (a lower peak is not worth the cost of
+/// walking through the allocator). A worker may keep as much after its connections have closed.
 const RELEASED_BYTES_MIN: u64 = 4 << 20;
 
-/// For how many seconds the connections must need less than half of the peak before we return free memory to
-/// the system. If we were quicker, connections that arrive in bursts would take it again page by page. That is 5
-/// % of the CPU time of their handshakes.
+/// Time, in seconds, during which the connections must need less than half of the peak before we return free
+/// memory to the system. If this were shorter, connections that arrive in bursts would have to take the
+/// memory again page by page, at a cost of 5 % of the CPU time of their handshakes.
 const RELEASED_AFTER_S: u32 = 10;
 
 /// Memory taken by all connections of a worker, and the limit.
@@ -108,14 +108,14 @@ impl MemoryBudget {
         self.bytes() > self.bytes_max / 8 * 7
     }
 
-    /// Returns how many bytes to free. This is more than strictly necessary, so that it takes some time until
-    /// we reach the limit again.
+    /// Returns the number of bytes to free. This is more than strictly necessary in order not to reach the
+    /// limit again soon.
     pub(crate) fn excess(&self) -> u64 {
         self.bytes().saturating_sub(self.bytes_max / 4 * 3)
     }
 
-    /// Returns `true` if there is enough free memory to return it to the system, provided that connections do not
-    /// need it again soon.
+    /// Returns `true` if there is enough free memory to return it to the system, assuming that connections
+    /// will not need it again soon.
     #[inline]
     pub(crate) fn has_memory_to_release(&self) -> bool {
         let peak = self.peak.max(self.recent_peak);
@@ -147,10 +147,10 @@ pub(crate) struct MemoryLimits {
 }
 
 impl MemoryLimits {
-    /// Measures how much memory there is, and divides it by the number of workers.
+    /// Measures the available memory and divides it by the number of workers.
     ///
-    /// This should be called after opening everything that takes memory. But it must happen before the threads
-    /// start, and before the sandbox hides how much memory the process uses.
+    /// This should be called after opening everything that takes memory, but before starting the threads and
+    /// before entering the sandbox, which hides how much memory the process uses.
     pub(crate) fn measure(workers: NonZeroUsize, pool_threads: usize) -> MemoryLimits {
         let workers = workers.get() as u64;
         let threads = workers * WORKER_BYTES + pool_threads as u64 * POOL_THREAD_BYTES;

@@ -1,7 +1,7 @@
-//! Sends responses, and keeps the rest if they do not fit into the socket or the budget.
+//! Sends responses and keeps whatever does not fit into the socket or the budget.
 //!
-//! A pending write does not copy anything from archives. It refers to ranges of them, and keeps the release
-//! alive.
+//! A pending write refers to ranges of the archives instead of copying anything from them, and it keeps the
+//! release alive.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -25,16 +25,17 @@ pub(super) struct PendingWrite {
     /// Inline bytes of all segments.
     inline: Vec<u8>,
     segments: VecDeque<Segment>,
-    /// How many bytes of `inline` have been sent.
+    /// Number of bytes of `inline` that have been sent.
     inline_sent: usize,
-    /// How many bytes of the first segment have been sent.
+    /// Number of bytes of the first segment that have been sent.
     segment_sent: u64,
 }
 
-/// Sends up to `bytes_max` bytes of `output`, and subtracts these from `bytes_max`. Returns the rest, if any.
+/// Sends up to `bytes_max` bytes of `output` and subtracts their number from `bytes_max`. Returns the rest,
+/// if any.
 ///
-/// The output is always empty afterwards, even if there was an error. Otherwise, the next connection would send
-/// it to its client.
+/// The output is always empty afterwards, even in case of an error; otherwise, the next connection would send
+/// it to its own client.
 pub(super) fn send_output(
     writer: &mut Writer<'_, impl Socket>,
     output: &mut Output,
@@ -102,7 +103,7 @@ pub(super) fn send_with_body(
     Ok(sent as u64)
 }
 
-/// Returns `true` if we should send these archive bytes by reference, so that the kernel does not copy them.
+/// Returns `true` if these archive bytes should be sent by reference, to avoid a copy in the kernel.
 #[inline]
 fn is_sent_zero_copy(
     bytes: &[u8],
@@ -137,8 +138,8 @@ impl PendingWrite {
         Box::new(pending)
     }
 
-    /// Sends up to `bytes_max` bytes, and subtracts these from `bytes_max`. Returns how many were sent, which
-    /// is 0 if the socket is full.
+    /// Sends up to `bytes_max` bytes and subtracts their number from `bytes_max`. Returns the number of bytes
+    /// sent (0 if the socket is full).
     pub(super) fn send(
         &mut self,
         writer: &mut Writer<'_, impl Socket>,
@@ -197,13 +198,13 @@ struct Gather<'a, I> {
     /// Inline bytes that have not been sent.
     inline: &'a [u8],
     segments: I,
-    /// How many bytes of the first segment have been sent.
+    /// Number of bytes of the first segment that have been sent.
     skip: u64,
 }
 
 impl<I: Iterator<Item = Segment>> Gather<'_, I> {
-    /// Sends up to `bytes_max` bytes. Returns how many the socket took. Large bodies are sent zero-copy, and
-    /// everything else with as few system calls as possible.
+    /// Sends up to `bytes_max` bytes and returns the number that the socket took. Large bodies are sent
+    /// zero-copy, everything else with as few system calls as possible.
     fn send(
         self,
         writer: &mut Writer<'_, impl Socket>,
@@ -245,8 +246,8 @@ impl<I: Iterator<Item = Segment>> Gather<'_, I> {
     }
 }
 
-/// Returns the bytes of a segment, except the first `skip`. If it's an inline segment, removes the bytes from
-/// `inline`.
+/// Returns the bytes of a segment except for the first `skip`. The bytes of an inline segment are also
+/// removed from `inline`.
 fn bytes_of<'a>(segment: Segment, skip: u64, inline: &mut &'a [u8], content: &'a Content) -> &'a [u8] {
     match segment {
         Segment::Inline(bytes) => {

@@ -1,6 +1,6 @@
-//! Speaks HTTP/1 or HTTP/2: takes received bytes, and writes responses to the worker's output.
+//! Speaks HTTP/1 or HTTP/2, i.e. takes received bytes and writes responses to the worker's output.
 //!
-//! It does not know anything about sockets.
+//! Note that it knows nothing about sockets.
 
 mod handled_h1;
 mod http2;
@@ -46,7 +46,7 @@ pub(super) enum Awaits {
     Request,
     /// The rest of a request head.
     Head,
-    /// The rest of a request's content. `blocks` is how many blocks of [`CONTENT_BLOCK_BYTES`] we've received
+    /// The rest of a request's content. `blocks` is the number of blocks of [`CONTENT_BLOCK_BYTES`] received
     /// for a handler so far.
     Content { blocks: usize },
     /// Various things, on HTTP/2 streams. See [`Protocol::next_deadline`].
@@ -67,8 +67,7 @@ pub(super) struct StreamBytes {
 }
 
 impl<'p> Client<'p> {
-    /// Returns the parts that a handler's response depends on, or `None` if the server does not have any
-    /// handlers.
+    /// Returns the parts that a handler's response depends on, or `None` if the server has no handlers.
     #[inline]
     fn dispatch<'a>(
         &self,
@@ -155,8 +154,8 @@ impl Protocol {
 
     /// Starts a graceful shutdown of the connection.
     ///
-    /// With HTTP/1, the next response will be the last one, and will say so. With HTTP/2, we send GOAWAY, and
-    /// keep responding to requests that the client has sent before it receives that.
+    /// With HTTP/1, the next response will be the last and will say so. With HTTP/2, we send GOAWAY, but will
+    /// still respond to requests that the client sends before receiving it.
     pub(super) fn close_after_next(&mut self) {
         match self {
             Protocol::H1(http) => http.close_after_next(),
@@ -183,7 +182,7 @@ impl Protocol {
         }
     }
 
-    /// Drops the reference to an old release if there are not any bodies left to send from it. Callers must have
+    /// Drops the reference to an old release unless there are bodies left to send from it. Callers must have
     /// sent the output or stored the rest of it.
     #[inline]
     pub(super) fn release_content(&mut self) {
@@ -241,8 +240,8 @@ impl Protocol {
         }
     }
 
-    /// Returns when an idle connection should be closed. This is `renewed`, or an earlier time if the HTTP/2
-    /// client has not sent any requests in the meantime.
+    /// Returns the time at which an idle connection should be closed: either `renewed`, or an earlier time
+    /// if the HTTP/2 client has not sent any requests in the meantime.
     pub(super) fn idle_until(&mut self, renewed: Option<Instant>) -> Option<Instant> {
         match self {
             Protocol::H2(http2) => http2.idle_until(renewed),
@@ -250,16 +249,16 @@ impl Protocol {
         }
     }
 
-    /// Must be called when we stop receiving until the socket has room. Incomplete requests are not late in that
-    /// case because we are not reading them.
+    /// Must be called when we stop receiving until the socket has room. Since nothing is read during this
+    /// time, incomplete requests should not be considered late.
     pub(super) fn pause(&mut self, now: Instant) {
         if let Protocol::H2(http2) = self {
             http2.pause(now);
         }
     }
 
-    /// Responds to the complete requests in `rest` until the output is full. Removes the processed bytes from
-    /// `rest`.
+    /// Responds to the complete requests in `rest` until the output is full, removing the processed bytes
+    /// from `rest`.
     #[inline]
     pub(super) fn respond(
         &mut self,
@@ -342,10 +341,10 @@ impl Protocol {
         progress
     }
 
-    /// Writes the response to invalid data, and ends the connection. Does nothing for HTTP/2, where each
-    /// response needs a request.
+    /// Writes the response to invalid data and ends the connection. This does nothing for HTTP/2, where
+    /// each response needs a request.
     ///
-    /// If there is a request line in `input`, it will be logged.
+    /// If `input` contains a request line, it will be logged.
     pub(super) fn refuse(
         &mut self,
         refusal: Refusal,
@@ -387,8 +386,8 @@ fn respond_h1(
                     let is_last = used == rest.len();
                     if is_last && folder.is_pending(&head.common) && cx.release.content.answers_host(request)
                     {
-                        // The page is not ready until the folder changes. Since this is the last request so far,
-                        // we can leave it in `rest` and read it again when the worker is woken up.
+                        // The page will not be ready until the folder changes. As this is the last request so
+                        // far, it can be left in `rest`, to be read again once the worker is woken up.
                         return H1Outcome::Progress(Progress::Complete);
                     }
                     folder.notice_service_worker(request.target, head.common.field_lines);
@@ -449,8 +448,8 @@ fn answer_h1(http: &mut h1::Connection, head: &h1::Head<'_>, client: Client<'_>,
     release.content.answer(incoming, scratch, output, observer);
 }
 
-/// First line of the connection preface (RFC 9113 §3.4). It is not a valid request line in any version of
-/// HTTP/1.
+/// First line of the connection preface (RFC 9113 §3.4), which is not a valid request line in any version
+/// of HTTP/1.
 const H2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 #[cold]

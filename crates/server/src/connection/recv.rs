@@ -8,9 +8,9 @@ pub(super) const RECEIVE_BYTES: usize = 64 * 1024;
 /// Whatever is left of an iteration's budget.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IterationBudget {
-    /// How many bytes the current connection may still receive and send.
+    /// Number of bytes that the current connection may still receive and send.
     pub(super) bytes: u64,
-    /// How many TLS handshakes the worker may still run the expensive step of.
+    /// Number of TLS handshakes for which the worker may still run the expensive step.
     pub(crate) handshakes: u32,
 }
 
@@ -48,7 +48,8 @@ pub(super) enum RecvOutcome {
     HandshakeDeferred,
     /// The peer has closed the sending direction.
     Eof,
-    /// The data is not TLS, or violates the protocol. We've sent an alert, and cannot send any more data.
+    /// The data is not TLS or violates the protocol. The alert has been sent, after which no more data
+    /// can follow.
     TlsFailed {
         /// `true` if it's a plain HTTP request.
         is_plain_http: bool,

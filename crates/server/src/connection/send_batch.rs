@@ -1,22 +1,22 @@
 //! A batch of small responses to several connections.
 //!
-//! If a server alternates between reading and sending, its own code and the kernel's code keep evicting each
-//! other from the processor's caches. It takes a few percent less time to answer several connections first, and
-//! then send all of the responses.
+//! If a server alternates between reading and sending, its own code and the kernel's keep evicting each other
+//! from the processor's caches. Answering several connections first and then sending all of the responses
+//! takes a few percent less time.
 //!
-//! The batch only stores response bytes, and references to bodies in archives. It never sends anything itself.
+//! The batch never sends anything itself; it only stores response bytes and references to bodies in archives.
 
 use std::ops::Range;
 
 use cannery_archive::Extent;
 use cannery_eventloop::Token;
 
-/// Maximum number of responses in a batch. A larger batch would not save much, and it would delay the first
-/// response.
+/// Maximum number of responses in a batch. A larger batch would delay the first response without saving
+/// much.
 const RESPONSES_MAX: usize = 32;
 
-/// Maximum number of inline bytes per response. These are copied into the batch. Usually, they are a head and a
-/// small body.
+/// Maximum number of inline bytes per response, all of which are copied into the batch. Typically, this is a
+/// head and a small body.
 const INLINE_BYTES_MAX: usize = 12 * 1024;
 
 /// Maximum number of inline bytes in a batch.
@@ -36,10 +36,10 @@ pub(crate) struct SendBatch {
     bytes: Vec<u8>,
     /// For each response, the connection and the end of the inline bytes.
     ends: Vec<(Token, usize)>,
-    /// How many responses have been taken out.
+    /// Number of responses that have been taken out.
     taken: usize,
-    /// Bodies, each with the index of the response it belongs to. Stored separately because most responses
-    /// do not have one.
+    /// Bodies along with the index of the response each belongs to. They are stored separately since most
+    /// responses have none.
     bodies: Vec<(usize, Body)>,
     bodies_taken: usize,
 }
@@ -62,7 +62,7 @@ impl SendBatch {
         (1..=INLINE_BYTES_MAX).contains(&inline_bytes)
     }
 
-    /// Adds the inline bytes of a response. Callers should then add the body, if there is one, and finally the
+    /// Adds the inline bytes of a response. Callers should add the body (if any) next, and finally the
     /// connection.
     #[inline]
     pub(super) fn push(&mut self, inline: &[u8]) {
@@ -92,8 +92,8 @@ impl SendBatch {
         self.ends.is_empty()
     }
 
-    /// Takes out the first response. Returns the connection's token and the range of the inline bytes, which is
-    /// valid until the batch is empty.
+    /// Takes out the first response. Returns the connection's token and the range of the inline bytes, which
+    /// will be valid until the batch is empty.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Token, Range<usize>)> {
         let Some(&(token, end)) = self.ends.get(self.taken) else {

@@ -1,8 +1,8 @@
 //! A TLS stream: records on the socket's side, plaintext on ours.
 //!
-//! It has two buffers of its own, one for an incomplete record that we've received, and one for records that
-//! did not fit into the socket. It will not encrypt or receive any more while the latter is in use, so both are
-//! bounded.
+//! It has two buffers of its own: one for a received record that is still incomplete, and one for records
+//! that did not fit into the socket. Both are bounded, as it will not encrypt or receive any more while the
+//! latter is in use.
 
 use std::io::{self, IoSlice};
 
@@ -17,7 +17,7 @@ use super::ack_tracker::AckTracker;
 use super::flow::Flow;
 use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
 
-/// Buffers that all TLS streams of a worker share. They do not take any memory until they are needed.
+/// Buffers shared by all TLS streams of a worker. No memory is taken until they are needed.
 #[derive(Default)]
 pub(super) struct TlsBuffers {
     /// Records: first an incomplete one from before, then newly received data.
@@ -41,9 +41,10 @@ pub(super) struct TlsStream {
     is_closed: bool,
     /// Records that did not fit into the socket.
     pending: Vec<u8>,
-    /// How many bytes of `pending` have been sent.
+    /// Number of bytes of `pending` that have been sent.
     pending_sent: usize,
-    /// How many plaintext bytes to encrypt at once. We try to guess how much the socket will take.
+    /// Number of plaintext bytes to encrypt at once, which should be close to what the socket will
+    /// take.
     chunk_bytes: usize,
     /// Counts record bytes.
     acks: AckTracker,
@@ -123,8 +124,8 @@ impl TlsStream {
             return discard(socket, buffers, budget);
         }
         while !self.has_peer_closed {
-            // During the handshake, we may need to keep everything we've received. So do not read more than a
-            // record.
+            // During the handshake, everything that we have received may have to be kept, so do not read more
+            // than a record.
             let before = self.incomplete.len();
             let room = before + if self.is_established() { RECEIVE_BYTES } else { RECORD_BYTES_MAX };
             buffers.received.resize(buffers.received.len().max(room), 0);
@@ -150,7 +151,7 @@ impl TlsStream {
                 }
             };
 
-            // If the end of the stream arrived as a record, there will not be an event for it.
+            // If the end of the stream arrived as a record, we will not get an event for it.
             let is_announced = until == ReadUntil::Blocked && !self.has_peer_closed;
             let is_drained = len < room && !was_deferred && is_announced;
             if !buffers.plaintext.is_empty() {
@@ -169,8 +170,8 @@ impl TlsStream {
         Ok(RecvOutcome::Eof)
     }
 
-    /// Decrypts the first `len` bytes of the receive buffer. Keeps an incomplete record, and sends whatever the
-    /// session wants to send, such as handshake messages or alerts.
+    /// Decrypts the first `len` bytes of the receive buffer, keeping any incomplete record. If the session
+    /// has something to send (e.g. handshake messages or alerts), it is sent as well.
     fn decrypt(
         &mut self,
         socket: &impl Socket,
@@ -200,8 +201,8 @@ impl TlsStream {
         Ok(outcome)
     }
 
-    /// Encrypts and sends as much as the socket has room for, plus one chunk at most. Returns the number of
-    /// plaintext bytes, which is 0 if some records are already waiting.
+    /// Encrypts and sends as much as the socket has room for, plus at most one chunk. Returns the number of
+    /// plaintext bytes (0 if some records are already waiting).
     #[inline(never)]
     pub(super) fn send_vectored(
         &mut self,
@@ -306,7 +307,7 @@ fn discard(
     })
 }
 
-/// Fills `chunk` with up to `bytes_max` bytes of `slices`, after skipping the first `skip` bytes. Returns the
+/// Fills `chunk` with up to `bytes_max` bytes of `slices` after skipping the first `skip` bytes. Returns the
 /// number of slices and bytes in the chunk.
 fn cut_chunk<'a>(
     slices: &'a [IoSlice<'_>],

@@ -10,7 +10,8 @@ use super::flow::Flow;
 use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
 use super::tls_stream::{TlsBuffers, TlsStream};
 
-/// Buffers that are used by one transport at a time, so idle connections do not need their own.
+/// Buffers that are used by one transport at a time, in order that idle connections do not need
+/// their own.
 pub(super) struct Buffers {
     /// Data received without TLS.
     received: Vec<u8>,
@@ -39,8 +40,8 @@ impl Buffers {
 /// A buffer with the data that was received last.
 pub(super) struct ReceivedBuffer {
     pub(super) bytes: Vec<u8>,
-    /// `true` if the bytes were encrypted. We need to remember this because the connection may have started
-    /// TLS by the time the buffer is put back.
+    /// Whether the bytes were encrypted. This needs to be remembered as the connection may have started TLS
+    /// by the time the buffer is put back.
     is_decrypted: bool,
 }
 
@@ -130,8 +131,8 @@ impl<S: Socket> Transport<S> {
         Writer { socket: &self.socket, pipe, acks: &mut self.acks, tls }
     }
 
-    /// Returns `true` if TLS records are waiting for room in the socket. Writers will not take any data until
-    /// these are sent.
+    /// Returns `true` if TLS records are waiting for room in the socket. Until they are sent, writers will
+    /// not take any more data.
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_blocked())
@@ -166,8 +167,8 @@ impl<S: Socket> Transport<S> {
         Ok(sent)
     }
 
-    /// Returns how many bytes the peer has acknowledged since the last call. Returns `None` if we will not know
-    /// before the next call.
+    /// Returns the number of bytes the peer has acknowledged since the last call, or `None` if this will not
+    /// be known before the next call.
     pub(super) fn acked_since_last(&mut self) -> io::Result<Option<u64>> {
         let unacked = self.socket.unacknowledged_bytes()?;
         Ok(match &mut self.tls {
@@ -176,14 +177,15 @@ impl<S: Socket> Transport<S> {
         })
     }
 
-    /// Makes the kernel reset the connection on close. Anything that the peer has not acknowledged will be
-    /// dropped.
+    /// Makes the kernel reset the connection on close, dropping anything that the peer has not
+    /// acknowledged yet.
     pub(super) fn abandon(&self) -> io::Result<()> {
         self.socket.reset_on_close()
     }
 }
 
-/// Sends plaintext. Each method returns how many bytes were taken, which may be fewer if the socket is full.
+/// Sends plaintext. Each method returns the number of bytes taken, which will be lower than requested if the
+/// socket is full.
 pub(super) struct Writer<'a, S> {
     socket: &'a S,
     pipe: &'a SplicePipe,
@@ -217,8 +219,8 @@ impl<S: Socket> Writer<'_, S> {
         self.tls.is_none() && self.pipe.is_available()
     }
 
-    /// Sends several slices, followed by `pages`. The kernel does not copy the latter but keeps references, so
-    /// these bytes must never change.
+    /// Sends several slices, followed by `pages`. The kernel will keep references to the latter rather than
+    /// copying them, so these bytes must never change.
     pub(super) fn send_zero_copy(&mut self, slices: &[IoSlice<'_>], pages: &[u8]) -> io::Result<usize> {
         self.count(self.socket.send_zero_copy(slices, pages, self.pipe))
     }

@@ -16,8 +16,8 @@ pub(super) struct Script<'a> {
 }
 
 impl Script<'_> {
-    /// Returns the origin of the document. Returns `None` if it contains any characters that need to be escaped
-    /// in HTML.
+    /// Returns the origin of the document, or `None` if it contains any characters that would need to be
+    /// escaped in HTML.
     fn origin(&self) -> Option<String> {
         let host = std::str::from_utf8(self.host?).ok()?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
@@ -25,8 +25,8 @@ impl Script<'_> {
     }
 }
 
-/// Returns the response to send instead of `response` if that is an HTML page, and `None` if it is not. If
-/// there is a `script`, the page will contain it.
+/// Returns the response to send in place of `response` if the latter is an HTML page, otherwise `None`.
+/// The page will contain the `script`, if there is one.
 #[cold]
 pub(super) fn compose(
     response: &Response<'_>,
@@ -54,7 +54,8 @@ pub(super) fn compose(
     let is_compressed = fields(lines).any(|(name, _)| name.eq_ignore_ascii_case(b"content-encoding"));
     let script = script.filter(|_| !is_compressed);
     if script.is_none() && body.is_empty() {
-        // The response has a `Content-Length` that is not that of an empty body, so we cannot send it instead.
+        // Since the `Content-Length` of this response is not that of an empty body, we cannot send it
+        // instead.
         return None;
     }
 
@@ -65,7 +66,8 @@ pub(super) fn compose(
     Some(OwnResponse { status: response.answer.status, lines, body })
 }
 
-/// Returns the fields for a response with an HTML page. If it contains the script, it cannot be revalidated.
+/// Returns the fields for a response with an HTML page. Note that a page with the script cannot be
+/// revalidated.
 fn fields_of_document(lines: &[u8], has_script: bool) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut vary = Vec::new();

@@ -9,8 +9,8 @@ use cannery_wire::h1::dummy_response;
 #[derive(Debug)]
 pub(crate) struct Dummy {
     plain: Responses,
-    /// Responses with `Alt-Svc`. They are encoded when they are first needed because we do not know the value
-    /// before. It's the same for all workers.
+    /// Responses with `Alt-Svc`. The value (which is the same for all workers) is not known in advance, so
+    /// they are encoded when first needed.
     referring: OnceLock<Responses>,
     /// Content of each response.
     pub(super) body: &'static [u8],

@@ -1,6 +1,6 @@
 //! Encodes responses for the protocol of their request.
 //!
-//! The code that selects a response does not depend on the protocol.
+//! Note that the code which selects a response does not depend on the protocol.
 
 use cannery_site::Method;
 use cannery_wire::{Multiplexed, Output, OwnHead, RequestHead, Response, ServerFields, Version, h1};

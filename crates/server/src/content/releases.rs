@@ -1,10 +1,10 @@
-//! Other releases in a release directory. We keep them open in addition to the current one because clients may
-//! have loaded pages from them.
+//! Other releases in a release directory. As clients may have loaded pages from them, we keep them open in
+//! addition to the current one.
 //!
-//! This belongs to the reload thread. Before an archive is served, all of it is verified. At startup, we only
-//! do this for the newest ones; the others follow in the background, so that large archives do not delay the
-//! start. Damaged archives are skipped with a notice, and archives that are still being copied without one. The
-//! current archive is not included here.
+//! This belongs to the reload thread. An archive must be verified completely before it is served. At startup,
+//! we only do this for the newest ones; the others will follow in the background, so that large archives do
+//! not delay the start. Damaged archives are skipped with a notice, whereas archives that are still being
+//! copied are skipped silently. Note that the current archive is not included here.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,8 +26,8 @@ use crate::notice::Notice;
 /// Suffix of archives. If some other file has it, we report that.
 const SUFFIX: &str = "cdb";
 
-/// How much we verify before the server is ready, in bytes. This takes a few hundredths of a second. The rest
-/// is verified later.
+/// Maximum number of bytes to verify before the server is ready, which takes a few hundredths of a second.
+/// The rest will be verified later.
 const VERIFIED_AT_STARTUP_BYTES_MAX: u64 = 64 << 20;
 
 /// Other releases in a release directory.
@@ -82,13 +82,16 @@ pub(crate) struct OpenRelease {
 /// Why files are checked. This decides which files we consider complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
-    /// The server is starting. All files are complete. We only verify as much as takes next to no time.
+    /// The server is starting and all files are complete. Only verify as much as takes next to no time.
     Startup,
-    /// The server has started and is idle. We verify one more release, and do not list the directory again.
+    /// The server has started and is currently idle. One more release is verified, without listing the
+    /// directory again.
     Continuation,
-    /// The operator has requested it. All files are complete, and we try again to open those that were refused.
+    /// The operator has requested it. All files are complete, and those that were refused should be tried
+    /// again.
     Request,
-    /// It's time for the next check. Files are complete if they have not changed since the last one.
+    /// It is time for the next check. Files that have not changed since the last check are
+    /// considered complete.
     Interval,
 }
 
@@ -335,8 +338,8 @@ fn has_suffix(path: &Path) -> bool {
     path.extension() == Some(OsStr::new(SUFFIX))
 }
 
-/// Returns `true` if a file that cannot be opened seems to be an archive. The directory may contain other files,
-/// for example notes.
+/// Returns `true` if a file that cannot be opened seems to be an archive. The directory may contain other
+/// files as well, e.g. notes.
 fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
     let is_damaged = matches!(
         error,
@@ -350,7 +353,8 @@ fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
 
 /// Opens a release, and verifies all of it.
 fn open(path: &Path, virtual_hosts: VirtualHosts) -> Result<(OpenRelease, Option<Notice>), String> {
-    // Map it. There are only a few requests for it, and the page cache keeps the parts that are in use.
+    // It should be mapped, as there will only be a few requests for it and the page cache keeps the
+    // parts that are in use.
     let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, Loading::Mapped).map_err(|error| error.to_string())?;
     archive.verify(|_| {}).map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
-//! The sites of a server, and how one is selected for a request.
+//! The sites of a server, and the selection of one for a request.
 //!
-//! We prefer the exact host, then the nearest wildcard, then the default site. If there is only a default site,
-//! we do not look at the host. Lookups never allocate any memory.
+//! The exact host is preferred, followed by the nearest wildcard and the default site. If there is only a
+//! default site, we do not look at the host at all. Lookups never allocate any memory.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ pub(crate) struct Sites {
     /// Index of the site for all other hosts.
     default: Option<usize>,
     builtin_pages: BuiltinPages,
-    /// Hosts that we respond for besides those that a site names. `None` if we respond for any host.
+    /// Hosts to respond for in addition to those that a site names. `None` if we respond for any
+    /// host.
     trusted_hosts: Option<TrustedHosts>,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct Entry {
     /// `None` for the default site.
     pub(crate) host: Option<HostPattern>,
     pub(crate) site: Arc<Site>,
-    /// Other releases of the site, newest first. They are used for immutable paths that `site` does not have.
+    /// Other releases of the site, newest first, for immutable paths that `site` does not have.
     pub(crate) earlier: Vec<Arc<Site>>,
 }
 
@@ -58,16 +59,16 @@ impl Sites {
         self.trusted_hosts.is_none()
     }
 
-    /// Returns the host of a request if we do not respond for it because it may be a stranger's name for this
-    /// machine.
+    /// Returns the host of a request if we do not respond for it, given that it may be a stranger's name for
+    /// this machine.
     #[inline]
     pub(super) fn untrusted_host<'r>(&self, request: &Request<'r>) -> Option<&'r [u8]> {
         let trusted = self.trusted_hosts.as_ref()?;
         requested_hosts(request).find(|host| !trusted.includes(host) && !self.has_host(host))
     }
 
-    /// Returns `true` if a site has exactly this host name. Wildcards do not count because a stranger may have
-    /// a name that matches.
+    /// Returns `true` if a site has exactly this host name. A stranger may have a name that matches a
+    /// wildcard, so these do not count.
     #[cold]
     fn has_host(&self, host: &[u8]) -> bool {
         let host = host.to_ascii_lowercase();
@@ -93,16 +94,16 @@ impl Sites {
         self.builtin_pages.at(&Target::parse(target)?, head)
     }
 
-    /// Returns the page for a host that does not have a site. This may be a challenge because a certificate
-    /// authority may validate several names of a certificate. Or it may be the heartbeat because load
-    /// balancers use an address or do not send a host at all.
+    /// Returns the page for a host that does not have a site. This may be a challenge, as a certificate
+    /// authority may validate several names of a certificate; or it may be the heartbeat, as load balancers
+    /// typically use an address or do not send a host at all.
     #[cold]
     pub(super) fn page_of_any_host(&self, request: &Request<'_>) -> Option<Page<'_>> {
         let is_read = matches!(request.method, Method::Get | Method::Head);
         self.builtin_pages.of_any_host(Target::parse(request.target)?.path).filter(|_| is_read)
     }
 
-    /// Returns the site for a request, and the site's number. Returns `None` if there is no site for this host.
+    /// Returns the site for a request and the site's number, or `None` if there is no site for this host.
     #[inline]
     pub(super) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
         let place = match (self.default, self.all.len()) {
@@ -130,8 +131,7 @@ impl Sites {
     // Most servers only have one site, so do not inline this.
     #[inline(never)]
     fn by_host(&self, request: &Request<'_>) -> Option<usize> {
-        // If the target is malformed, look at the `Host` field. If that is missing as well, use the default
-        // site.
+        // If the target is malformed, fall back to the `Host` field and then to the default site.
         let host = Target::parse(request.target).map_or(request.host, |target| target.host(request.host));
         let Some(host) = host else { return self.default };
         let matching = self

@@ -1,4 +1,5 @@
-//! Admits new connections. Datagrams and handshakes have to wait, so that responses are sent first.
+//! Admits new connections. Their datagrams and handshakes have to wait in order for responses to be
+//! sent first.
 //!
 //! ```text
 //! datagram ──▶ waits ──▶ endpoint ──▶ Retry packet, refusal
@@ -7,11 +8,11 @@
 //! datagram of a half-open connection ──▶ waits ──▶ rest of the handshake
 //! ```
 //!
-//! In each iteration, we process a few of each. If a ClientHello comes in several datagrams, the expensive
-//! signature is made when we've got the last one. So all but the first have to wait for the handshake budget as
-//! well. If there are as many half-open connections as the endpoint allows, datagrams have to wait until one of
-//! them ends. If there are too many datagrams waiting, we drop any more, and their clients have to send them
-//! again.
+//! A few of each are processed per iteration. If a ClientHello comes in several datagrams, the expensive
+//! signature is made once we have the last one; therefore, all but the first have to wait for the handshake
+//! budget as well. When there are as many half-open connections as the endpoint allows, datagrams have to
+//! wait until one of them ends. Once too many datagrams are waiting, any further ones are dropped and their
+//! clients will have to send them again.
 
 use std::collections::VecDeque;
 
@@ -37,8 +38,8 @@ pub(super) struct Admission {
     continuations: Attempts,
     /// Connection attempts processed in this iteration: admitted, answered or invalid.
     processed: usize,
-    /// Connection attempts that are waiting for the handshake budget, oldest first. The numbers are those of
-    /// their sockets.
+    /// Connection attempts that are waiting for the handshake budget, oldest first, along with the number of
+    /// their socket.
     incoming: VecDeque<(Incoming, usize)>,
 }
 
@@ -77,8 +78,8 @@ impl<D: DatagramSocket> Http3<D> {
         self.admission.incoming.len() < INCOMING_WAITING_MAX && !self.endpoint.is_saturated()
     }
 
-    /// Processes connection attempts. Each of them takes longer than a response, so this should be called after
-    /// sending responses. New connections will run in the next iteration.
+    /// Processes connection attempts. Since each of them takes longer than a response, this should be called
+    /// after sending responses. New connections will run in the next iteration.
     pub(super) fn process_attempts(&mut self, cx: &mut WorkerContext) {
         self.process_attempts_with_room(cx);
         self.continue_handshakes(cx);
@@ -107,8 +108,8 @@ impl<D: DatagramSocket> Http3<D> {
                     self.pass(number, &arrival, cx);
                 }
             }
-            // Some datagrams have to wait for a half-open connection to end. But that connection may need a
-            // datagram that arrived after them, so look for these.
+            // Some datagrams have to wait until a half-open connection ends, however that connection may
+            // itself need a datagram that arrived after them, so look for these.
             if !self.has_room_for_attempts() {
                 attempts.remove_first_if(ATTEMPTS_LOOKED_THROUGH_MAX, |number, arrival| {
                     let is_needed = self.endpoint.is_of_half_open(arrival.bytes);
@@ -122,8 +123,8 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Passes datagrams to half-open connections, as far as the handshake budget allows. Any of these datagrams
-    /// may complete a ClientHello.
+    /// Passes datagrams to half-open connections for as long as there is handshake budget, given that any of
+    /// them may complete a ClientHello.
     fn continue_handshakes(&mut self, cx: &mut WorkerContext) {
         if !self.admission.continuations.is_empty() {
             // Take them because the datagrams borrow from them.
@@ -147,11 +148,11 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Passes a datagram to its connection. The connection ID must have been issued by us.
+    /// Passes a datagram to its connection. We must have issued the connection ID.
     ///
-    /// Note that clients also use such an ID when they respond to a Retry packet, and attackers may copy one.
-    /// So Initial packets may have to wait like those with a client's ID. This is the case if they belong to a
-    /// half-open connection, or if there is no room or budget for them in this iteration.
+    /// Note that clients also use such an ID to respond to a Retry packet, and that attackers may copy one.
+    /// An Initial packet may therefore have to wait like those with a client's ID, namely if it belongs to a
+    /// half-open connection or if there is no room or budget for it in this iteration.
     pub(super) fn pass_or_keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
         let is_initial = PacketType::of(arrival.bytes) == Some(PacketType::Initial);
         if is_initial && !self.may_pass_initial(arrival.bytes) {
@@ -162,8 +163,8 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     fn may_pass_initial(&self, datagram: &[u8]) -> bool {
-        // This is true even if there is also a Handshake packet. In that case it must be forged because clients
-        // do not have keys for it until they've changed the ID.
+        // This holds even if there is a Handshake packet as well, which must be forged in that case: clients
+        // do not have the keys for it until they have changed the ID.
         if self.endpoint.is_of_half_open(datagram) {
             return false;
         }
@@ -174,7 +175,8 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Stores a datagram of a connection attempt until the connections have run.
     pub(super) fn keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
-        // A half-open connection needs all datagrams of its ClientHello, so these must not wait for it to end.
+        // A half-open connection needs all datagrams of its ClientHello, so it would never end if these
+        // waited for it.
         if self.endpoint.is_of_half_open(arrival.bytes) {
             self.keep_continuation(number, arrival, cx);
         } else if let Err(Full) = self.admission.attempts.push(number, arrival) {
@@ -188,7 +190,8 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Stores a connection attempt until there is budget to accept it. May respond in some other way instead.
+    /// Stores a connection attempt until there is budget to accept it, unless it has to be answered in some
+    /// other way.
     pub(super) fn admit(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
         let Some(incoming) = self.retry_during_takeover(incoming, number, cx) else { return };
         if cx.is_draining() {
@@ -199,8 +202,8 @@ impl<D: DatagramSocket> Http3<D> {
         } else if self.admission.incoming.len() < INCOMING_WAITING_MAX {
             self.admission.incoming.push_back((incoming, number));
         } else {
-            // There was room when we passed the datagram to the endpoint, unless its Handshake packet does not
-            // belong to any connection.
+            // When we passed the datagram to the endpoint, there was room, unless its Handshake packet does
+            // not belong to any connection.
             self.endpoint.ignore(incoming);
             cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
         }
@@ -216,11 +219,11 @@ impl<D: DatagramSocket> Http3<D> {
     /// While a predecessor may be reading the sockets, responds to a connection attempt with a Retry packet.
     /// Returns the attempt if it should be admitted.
     ///
-    /// A long ClientHello takes two datagrams. If each process got one of them, the client would have two
-    /// servers. Some clients then acknowledge packets of one server to the other, and the handshake never
-    /// completes. After a Retry packet, however, the client starts over with one of our connection IDs. If the
-    /// predecessor has already answered, the client discards the Retry packet and continues with the
-    /// predecessor (RFC 9000 §17.2.5.2).
+    /// A long ClientHello takes two datagrams. If each process got one of them, the client would be talking
+    /// to two servers, and some clients would then acknowledge packets of one server to the other, so that
+    /// the handshake never completes. A Retry packet, however, makes the client start over with one of our
+    /// connection IDs. If the predecessor has already answered, the client will discard the Retry packet and
+    /// continue with the predecessor (RFC 9000 §17.2.5.2).
     fn retry_during_takeover(
         &mut self,
         incoming: Incoming,
@@ -283,8 +286,8 @@ impl<D: DatagramSocket> Http3<D> {
     }
 }
 
-/// Returns `true` if the datagram continues a handshake. A client that is only starting one does not have keys
-/// for a Handshake packet.
+/// Returns `true` if the datagram continues a handshake. When a client is only starting one, it cannot have
+/// keys for a Handshake packet.
 fn has_handshake_packet(datagram: &[u8]) -> bool {
     PacketType::all_of(datagram).any(|packet| packet == PacketType::Handshake)
 }

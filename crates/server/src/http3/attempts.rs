@@ -1,8 +1,8 @@
 //! Stores datagrams of connection attempts.
 //!
-//! Each of them takes several microseconds to process because it needs keys and a reply. If there is a flood,
-//! we may receive hundreds between two datagrams of a connection. So we store them, and process a few of them
-//! per iteration, in order.
+//! Processing one of them takes several microseconds as it needs keys and a reply. During a flood, hundreds
+//! of them may arrive between two datagrams of a connection. To avoid delaying that connection, we store them
+//! and process a few per iteration, in order.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -14,14 +14,14 @@ use super::limits::{ATTEMPT_BLOCK_BYTES, ATTEMPT_BYTES_MAX, ATTEMPTS_WAITING_MAX
 
 /// Datagrams that are waiting, oldest first.
 ///
-/// Their contents share blocks of memory. If each had its own allocation, they would leave gaps between those
-/// of connections.
+/// Their contents share blocks of memory since individual allocations would leave gaps between those of
+/// connections.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     queue: VecDeque<KeptDatagram>,
     /// Contents of the datagrams, in order. The first block contains the datagram that was popped last.
     blocks: VecDeque<Vec<u8>>,
-    /// How many blocks there have been before the first one.
+    /// Number of blocks that came before the first one.
     earlier_blocks: u64,
     /// Blocks for later use.
     spare: Vec<Vec<u8>>,
@@ -46,7 +46,7 @@ struct KeptDatagram {
     is_removed: bool,
 }
 
-/// How many datagrams of usual length fit into a block, plus a few.
+/// Number of datagrams of usual length that fit into a block, plus a few.
 const DATAGRAMS_PER_BLOCK: usize = ATTEMPT_BLOCK_BYTES / 1024;
 
 /// There are too many datagrams waiting.
@@ -105,8 +105,8 @@ impl Attempts {
         Ok(())
     }
 
-    /// Frees some of the memory that was not needed since the last call. Memory that is needed every now and
-    /// then is kept.
+    /// Frees some of the memory that has not been needed since the last call, while keeping memory that is
+    /// needed every now and then.
     pub(super) fn free_unused(&mut self) {
         if self.is_empty() {
             while !self.blocks.is_empty() {
@@ -150,8 +150,8 @@ impl Attempts {
         Some((datagram.socket, datagram.arrival(&self.blocks[0])))
     }
 
-    /// Calls a function with each of the oldest `count` datagrams, and with the number of the socket. If the
-    /// function returns `true`, removes the datagram.
+    /// Calls a function with each of the oldest `count` datagrams and the number of its socket. A datagram
+    /// is removed if the function returns `true` for it.
     pub(super) fn remove_first_if(
         &mut self,
         count: usize,

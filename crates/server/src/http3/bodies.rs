@@ -1,6 +1,7 @@
 //! Response bytes that QUIC keeps until the client has acknowledged them: copies of heads, and archive ranges.
 //!
-//! Archive ranges are not copied. The archive stays mapped for as long as a client may need it again.
+//! Archive ranges are not copied; instead, the archive stays mapped for as long as a client may need
+//! the range again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use cannery_wire::{Output, Segment};
 use super::limits::BLOCK_BYTES;
 use crate::content::Content;
 
-/// How many blocks we check for being unused when we start another one.
+/// Number of blocks to check for being unused whenever another one is started.
 const BLOCKS_CHECKED: usize = 4;
 
-/// How many blocks a worker always has.
+/// Number of blocks that a worker always has.
 const IDLE_BLOCKS: usize = 32;
 
 /// Produces response bytes.
@@ -25,8 +26,7 @@ pub(super) struct Bodies {
     block: BytesMut,
     /// For each block that responses may still need, a part of it. Oldest first.
     blocks: VecDeque<Bytes>,
-    /// Archives of the release used last. There is one owner for all ranges because each owner counts its
-    /// references.
+    /// Archives of the release used last. As each owner counts its references, all ranges share one.
     archives: Vec<(u16, Bytes)>,
     /// The release that `archives` belong to.
     content: Option<Arc<Content>>,
@@ -74,15 +74,16 @@ impl Bodies {
 
     /// Starts a block with room for at least this many bytes.
     fn begin_block(&mut self, bytes: usize) {
-        // We release blocks about as fast as we start new ones. So there are only a few, unless clients keep
-        // them.
+        // Blocks are typically released about as fast as new ones are started. There should only be a few,
+        // unless clients keep them.
         for _ in 0..BLOCKS_CHECKED {
             let Some(oldest) = self.blocks.pop_front() else { break };
             if !oldest.is_unique() {
                 self.blocks.push_back(oldest);
             }
         }
-        // The first byte is not used by any response. It tells us if the block is still in use.
+        // The first byte does not belong to any response; it tells us whether the block is still in
+        // use.
         self.block = BytesMut::with_capacity(bytes.max(BLOCK_BYTES - 1) + 1);
         self.block.extend_from_slice(&[0]);
         self.blocks.push_back(self.block.split().freeze());
@@ -93,8 +94,8 @@ impl Bodies {
         self.blocks.retain(|block| !block.is_unique());
     }
 
-    /// Returns the memory that blocks take, in bytes. Note that even a short response keeps a whole block until
-    /// the client acknowledges it.
+    /// Returns the size, in bytes, of the memory taken by blocks. Note that even a short response keeps a
+    /// whole block until the client acknowledges it.
     pub(super) fn memory(&self) -> usize {
         self.blocks.len().saturating_sub(IDLE_BLOCKS) * BLOCK_BYTES
     }
@@ -120,7 +121,8 @@ impl Bodies {
         if end <= archive.len() { archive.slice(start..end) } else { Bytes::new() }
     }
 
-    /// Drops references to a release that was replaced, so that it can be closed once no client needs it.
+    /// Drops references to a release that was replaced. It can then be closed as soon as no client needs
+    /// it.
     pub(super) fn release(&mut self, current: &Arc<Content>) {
         if self.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, current)) {
             self.content = None;

@@ -1,4 +1,4 @@
-//! An HTTP/3 connection: reads requests from QUIC streams, and writes responses to them.
+//! An HTTP/3 connection: reads requests from QUIC streams and writes the responses to them.
 //!
 //! ```text
 //! Handshake ──▶ Open ──▶ Closed
@@ -7,9 +7,9 @@
 //! Early data (0-RTT) opens a connection before the handshake is complete.
 //!
 //! Note that an attacker may have recorded and repeated early data, even though this server does not read it
-//! twice ([`EarlyData`](cannery_secure::quic::EarlyData)). So we only send a response immediately if the method
-//! is GET or HEAD. Responses to other methods have to wait until the handshake is complete, just like responses
-//! that do not fit into the client's windows.
+//! twice ([`EarlyData`](cannery_secure::quic::EarlyData)). For this reason, only GET and HEAD requests get an
+//! immediate response. For other methods, the response has to wait until the handshake is complete, just like
+//! a response that does not fit into the client's windows.
 
 // Reasons to wait, and their deadlines.
 mod deadlines;
@@ -54,7 +54,8 @@ pub(super) struct Connection {
     phase: Phase,
     /// Number of the socket that received the client's last datagram.
     socket: usize,
-    /// Responses that do not fit into the client's windows, or have to wait for the end of the handshake.
+    /// Responses that have to wait, either for room in the client's windows or for the end of the
+    /// handshake.
     responses: Vec<Response>,
     /// `true` if there may be room for waiting responses.
     may_continue: bool,
@@ -72,7 +73,8 @@ pub(super) struct Connection {
     /// `true` if a request was received or a response acknowledged since the deadline was set.
     is_active: bool,
     silence: Silence,
-    /// Streams of responses that refer to an archive. The time is when we started to serve its release.
+    /// Streams of responses that refer to an archive, along with the time when we started to serve the
+    /// archive's release.
     archive_streams: Vec<(StreamId, Instant)>,
     /// When we decided to end the connection because it keeps an old release.
     retiring_since: Option<Instant>,
@@ -270,8 +272,8 @@ impl Connection {
             // The rest of a request that has to wait.
             Event::Readable(stream) if self.is_held_back(stream) => self.accept_requests(cx, bodies),
             Event::Readable(stream) => self.read(stream, cx, bodies),
-            // Writing the response will fail later. We need to read the request anyway because its head may
-            // change the QPACK table.
+            // Writing the response will fail later on, but the request still needs to be read because its
+            // head may change the QPACK table.
             Event::Stopped(stream, _) if self.is_held_back(stream) => self.http.stop_response(),
             Event::Stopped(stream, _) => self.stop_response(stream),
 
@@ -330,8 +332,8 @@ impl Connection {
 
     /// Accepts and reads requests.
     ///
-    /// If we need the client's address, but the client has sent early data without a token, then the address
-    /// may be forged. In that case, the requests have to wait.
+    /// If the client has sent early data without a token, its address may be forged. Requests will have to
+    /// wait in that case if we need the address.
     fn accept_requests(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) -> Result<(), ErrorCode> {
         self.has_early_requests = needs_address(cx) && self.quic.validated_address().is_none();
         if self.has_early_requests {
@@ -340,7 +342,8 @@ impl Connection {
         self.accept(Direction::Bidirectional, cx, bodies)
     }
 
-    /// Returns `true` if the stream is a request that has to wait. All requests have to if one of them does.
+    /// Returns `true` if the stream is a request that has to wait. As soon as one of them does, all of them
+    /// have to.
     fn is_held_back(&self, stream: StreamId) -> bool {
         self.has_early_requests && stream.direction() == Direction::Bidirectional
     }
@@ -393,8 +396,8 @@ impl Connection {
         let http = &mut self.http;
         let handled = &mut self.handled;
 
-        // Read the frames that have arrived. The closure borrows the connection, so we can only write the
-        // response to the worker's output here. The rest is done below.
+        // Read the frames that have arrived. As the closure borrows the connection, it can only write the
+        // response to the worker's output; the rest is done below.
         let mut progress = Ok(RequestProgress::Continues);
         let mut urgency = None;
         let mut is_answered = false;
@@ -425,8 +428,8 @@ impl Connection {
                         urgency = Some(priority);
                     }
 
-                    // The content is too long for the handler. Since we are going to respond with an error, we
-                    // do not need the rest of the stream.
+                    // The content is too long for the handler. We are going to respond with an error, so the
+                    // rest of the stream is not needed.
                     Ok(Step::TooLong) => {
                         handled::finish_content(http, id, key, &client, false, handled, cx);
                         is_answered = true;
@@ -474,8 +477,8 @@ impl Connection {
         }
     }
 
-    /// Handles the end of a request stream. If a handler was waiting for the content, this may write its
-    /// response.
+    /// Handles the end of a request stream. This may write the response of a handler that was waiting
+    /// for the content.
     fn end_request(
         &mut self,
         stream: StreamId,
@@ -525,8 +528,8 @@ impl Connection {
         }
     }
 
-    /// Writes the response in the worker's output, as far as it fits into the client's windows. If other
-    /// responses are waiting for room, it has to wait as well because they may come first.
+    /// Writes the response in the worker's output, as far as it fits into the client's windows. It has
+    /// to wait if other responses are already waiting for room, since these may come first.
     fn write_response(
         &mut self,
         stream: StreamId,
@@ -570,10 +573,10 @@ impl Connection {
         pieces.clear();
     }
 
-    /// If there may be room, continues the responses that are waiting, in order.
+    /// Continues the responses that are waiting, in order, if there may be room for them.
     ///
-    /// There may only be room for one. If several responses take turns, we start with one that was not continued
-    /// the last time.
+    /// If there is only room for one and several responses take turns, then we start with one that was not
+    /// continued the last time.
     fn continue_responses(&mut self) {
         if !std::mem::take(&mut self.may_continue) {
             return;
@@ -607,7 +610,8 @@ impl Connection {
         Continued::Ended
     }
 
-    /// Ends a response after all of it was written. Does nothing if a handler may have more of the body.
+    /// Ends a response once all of it was written. Does nothing if a handler may still have more of the
+    /// body.
     fn finish(&mut self, stream: StreamId) {
         if self.has_open_body(stream) {
             return;
@@ -636,7 +640,8 @@ impl Connection {
         self.stop(stream, code);
     }
 
-    /// Must be called when no more of a response will be sent. We do not need its archive and memory any more.
+    /// Must be called when no more of a response will be sent, i.e. when its archive and memory are no longer
+    /// needed.
     fn forget_response(&mut self, stream: StreamId) {
         if let Some(index) = self.archive_streams.iter().position(|(open, _)| *open == stream) {
             self.archive_streams.swap_remove(index);
@@ -736,8 +741,8 @@ impl Connection {
         }
     }
 
-    /// If we've been sending from an old release for too long, announces the end of the connection. Otherwise,
-    /// a client could pin a release by stalling one response while it reads others.
+    /// Announces the end of the connection if it has been sending from an old release for too long.
+    /// Otherwise, a client could pin a release by stalling one response while reading others.
     fn retire(&mut self, cx: &WorkerContext) {
         let is_outdated = cx.clock.now >= cx.release.since + OLD_RELEASE_TIMEOUT
             && self.archive_streams.iter().any(|(_, since)| *since < cx.release.since);

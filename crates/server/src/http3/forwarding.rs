@@ -1,24 +1,24 @@
-//! Forwards datagrams to other workers. These may also belong to the process we are taking over from.
+//! Forwards datagrams to other workers, which may also belong to the process we are taking over from.
 //!
-//! Usually, the kernel selects the right worker by the connection ID of a datagram. There are two exceptions.
-//! First, if a client sends several datagrams at once, the kernel may merge them and only look at the first,
-//! although the others may belong to different connections of that client. Second, a process that takes over
-//! receives datagrams for the old one because they share the sockets.
+//! Usually, the kernel selects the right worker by the connection ID of a datagram. However, there are two
+//! exceptions. First, if a client sends several datagrams at once, the kernel may merge them and only look at
+//! the first, although the others may belong to different connections of that client. Second, a process that
+//! takes over shares its sockets with the old one and will receive some of its datagrams.
 //!
-//! A forwarded datagram is sent as the content of another datagram over the loopback interface. Its header
-//! contains the addresses, and a key that only processes of this server know. The receiver responds with the
-//! shared socket, so clients do not notice anything.
+//! A forwarded datagram is sent as the content of another datagram over the loopback interface, with a
+//! header that contains the addresses and a key that is only known to processes of this server. The receiver
+//! responds with the shared socket, so the detour is invisible to clients.
 //!
-//! We use sockets for this because the other worker may be in another process. Also, the kernel bounds their
-//! queues, and the event loop can wait for them.
+//! We use sockets for this because the other worker may be in another process. In addition, the kernel
+//! bounds their queues, and the event loop can wait for them.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use cannery_eventloop::{DatagramSocket, Train};
 use cannery_secure::quic::{Arrival, FORWARDING_KEY_BYTES};
 
-/// Length of an address in the header. It's an IPv6 address, plus a byte that tells if it stands for an IPv4
-/// address.
+/// Length, in bytes, of an address in the header: an IPv6 address, followed by a byte that says whether it
+/// stands for an IPv4 address.
 const ADDRESS_BYTES: usize = 17;
 
 /// Length of the header: key, socket number, ECN, source address and port, destination address.
@@ -41,8 +41,8 @@ impl<D: DatagramSocket> Forwarding<D> {
         &self.socket
     }
 
-    /// Forwards a datagram to the forwarding socket of another worker. `number` is the socket that received it.
-    /// If the forwarding socket is full, the datagram is lost.
+    /// Forwards a datagram that was received by the socket `number` to the forwarding socket of another
+    /// worker. The datagram will be lost if that socket is full.
     pub(super) fn forward(&mut self, destination: SocketAddr, number: usize, arrival: &Arrival<'_>) {
         // If there are more than 256 addresses, clients of the others have to send the datagram again.
         let Ok(number) = u8::try_from(number) else { return };
@@ -59,8 +59,8 @@ impl<D: DatagramSocket> Forwarding<D> {
         let _ = self.socket.send(&train);
     }
 
-    /// Parses a forwarded datagram. Returns the number of the socket that received it, and the datagram.
-    /// Returns `None` if it's invalid.
+    /// Parses a forwarded datagram. Returns the number of the socket that received it as well as the
+    /// datagram, or `None` if it is invalid.
     pub(super) fn parse<'d>(&self, bytes: &'d [u8]) -> Option<(usize, Arrival<'d>)> {
         let (header, content) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let (key, rest) = header.split_first_chunk::<FORWARDING_KEY_BYTES>()?;

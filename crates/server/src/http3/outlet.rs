@@ -1,7 +1,8 @@
-//! A UDP socket of the worker. Gathers short trains, and keeps trains that do not fit into the socket.
+//! A UDP socket of the worker. It gathers short trains and keeps trains that do not fit into the
+//! socket.
 //!
-//! Many connections only send short responses, so a single call can send the trains of several connections.
-//! Long trains are sent separately, which avoids the copy.
+//! Since many connections only send short responses, a single call can send the trains of several
+//! connections. Long trains are sent separately in order to avoid the copy.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +23,7 @@ pub(super) struct Outlet<D> {
     queue: Queue,
     /// Connections that will continue once there is room.
     waiting: Vec<ConnectionKey>,
-    /// How many discarded datagrams we've already counted.
+    /// Number of discarded datagrams that we have already counted.
     discarded: u32,
 }
 
@@ -61,8 +62,8 @@ impl<D: DatagramSocket> Outlet<D> {
         &self.socket
     }
 
-    /// Counts datagrams discarded by the kernel. If the system has refused GSO, counts that as well and returns
-    /// a notice.
+    /// Counts datagrams discarded by the kernel. If the system has refused GSO, this is counted as well and a
+    /// notice returned.
     pub(super) fn count(&mut self, observer: &mut Observer) -> Option<Notice> {
         let discarded = self.socket.discarded();
         let more = discarded.wrapping_sub(std::mem::replace(&mut self.discarded, discarded));
@@ -77,7 +78,7 @@ impl<D: DatagramSocket> Outlet<D> {
         self.room != Room::Available
     }
 
-    /// If the socket is full, calls `request` to get an event when there is room. Does so only once.
+    /// Calls `request`, but only once, to get an event when a full socket has room again.
     pub(super) fn await_room(&mut self, request: impl FnOnce(&D) -> io::Result<()>) {
         if self.room == Room::Missing {
             self.room = Room::Awaited;
@@ -91,8 +92,8 @@ impl<D: DatagramSocket> Outlet<D> {
         self.waiting.push(key);
     }
 
-    /// Sends a train. A short one may be sent later, but not after the next [`flush`](Self::flush). If the
-    /// socket is full, the train is kept, and callers must not send any more.
+    /// Sends a train. Short ones may be sent later, but no later than the next [`flush`](Self::flush). If
+    /// the socket is full, the train is kept and callers must not send any more.
     pub(super) fn send(&mut self, train: &Train<'_>) {
         debug_assert!(!self.is_blocked(), "trains keep their order");
         if train.bytes.len() <= GATHERED_TRAIN_BYTES_MAX {
@@ -119,8 +120,8 @@ impl<D: DatagramSocket> Outlet<D> {
         }
     }
 
-    /// Must be called when there may be room. Sends the trains that were kept. Returns the connections that can
-    /// continue, if any.
+    /// Must be called when there may be room again, in order to send the trains that were kept. Returns the
+    /// connections that can continue, if any.
     pub(super) fn unblock(&mut self) -> Vec<ConnectionKey> {
         if !self.is_blocked() {
             return Vec::new();

@@ -17,8 +17,8 @@ impl OwnStream {
     /// Opens a stream that starts with these bytes. Returns `None` if the client does not allow it.
     pub(super) fn open(quic: &mut Connection, start: Vec<u8>) -> Option<OwnStream> {
         let id = quic.open(Direction::Unidirectional)?;
-        // Clients need these streams to understand responses, so they come first. This only fails if the stream
-        // is closed.
+        // As clients need these streams to understand responses, they should come first. This only fails if
+        // the stream is closed.
         let _ = quic.set_priority(id, i32::MAX);
         let mut stream = OwnStream { id, pending: Vec::new() };
         stream.write(quic, start);
@@ -42,7 +42,8 @@ impl OwnStream {
         if rest.is_empty() {
             return;
         }
-        // An instruction only has a few bytes, and a client may leave thousands of them unread. Join them.
+        // Instructions only have a few bytes, and a client may leave thousands of them unread, so join
+        // them.
         match self.pending.last_mut() {
             Some(last) if last.len() < PIECE_BYTES => *last = [&last[..], &rest].concat().into(),
             _ => self.pending.push(rest),

@@ -1,5 +1,5 @@
-//! Routes datagrams by their connection IDs: to this worker, to another worker, or to the process we are taking
-//! over from.
+//! Routes datagrams by their connection IDs to this worker, to another worker, or to the process we are
+//! taking over from.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -30,22 +30,22 @@ pub(super) struct Peers {
     pub(super) workers: Vec<SocketAddr>,
     /// Like `workers`, but for the process we are taking over from. Empty if there is not one.
     pub(super) predecessors: Vec<SocketAddr>,
-    /// How long the predecessor will drain its connections.
+    /// Time that the predecessor will take to drain its connections.
     pub(super) drain: Duration,
 }
 
 /// Where a datagram should go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// The connection ID was issued by this worker, or by a process that has exited. The datagram belongs to a
-    /// connection, or responds to a Retry packet.
+    /// This worker (or a process that has exited) issued the connection ID, i.e. the datagram belongs to a
+    /// connection or responds to a Retry packet.
     Own,
     /// The connection ID was chosen by a client, so it's a connection attempt.
     Attempt,
     /// The datagram was forwarded to the worker that issued the connection ID.
     Forwarded,
-    /// The datagram does not belong to any connection. Or it's for a worker that we do not know yet, in which
-    /// case the client will send it again. We mustn't pass it to the endpoint because that would end the
+    /// The datagram does not belong to any connection, or it is for a worker that we do not know yet (the
+    /// client will send it again in that case). We must not pass it to the endpoint, which would end the
     /// connection with a stateless reset.
     Dropped,
 }
@@ -61,14 +61,14 @@ impl<D: DatagramSocket> Router<D> {
         self.forwarding.as_ref().map(Forwarding::socket)
     }
 
-    /// Parses a forwarded datagram. Returns the number of the socket that received it, and the datagram.
-    /// Returns `None` if it's invalid.
+    /// Parses a forwarded datagram. Returns the number of the socket that received it as well as the
+    /// datagram, or `None` if it is invalid.
     pub(super) fn parse<'d>(&self, bytes: &'d [u8]) -> Option<(usize, Arrival<'d>)> {
         self.forwarding.as_ref()?.parse(bytes)
     }
 
-    /// Decides where a datagram should go, and forwards it if that is another worker. `number` is the socket
-    /// that received it.
+    /// Decides where a datagram should go, forwarding it if the destination is another worker. `number` is
+    /// the socket that received it.
     #[inline]
     pub(super) fn route(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
         // We've announced that we do not accept datagrams of this length.
@@ -76,8 +76,7 @@ impl<D: DatagramSocket> Router<D> {
             return Route::Dropped;
         }
         match self.context.id_layout().named_issuer(arrival.bytes) {
-            // We do not need to check the ID here: if there is no such connection, the datagram does not take much
-            // time.
+            // There is no need to check the ID here: a datagram without a connection does not take much time.
             Some(named)
                 if named == self.issuer && PacketType::of(arrival.bytes) == Some(PacketType::Short) =>
             {
@@ -116,8 +115,8 @@ impl<D: DatagramSocket> Router<D> {
         }
     }
 
-    /// Returns `true` while a predecessor may be reading the sockets, too. If so, each process may get a part
-    /// of a ClientHello.
+    /// Returns `true` while a predecessor may be reading the sockets as well, i.e. while each process may get
+    /// a part of a ClientHello.
     pub(super) fn shares_sockets(&mut self, now: Instant) -> bool {
         !self.peers.predecessors.is_empty()
             && now < *self.reads_alone_from.get_or_insert(now + SHARED_SOCKETS_MAX)
@@ -132,8 +131,9 @@ impl<D: DatagramSocket> Router<D> {
     }
 }
 
-/// Returns `true` if a datagram may be a connection attempt, given that the ID was chosen by a client. Clients
-/// pad datagrams with Initial packets to full length (RFC 9000 §14.1), but not if there is only early data.
+/// Returns `true` if a datagram whose ID was chosen by a client may be a connection attempt. Clients MUST pad
+/// datagrams with Initial packets to full length (RFC 9000 §14.1), but not datagrams that only contain early
+/// data.
 fn can_be_attempt(datagram: &[u8]) -> bool {
     match PacketType::of(datagram) {
         None | Some(PacketType::Short) => false,

@@ -1,26 +1,27 @@
 //! The order in which QUIC sends responses (RFC 9218 §10).
 //!
-//! Urgent responses come first. Among responses with the same urgency, those that are not incremental come
-//! first, one after the other because a client cannot use half of such a response. We order them by stream ID.
-//! Incremental responses follow, and take turns. HTTP/2 uses the same order.
+//! Urgent responses come first. Among responses with the same urgency, the non-incremental ones come first;
+//! they are sent one after the other, ordered by stream ID, because half of such a response is of no use to
+//! the client. Incremental responses follow and take turns. Note that HTTP/2 uses the same order.
 
 use cannery_secure::quic::StreamId;
 use cannery_wire::Priority;
 
-/// How many priority numbers there are for each urgency. QUIC sends higher numbers first, and lets streams with
-/// the same number take turns.
+/// Number of priority values per urgency. QUIC sends higher values first and lets streams with equal values
+/// take turns.
 const NUMBERS_PER_URGENCY: i32 = 1 << 27;
 
 const URGENCY_MAX: u8 = 7;
 
-/// Returns the QUIC priority for a response. It's always lower than that of our own streams, which is
-/// `i32::MAX`.
+/// Returns the QUIC priority for a response, which will always be lower than that of our own streams
+/// (`i32::MAX`).
 pub(super) fn send_order(stream: StreamId, priority: Priority) -> i32 {
     let base = i32::from(URGENCY_MAX.saturating_sub(priority.urgency)) * NUMBERS_PER_URGENCY;
     if priority.incremental {
         return base;
     }
-    // The two lowest bits are the stream type. After a hundred million requests, all of them take turns.
+    // The two lowest bits are the stream type. Requests after the first hundred million will simply take
+    // turns.
     let request = i32::try_from(stream.number() >> 2).unwrap_or(i32::MAX);
     base + NUMBERS_PER_URGENCY - 1 - request.min(NUMBERS_PER_URGENCY - 2)
 }

@@ -6,8 +6,8 @@ use cannery_secure::quic::Stats;
 
 use super::limits::{SILENCE_MIN, SILENCE_ROUND_TRIPS};
 
-/// How long a client has been silent. The caller sends a PING every second, so a client that is still there has
-/// to answer.
+/// Tracks the time for which a client has been silent. As the caller sends a PING every second, a client that
+/// is still there has to answer.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     received_datagrams: u64,
@@ -43,7 +43,8 @@ pub(super) fn limit(stats: &Stats) -> Duration {
 mod tests {
     use super::*;
 
-    /// Returns after how many seconds a client has vanished that has sent this number of datagrams at each second.
+    /// Returns the number of seconds after which a client counts as vanished, given the number of datagrams
+    /// it has sent at each second.
     fn seconds_until_vanished(round_trip: Duration, datagrams: impl Fn(u64) -> u64) -> Option<u64> {
         let start = Instant::now();
         let mut silence = Silence::default();

@@ -1,7 +1,7 @@
 //! Connection timers, ordered by expiry. Each connection has one.
 //!
-//! Almost every packet changes the timeout of its connection, usually to a later time. In that case, we leave
-//! the entry where it is, and only correct it once it expires.
+//! Almost every packet changes the timeout of its connection, usually to a later time. The entry then stays
+//! where it is and will only be corrected once it expires.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

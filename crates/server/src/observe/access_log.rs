@@ -1,7 +1,8 @@
-//! Access log. Workers encode a line for each request into a buffer, and a dedicated thread writes these to the
-//! file.
+//! Access log. Workers encode a line for each request into a buffer, and these lines are written to the file
+//! by a dedicated thread.
 //!
-//! Logging never blocks a worker. If the file is slower than the requests, we drop lines and count them.
+//! Logging must never block a worker. If the file is slower than the requests, lines are dropped and
+//! counted instead.
 
 mod buffer;
 mod combined;

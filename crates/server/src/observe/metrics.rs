@@ -1,7 +1,7 @@
-//! Metrics: counters of the workers, and their sums for operators.
+//! Metrics, i.e. counters of the workers and their sums for operators.
 //!
-//! Only the worker itself writes to its counters. An update is a load, an add and a store; there is no locked
-//! instruction, and no cache line that another CPU writes to. It does not read the clock.
+//! Only the worker itself writes to its counters. An update consists of a load, an add and a store: there is
+//! no locked instruction, no cache line that another CPU writes to, and the clock is not read either.
 
 mod counters;
 mod histogram;

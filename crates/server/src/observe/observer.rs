@@ -1,7 +1,7 @@
-//! Counts and logs the connections and requests of a worker, without blocking it.
+//! Counts and logs the connections and requests of a worker without blocking it.
 //!
-//! Each worker has its own observer, so the request path does not share any state with other threads. If there
-//! are not any metrics or access logs, a call only costs a comparison.
+//! Each worker has its own observer in order not to share any state with other threads on the request path. A
+//! call only costs a comparison if there are neither metrics nor access logs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -119,7 +119,7 @@ impl Observer {
         }
     }
 
-    /// Records a TLS failure. It may be caused by the peer, or by a lack of common parameters.
+    /// Records a TLS failure, which may be caused by the peer or by a lack of common parameters.
     #[cold]
     pub(crate) fn tls_failed(&mut self) {
         if let Some(counters) = &self.counters {
@@ -152,15 +152,15 @@ impl Observer {
         }
     }
 
-    /// Returns `true` if a request was answered in this iteration. If so, the duration of the iteration is the
-    /// latency.
+    /// Returns `true` if a request was answered in this iteration, in which case the duration of the
+    /// iteration is the latency.
     #[inline]
     pub(crate) fn needs_iteration_time(&self) -> bool {
         self.answered_in_iteration > 0
     }
 
-    /// Records `took`, which is the duration of an iteration, as the latency of each response that was sent in
-    /// it.
+    /// Records `took` (the duration of an iteration) as the latency of each response that was sent in the
+    /// iteration.
     pub(crate) fn iteration_done(&mut self, took: Duration) {
         let responses = std::mem::take(&mut self.answered_in_iteration);
         if let Some(counters) = &self.counters {

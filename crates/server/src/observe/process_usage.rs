@@ -1,7 +1,7 @@
-//! Resource usage of the process: memory, descriptors and CPU time.
+//! Resource usage of the process, i.e. memory, descriptors and CPU time.
 //!
-//! If operators can query it, the reload thread takes a sample twice a second. `/proc/self/statm` is opened
-//! before we enter the sandbox, and descriptors can be counted without opening a file.
+//! The reload thread takes a sample twice a second if operators can query it. `/proc/self/statm` has to be
+//! opened before we enter the sandbox, whereas descriptors can be counted without opening a file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -81,8 +81,8 @@ impl ProcessSampler {
         status.descriptors_max.store(self.descriptors_max.saturating_mul(tables), Ordering::Relaxed);
     }
 
-    /// Returns the virtual size, the resident size, and how much of that is shared with the page cache, in
-    /// bytes. Returns `None` if they cannot be read.
+    /// Returns the virtual size, the resident size, and the part of the latter that is shared with the
+    /// page cache, all in bytes. Returns `None` if they cannot be read.
     fn memory(&self) -> Option<[u64; 3]> {
         let mut text = [0; 128];
         let length = self.memory.as_ref()?.read_at(&mut text, 0).ok()?;

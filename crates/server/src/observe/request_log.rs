@@ -14,7 +14,7 @@ pub(crate) struct LoggedRequest<'a> {
     pub(crate) tls: Option<Version>,
     pub(crate) head: &'a RequestHead<'a>,
     pub(crate) response: &'a LoggedResponse<'a>,
-    /// How many bytes of the response head and content are sent to the peer.
+    /// Number of bytes of the response head and content that are sent to the peer.
     pub(crate) bytes: u64,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct RefusedRequest<'a> {
     pub(crate) line: Option<RequestLine<'a>>,
     /// The decoded part of the head. `None` for HTTP/1, where parsing stops at the first error.
     pub(crate) head: Option<&'a RequestHead<'a>>,
-    /// How many bytes of the response's content are sent.
+    /// Number of bytes of the response's content that are sent.
     pub(crate) content_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum LoggedResponse<'a> {
     /// A built-in page, or the response of `--dummy`.
     Own {
         status: u16,
-        /// How many bytes of the content are sent.
+        /// Number of bytes of the content that are sent.
         content_bytes: u64,
     },
 }
@@ -61,8 +61,8 @@ impl LoggedResponse<'_> {
         }
     }
 
-    /// Returns the content coding, or `None` for identity. Since this searches the response head, only call it
-    /// for log formats that need it.
+    /// Returns the content coding, or `None` for identity. This has to search the response head, so only call
+    /// it for log formats that need it.
     pub(super) fn coding(&self) -> Option<&[u8]> {
         const NAME: &[u8] = b"Content-Encoding: ";
         let LoggedResponse::Site(answer) = self else { return None };

@@ -1,6 +1,7 @@
-//! Server-wide status: start time, listeners, certificates, releases of each site, and draining.
+//! Server-wide status, e.g. the start time, listeners, certificates, releases of each site, and
+//! whether the server is draining.
 //!
-//! It's only written by threads that do not serve any connections, and is not part of the request path.
+//! It is not part of the request path, as only threads that do not serve any connections write it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -153,8 +154,8 @@ impl Status {
         self.lock().clone()
     }
 
-    /// Sets the addresses that the server listens on. `streams` are TCP and Unix sockets, and `quic` are UDP
-    /// sockets.
+    /// Sets the addresses that the server is listening on. `streams` are TCP and Unix sockets, while `quic`
+    /// are UDP sockets.
     pub(crate) fn set_listeners(&self, streams: &[(ListenerKind, Address)], quic: &[Address]) {
         let streams = streams.iter().map(|(kind, address)| ListenerStatus {
             protocol: kind.scheme(),

@@ -1,6 +1,6 @@
 //! Admin pages: metrics and statistics for programs, and a page for people.
 //!
-//! They have a separate listener. The content is computed for each request.
+//! They have a separate listener, and their content is computed for each request.
 
 pub(crate) mod collect;
 mod json;
@@ -40,7 +40,8 @@ pub(crate) enum Source {
         /// State maintained by auxiliary threads.
         status: Arc<Status>,
     },
-    /// From the serving processes, combined. The mutex makes sure that there is only one query at a time.
+    /// The combined statistics of the serving processes. The mutex ensures that only one query is running
+    /// at a time.
     Others(Mutex<Collector>),
 }
 

@@ -1,6 +1,6 @@
-//! Built-in pages below `/__/`: a heartbeat for monitors, and information about the server.
+//! Built-in pages below `/__/`, namely a heartbeat for monitors and information about the server.
 //!
-//! The exact version is only available on request (`--special-pages-version`).
+//! Note that the exact version is only available on request (`--special-pages-version`).
 
 use cannery_wire::ServerFields;
 
@@ -31,8 +31,8 @@ impl SpecialPages {
         Some(Page { status: 200, media_type, body: body.as_bytes().into(), fields: &[] })
     }
 
-    /// Returns the response head of the page at a path, including the fields of every response. Returns `None`
-    /// if there is not such a page.
+    /// Returns the response head of the page at a path, including the fields of every response, or `None` if
+    /// there is no such page.
     #[must_use]
     pub fn response_head(&self, path: &[u8], fields: &ServerFields) -> Option<Vec<u8>> {
         Some(self.at(path)?.head(None, fields.lines(0)))

@@ -1,10 +1,9 @@
-//! ACME challenges (RFC 8555 §8.3) for `--acme-webroot`, which are read from a directory while the server is
-//! running.
+//! ACME challenges (RFC 8555 §8.3) for `--acme-webroot`, read from a directory while the server is running.
 //!
-//! An ACME client writes a file, and the certificate authority requests it immediately. So we look for the file
-//! at that time. However, the sandbox does not let workers open files, so a worker sends the token to another
-//! thread and waits for the result. This is the only place where we do that. There is a timeout, and after a
-//! timeout we do not send any more tokens until the thread has replied.
+//! Since the certificate authority requests a file as soon as the ACME client has written it, we need to look
+//! for the file at the time of the request. However, workers are not allowed to open files in the sandbox, so
+//! a worker sends the token to another thread and waits for the result (this is the only place where it does
+//! so). If the wait times out, no more tokens will be sent until the thread has replied.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -25,10 +24,10 @@ pub(super) const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 /// Maximum length of a token. Certificate authorities use 43 characters.
 const TOKEN_BYTES_MAX: usize = 128;
 
-/// Maximum size of a file. It usually has 87 characters, for a token and a digest of the key.
+/// Maximum size of a file. Typically, it has 87 characters for a token and a digest of the key.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// How long a worker waits. A local disk takes a few microseconds.
+/// Time that a worker may wait. A local disk should only take a few microseconds.
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// Maximum number of lookups in the queue, for all workers.
@@ -93,8 +92,8 @@ pub(crate) fn open(path: &Path) -> Result<(Challenges, Webroot), StartError> {
     Ok((challenges, Webroot { directory, lookups, progress }))
 }
 
-/// Returns the token in a path, if there is one. A token cannot contain any dots or slashes (RFC 8555 §8.3), so
-/// it cannot leave the directory.
+/// Returns the token in a path, if there is one. Tokens cannot contain any dots or slashes (RFC 8555 §8.3)
+/// and are therefore unable to leave the directory.
 pub(super) fn token(path: &[u8]) -> Option<&str> {
     let token = path.strip_prefix(PREFIX)?;
     let is_token_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);

@@ -65,8 +65,8 @@ impl LiveFolder {
     }
 }
 
-/// Returns `true` if a request was sent by a page from another origin. Browsers tell us in `Sec-Fetch-Site` or
-/// `Origin`.
+/// Returns `true` if a request was sent by a page from another origin, according to the browser's
+/// `Sec-Fetch-Site` or `Origin`.
 fn is_of_another_origin(head: &RequestHead<'_>) -> bool {
     let host = head.request.host.unwrap_or_default();
     fields(head.field_lines).any(|(name, value)| {

@@ -1,9 +1,9 @@
-//! UDP sockets of a server, either opened or inherited, and their assignment to workers.
+//! UDP sockets of a server, opened or inherited, and their assignment to workers.
 //!
-//! Each worker has a socket for each address, and the kernel routes datagrams to workers by their connection
-//! IDs. On systems that do not support this, only the first worker serves HTTP/3. If there are several
-//! processes, the supervisor keeps the sockets open because closing one would change the order in which the
-//! kernel numbers them.
+//! For each address, every worker has a socket, and the kernel routes datagrams to workers by their
+//! connection IDs. On systems that do not support this, only the first worker serves HTTP/3. If there are
+//! several processes, the supervisor needs to keep the sockets open, as closing one would change the order
+//! in which the kernel numbers them.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,7 +21,7 @@ pub(crate) struct Datagrams {
     addresses: Vec<Address>,
     /// Sockets of each worker.
     by_worker: Vec<Vec<UdpSocket>>,
-    /// Forwarding socket of each worker. There are not any if there is only one worker and no process can take
+    /// Forwarding socket of each worker. This is empty if there is only one worker and no process can take
     /// over.
     forwarding: Vec<UdpSocket>,
     /// Addresses of the forwarding sockets of all workers, including those of other processes.
@@ -84,8 +84,8 @@ impl Datagrams {
         Ok(datagrams)
     }
 
-    /// Opens the forwarding sockets for a single process. Does nothing if there is only one worker that serves
-    /// HTTP/3, or if the supervisor has already opened them.
+    /// Opens the forwarding sockets for a single process, unless only one worker serves HTTP/3 or the
+    /// supervisor has already opened them.
     ///
     /// # Errors
     /// Returns an error if a forwarding socket cannot be opened.
@@ -115,7 +115,7 @@ impl Datagrams {
         self.by_worker.into_iter().zip(forwarding)
     }
 
-    /// Returns the sockets for each process with this many workers. This includes new forwarding sockets.
+    /// Returns the sockets (including new forwarding sockets) for each process with this many workers.
     ///
     /// # Errors
     /// Returns an error if a forwarding socket cannot be opened.
@@ -149,7 +149,8 @@ impl Datagrams {
             }
         }
 
-        // A datagram may arrive at any process, so each of them needs to know the workers of all.
+        // Since a datagram may arrive at any process, each of them needs to know the workers of
+        // all.
         let workers: Vec<_> = processes.iter().flat_map(|process| addresses(&process.forwarding)).collect();
         for process in &mut processes {
             process.workers.clone_from(&workers);

@@ -1,9 +1,10 @@
-//! Keeps track of processes that are down. Until they are restarted, other processes accept connections from
-//! their listening sockets.
+//! Keeps track of processes that are down. Until they are restarted, their listening sockets are served by
+//! other processes.
 //!
-//! If a process has exited, the kernel still assigns connections to its listening sockets because the
-//! supervisor keeps them open. So each process inherits the sockets of all others as well. Whenever a process
-//! exits or is restarted, the supervisor sends a line with the numbers of all processes that are down.
+//! The supervisor keeps the listening sockets open, so the kernel will still assign connections to those of a
+//! process that has exited. For this reason, each process inherits the sockets of all others as well.
+//! Whenever a process exits or is restarted, the supervisor sends a line with the numbers of all processes
+//! that are currently down.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
@@ -17,8 +18,8 @@ use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Numbers of the processes that are down. All workers share this set, and it's updated by lines from the
-/// supervisor.
+/// Numbers of the processes that are down. This set is shared by all workers and updated by lines from
+/// the supervisor.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DownProcesses(Arc<[AtomicBool]>);
 
@@ -33,7 +34,7 @@ impl DownProcesses {
         self.0.get(process).is_some_and(|is_down| is_down.load(Ordering::Acquire))
     }
 
-    /// Applies a line from the supervisor. It contains the numbers of the processes that are down, separated by
+    /// Applies a line from the supervisor, i.e. the numbers of the processes that are down, separated by
     /// commas.
     fn set(&self, line: &str) {
         let down: Vec<usize> = line.split(',').filter_map(|number| number.trim().parse().ok()).collect();
@@ -42,8 +43,8 @@ impl DownProcesses {
         }
     }
 
-    /// Starts a thread that reads lines from the supervisor until it exits. Wakes up the workers after each
-    /// line.
+    /// Starts a thread that reads lines from the supervisor until it exits, waking up the workers after
+    /// each line.
     pub(crate) fn follow(
         self,
         supervisor: Arc<UnixStream>,

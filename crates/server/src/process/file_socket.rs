@@ -11,13 +11,14 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// Programs that we start must not inherit the received descriptor. Other systems do not have such a flag.
+/// The received descriptor must not be inherited by programs that we start. Other systems do not have such
+/// a flag.
 #[cfg(target_os = "linux")]
 const RECV_FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(not(target_os = "linux"))]
 const RECV_FLAGS: RecvFlags = RecvFlags::empty();
 
-/// Sends a message, optionally with a file. The message must not be empty.
+/// Sends a (non-empty) message, optionally with a file.
 ///
 /// # Errors
 /// Returns an error if the other process has exited.
@@ -32,7 +33,7 @@ pub fn send(socket: &UnixStream, message: &[u8], file: Option<&File>) -> io::Res
     Ok(())
 }
 
-/// Receives a message of this length, and a file if one was sent with it. Returns `None` if the other process
+/// Receives a message of this length along with a file, if one was sent. Returns `None` if the other process
 /// has exited.
 ///
 /// # Errors

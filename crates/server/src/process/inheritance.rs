@@ -1,6 +1,7 @@
-//! Passes descriptors to programs that we start, with environment variables that name them.
+//! Passes descriptors to programs that we start, using environment variables that name them.
 //!
-//! Descriptors have the close-on-exec flag, except while we start a program that should inherit them.
+//! Descriptors have the close-on-exec flag except while we are starting a program that should inherit
+//! them.
 
 use std::io::{self, PipeReader, Write};
 use std::net::SocketAddr;
@@ -20,15 +21,15 @@ pub(super) const LISTENERS_VARIABLE: &str = "CANNERY_LISTENERS";
 /// The inherited listeners that use TLS. This is a subset of [`LISTENERS_VARIABLE`].
 pub(super) const TLS_LISTENERS_VARIABLE: &str = "CANNERY_TLS_LISTENERS";
 
-/// Descriptors of inherited sockets for statistics. In a serving process, this is the socket on which it
-/// replies. In the admin process, these are the sockets on which it queries the others.
+/// Descriptors of inherited sockets for statistics. A serving process replies on its socket, while the
+/// admin process queries the others through theirs.
 pub(super) const STATS_VARIABLE: &str = "CANNERY_STATS";
 
 /// Descriptor of the admin listener, for a supervisor that takes over.
 pub(super) const ADMIN_VARIABLE: &str = "CANNERY_ADMIN_LISTENER";
 
-/// Standby listeners, which belong to other processes. Each has the form `PROCESS:DESCRIPTOR`, and they are
-/// separated by commas. If they use TLS, [`TLS_LISTENERS_VARIABLE`] contains them as well.
+/// Standby listeners, i.e. those of other processes, in the form `PROCESS:DESCRIPTOR` and separated by
+/// commas. Listeners that use TLS are in [`TLS_LISTENERS_VARIABLE`] as well.
 pub(super) const STANDBY_VARIABLE: &str = "CANNERY_STANDBY_LISTENERS";
 
 /// Descriptor of the socket to the supervisor.
@@ -37,8 +38,8 @@ pub(super) const SUPERVISOR_VARIABLE: &str = "CANNERY_SUPERVISOR";
 /// Descriptor of a pipe that contains the seed of the ticket keys.
 pub(super) const SEED_VARIABLE: &str = "CANNERY_TICKET_SEED";
 
-/// UDP sockets for a program that takes over. These are descriptors in the order in which they were bound,
-/// separated by commas.
+/// UDP sockets for a program that takes over, as descriptors separated by commas. They are in the order in
+/// which they were bound.
 pub(super) const DATAGRAMS_VARIABLE: &str = "CANNERY_DATAGRAMS";
 
 /// UDP sockets of a process. Each has the form `WORKER:DESCRIPTOR`, and they are separated by commas.
@@ -53,8 +54,8 @@ pub(super) const FORWARDING_VARIABLE: &str = "CANNERY_FORWARDING";
 /// Addresses of the forwarding sockets of all processes, in the order of their workers, separated by commas.
 pub(super) const WORKERS_VARIABLE: &str = "CANNERY_FORWARDING_OF_WORKERS";
 
-/// Addresses of the predecessor's forwarding sockets, in the order of its workers, separated by commas. A
-/// supervisor's processes inherit this variable.
+/// Addresses of the predecessor's forwarding sockets, separated by commas and in the order of its
+/// workers. The variable is inherited by a supervisor's processes.
 pub(super) const PREDECESSORS_VARIABLE: &str = "CANNERY_FORWARDING_OF_PREDECESSOR";
 
 /// Generation of connection IDs.
@@ -108,8 +109,8 @@ pub(super) fn set_datagram_variables(command: &mut Command, part: &ProcessDatagr
 
 /// Starts a program that inherits these descriptors.
 ///
-/// Only one thread may start programs. If another thread started one in the meantime, that program would also
-/// inherit them.
+/// Note that only one thread may start programs. If another thread started one in the meantime, the
+/// descriptors would also be inherited by that program.
 pub(super) fn spawn(command: &mut Command, descriptors: &[BorrowedFd<'_>]) -> io::Result<Child> {
     for descriptor in descriptors {
         fcntl_setfd(descriptor, FdFlags::empty())?;

@@ -1,4 +1,4 @@
-//! Sockets and other descriptors that this process inherits: from the supervisor, from a predecessor that it
+//! Sockets and other descriptors that this process inherits from the supervisor, from a predecessor that it
 //! replaces, or from a service manager.
 
 use std::net::SocketAddr;
@@ -49,8 +49,8 @@ pub(super) fn datagrams() -> Result<Vec<i32>, StartError> {
     Ok(passed().filter(is_quic).map(|(descriptor, _)| descriptor).collect())
 }
 
-/// Returns the generation of connection IDs. A supervisor that takes over has a different one than its
-/// predecessor.
+/// Returns the generation of connection IDs, which differs between a supervisor that takes over and
+/// its predecessor.
 pub(super) fn generation() -> Result<u8, StartError> {
     parse_generation(value(GENERATION_VARIABLE).as_deref())
 }
@@ -109,8 +109,8 @@ pub(super) fn standby_listeners() -> Result<Vec<Standby<i32>>, StartError> {
     entries.ok_or_else(|| invalid(STANDBY_VARIABLE, "PROCESS:DESCRIPTOR"))
 }
 
-/// Returns the sockets for statistics. A serving process has one, and the admin process has one for each
-/// serving process.
+/// Returns the sockets for statistics: one in a serving process, or one for each serving process in the
+/// admin process.
 pub(super) fn stats_sockets() -> Result<Vec<i32>, StartError> {
     descriptors_or_none(STATS_VARIABLE)
 }
@@ -120,8 +120,8 @@ pub(super) fn ticket_seed() -> Result<Option<i32>, StartError> {
     Ok(descriptors_or_none(SEED_VARIABLE)?.first().copied())
 }
 
-/// Returns the admin listener. If there is a predecessor, this is its listener. Otherwise, it's a new one,
-/// together with the claim to its address.
+/// Returns the admin listener. It comes from the predecessor, if there is one; otherwise, it is a new
+/// listener, returned together with the claim to its address.
 pub(super) fn admin_listener(address: &Address) -> Result<(Option<Claim>, Listener), StartError> {
     let failed = |source| StartError::Listen { address: address.clone(), source };
     if let [descriptor] = descriptors_or_none(ADMIN_VARIABLE)?[..] {
@@ -148,7 +148,7 @@ fn descriptors(variable: &'static str) -> Result<Option<Vec<i32>>, StartError> {
     numbers.map(Some).map_err(|_| invalid(variable, "numbers"))
 }
 
-/// Returns the value of a variable, or `None` if it is not set. If the value is not UTF-8, it's invalid like any
+/// Returns the value of a variable, or `None` if it is not set. A value that is not UTF-8 is treated like any
 /// other wrong value.
 fn value(variable: &str) -> Option<String> {
     std::env::var_os(variable).map(|value| value.to_string_lossy().into_owned())

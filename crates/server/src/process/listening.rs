@@ -1,7 +1,7 @@
-//! Listening sockets of a server, either opened or inherited, and their assignment to workers.
+//! Listening sockets of a server, opened or inherited, and their assignment to workers.
 //!
-//! The first process opens them before anything else. They survive if a worker process exits, and also if
-//! another program takes over.
+//! They are opened by the first process before anything else, and will survive the exit of a worker
+//! process as well as a takeover by another program.
 
 use cannery_eventloop::{Address, Claim, ListenOptions, Listener};
 
@@ -39,8 +39,8 @@ impl Listening {
         &self.claims
     }
 
-    /// Returns the standby listeners of each worker. They belong to other processes, and the worker accepts
-    /// from them while those are down.
+    /// Returns the standby listeners of each worker. They belong to other processes; while these are down,
+    /// the worker accepts from them.
     pub(crate) fn standby(
         config: &Config,
         workers: usize,
@@ -91,8 +91,8 @@ struct Group {
     listeners: Vec<Listener>,
 }
 
-/// Assigns inherited sockets. If an address has at least one for each worker, then each worker gets its own.
-/// Otherwise, all workers share them.
+/// Assigns inherited sockets. Each worker gets its own socket of an address if there are enough of them,
+/// otherwise all workers share them.
 fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
     let mut groups: Vec<Group> = Vec::new();
     // Group the sockets by address, in the order in which they were passed.

@@ -1,8 +1,8 @@
-//! Notifies the service manager: ready, reloading, stopping (`sd_notify(3)`).
+//! Notifies the service manager (ready, reloading, stopping) as described in `sd_notify(3)`.
 //!
-//! Notifications are datagrams to the socket in `NOTIFY_SOCKET`. If that is not set, we do not send any. We do not
-//! need a library for these few calls. If a process was started by our supervisor, it reports readiness over an
-//! inherited socket instead.
+//! Notifications are datagrams to the socket in `NOTIFY_SOCKET`, and none are sent if that is not set. A
+//! library would be out of proportion for these few calls. Processes that were started by our supervisor
+//! report readiness over an inherited socket instead.
 
 use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
@@ -34,7 +34,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Uses the sockets named in the environment. If there are not any, notifications do not have any effect.
+    /// Uses the sockets named in the environment. Without these, notifications have no effect.
     ///
     /// # Errors
     /// Returns an error if a variable names a socket that cannot be used.
@@ -85,8 +85,8 @@ impl Notify {
         self.send("STOPPING=1");
     }
 
-    /// Returns the main function of a thread that sends watchdog notifications. Returns `None` if the watchdog
-    /// is not configured.
+    /// Returns the main function of a thread that sends watchdog notifications, or `None` if the watchdog is
+    /// not configured.
     pub(crate) fn watchdog(&self) -> Option<impl FnOnce() + Send + 'static> {
         let socket = self.socket.clone()?;
         let interval = self.watchdog?;

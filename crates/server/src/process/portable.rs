@@ -1,4 +1,5 @@
-//! Systems other than Linux: there are not any abstract Unix sockets, and a thread polls the parent process.
+//! Systems other than Linux, where there are no abstract Unix sockets and a thread has to poll the parent
+//! process.
 
 use std::io;
 use std::os::unix::net::SocketAddr;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, getppid, kill_process};
 
-/// How often a process checks its parent.
+/// Interval at which a process checks its parent.
 const PARENT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Sends SIGTERM to this process when its parent exits.

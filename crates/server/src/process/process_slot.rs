@@ -1,7 +1,7 @@
-//! A supervisor has a slot for each process. The slot contains the sockets, which persist, and the process
-//! while it's running.
+//! A supervisor has a slot for each process. While the sockets in it persist, the process comes and goes.
 //!
-//! If a process exits, it's restarted after a delay. The delay grows each time that the process fails to start.
+//! A process that has exited is restarted after a delay, which grows each time that the process fails to
+//! start.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,8 +34,8 @@ pub(super) struct ProcessSlot {
     pub(super) listeners: Vec<(ListenerKind, Listener)>,
     /// UDP sockets. `None` if there is no HTTP/3.
     pub(super) datagrams: Option<ProcessDatagrams>,
-    /// Ends of socket pairs for statistics. They outlive the processes, so that the admin process can keep its
-    /// ends.
+    /// Ends of socket pairs for statistics. They need to outlive the processes in order for the admin process
+    /// to keep its ends.
     pub(super) stats: Vec<UnixDatagram>,
     child: Option<Child>,
     /// Our end of a socket to the process.
@@ -44,8 +44,8 @@ pub(super) struct ProcessSlot {
     announced: String,
     /// `true` if the process has reported that it's serving.
     is_ready: bool,
-    /// Signals that arrived before the process was ready. A program that has just been started does not handle
-    /// them yet, so they would terminate it.
+    /// Signals that arrived before the process was ready. As a program that has just been started does not
+    /// handle them yet, they would terminate it.
     deferred: Vec<Signal>,
     /// Exit status or start error of the last process. Kept until a new one is serving.
     failure: Option<String>,
@@ -112,8 +112,8 @@ impl ProcessSlot {
             .collect()
     }
 
-    /// If the process has exited, reaps it and schedules a restart. Returns the exit status. Returns `None` if
-    /// it's running or was already reaped.
+    /// Reaps the process if it has exited and schedules a restart. Returns the exit status, or `None` if the
+    /// process is running or was already reaped.
     pub(super) fn reap(&mut self) -> Option<ExitStatus> {
         let status = self.child.as_mut()?.try_wait().ok().flatten()?;
         self.child = None;
@@ -154,7 +154,7 @@ impl ProcessSlot {
         }
     }
 
-    /// Stores a process that was just started, and our end of the socket to it.
+    /// Stores a process that was just started along with our end of the socket to it.
     ///
     /// # Errors
     /// Returns an error if the program could not be started. It will then be tried again.
@@ -175,8 +175,8 @@ impl ProcessSlot {
             return;
         }
         if let Some(socket) = &mut self.socket {
-            // This only fails if the process has exited as well. A line is much smaller than the socket's
-            // buffer.
+            // A line is much smaller than the socket's buffer, so this should only fail if the process
+            // has exited as well.
             let _ = socket.write_all(format!("{line}\n").as_bytes());
             line.clone_into(&mut self.announced);
         }
@@ -217,7 +217,7 @@ impl ProcessSlot {
         self.is_ready
     }
 
-    /// Returns `true` if the last process has failed and there is not a new one that is serving.
+    /// Returns `true` if the last process has failed and no new one is serving yet.
     pub(super) fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
@@ -237,7 +237,8 @@ impl ProcessSlot {
         self.restart_at.is_some_and(|at| at <= Instant::now())
     }
 
-    /// Returns the slot's number and why the last process has failed. Returns `None` if it has not failed.
+    /// Returns the slot's number along with the reason why the last process has failed, or `None` if it
+    /// has not.
     pub(super) fn failure(&self) -> Option<(usize, String)> {
         Some((self.number, self.failure.clone()?))
     }

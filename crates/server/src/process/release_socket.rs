@@ -1,8 +1,9 @@
-//! Sends releases from the process that compiles them to the server, as open files over a Unix socket.
+//! Sends releases, as open files over a Unix socket, from the process that compiles them to the
+//! server.
 //!
-//! The process that parses site files and the process that parses network input are different, and have
-//! different sandboxes. The sender waits for each release to be served before it sends the next one. So there is
-//! never more than one in flight.
+//! Site files and network input are parsed by two different processes with different sandboxes. The sender
+//! waits for each release to be served before sending the next one, i.e. there is never more than one in
+//! flight.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,10 +14,12 @@ use std::thread;
 
 use super::file_socket;
 
-/// Content of each message. We need some because the kernel does not send a descriptor without a byte.
+/// Content of each message, which must not be empty because the kernel does not send a descriptor
+/// without a byte.
 const MESSAGE: [u8; 1] = [1];
 
-/// Returns both ends of a socket. The second one should be the standard input of the program that compiles.
+/// Returns both ends of a socket. The second end should become the standard input of the program that
+/// compiles.
 ///
 /// # Errors
 /// Returns an error if the process is out of descriptors.
@@ -33,7 +36,8 @@ pub struct ReleaseSender {
 }
 
 impl ReleaseSender {
-    /// Starts a thread that waits for acknowledgements. Calls `on_end` when the server has exited.
+    /// Starts a thread that waits for acknowledgements and calls `on_end` once the server has
+    /// exited.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
@@ -53,7 +57,7 @@ impl ReleaseSender {
         Ok(ReleaseSender { socket, served })
     }
 
-    /// Sends an archive, and waits until it's being served.
+    /// Sends an archive and waits until it is being served.
     ///
     /// # Errors
     /// Returns an error if the server has exited.

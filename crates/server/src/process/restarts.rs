@@ -1,8 +1,8 @@
-//! When to restart a child process that has ended.
+//! Decides when to restart a child process that has ended.
 //!
-//! Each failure at startup makes the delay longer (exponential backoff), so that a program that cannot run
-//! does not use a whole CPU. This policy is used for the processes of a supervisor, and for those that compile a
-//! folder.
+//! The delay gets longer with each failure at startup (exponential backoff), to avoid using a whole CPU for a
+//! program that cannot run. This policy applies to the processes of a supervisor as well as to those that
+//! compile a folder.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ impl Restarts {
         self.started = now;
     }
 
-    /// Records that the process has ended, or could not be started. Returns the delay before the next attempt.
+    /// Records that the process has ended or could not be started. Returns the delay before the next attempt.
     pub fn delay_after_exit(&mut self, now: Instant) -> Duration {
         if now.saturating_duration_since(self.started) >= STABLE_UPTIME {
             self.next_delay = DELAY_MIN;

@@ -1,8 +1,8 @@
-//! The role of a process. It may be the only one, the supervisor of several, one of these, or the one that
-//! serves the admin pages for them.
+//! The role of a process: the only one, the supervisor of several, one of these, or the one that serves
+//! the admin pages for them.
 //!
-//! All of them run the same program with the same arguments. The supervisor sets an environment variable for
-//! the others.
+//! All of them run the same program with the same arguments, plus an environment variable that the
+//! supervisor sets for the others.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -22,8 +22,8 @@ use super::takeover::Predecessor;
 use crate::config::{Config, ListenerKind};
 use crate::error::StartError;
 
-/// Environment variable that contains the number of a process. It is not set for the supervisor, nor if there is
-/// only one process.
+/// Environment variable that contains the number of a process. It is set neither for the supervisor nor for a
+/// process on its own.
 const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
 
 /// The role of this process.
@@ -33,7 +33,7 @@ pub enum Role {
     Only,
     /// It starts the processes that serve.
     Supervisor {
-        /// How many there are.
+        /// Number of processes.
         processes: NonZeroUsize,
     },
     /// It's one of several processes that serve.
@@ -58,8 +58,8 @@ pub struct Addresses {
 }
 
 impl Role {
-    /// Returns the role of this process. `processes` is the configured number, or `None` if there is no
-    /// supervisor.
+    /// Returns the role of this process. `processes` is the configured number, or `None` if there
+    /// should be no supervisor.
     #[must_use]
     pub fn of(processes: Option<NonZeroUsize>) -> Role {
         match (processes, process_number()) {
@@ -74,14 +74,15 @@ impl Role {
     /// service manager.
     ///
     /// # Errors
-    /// Returns an error if the environment does not contain valid descriptors, or if there is a listener that
-    /// needs a certificate but there is not one.
+    ///
+    /// Returns an error if the environment does not contain valid descriptors, or if a listener needs a
+    /// certificate but there is none.
     pub fn inherit(self, config: &mut Config) -> Result<(), StartError> {
         config.inherited = inherited::listeners()?;
         config.http3.inherited = inherited::datagrams()?;
         config.http3.generation = inherited::generation()?;
-        // Check this here as well: a supervisor does not open any certificates, but its processes could not
-        // serve.
+        // This needs to be checked here as well: while a supervisor does not open any certificates, its
+        // processes would not be able to serve.
         if config.has_tls() && config.tls.is_none() {
             return Err(StartError::NoCertificate);
         }
@@ -110,9 +111,9 @@ impl Role {
     }
 }
 
-/// Runs several serving processes, plus an admin process if there is an admin address. Returns when the
-/// supervisor is stopped by a signal or replaced by a successor. Calls `on_ready` when all processes are
-/// serving.
+/// Runs several serving processes, plus an admin process if there is an admin address. `on_ready` is
+/// called once all processes are serving. Returns when the supervisor is stopped by a signal or replaced
+/// by a successor.
 ///
 /// # Errors
 /// Returns an error if an address is not available, or if no process can serve.
@@ -126,11 +127,12 @@ pub fn supervise(
     let predecessor = Predecessor::from_environment().map_err(StartError::Supervisor)?;
     let takes_over = predecessor.is_some();
 
-    // Connections are accepted as soon as there are sockets, so a signal must not terminate this process any
-    // more.
+    // From here on, a signal must not terminate this process, as connections are accepted as soon as there
+    // are sockets.
     let signals = supervisor::signals(config.kept_signals.as_ref()).map_err(StartError::Signals)?;
 
-    // Open all sockets before starting the first process. If a port is in use, that should be an error now.
+    // Open all sockets before starting the first process. This way, a port that is in use will be an error
+    // right now.
     let workers = config.threads.get() * processes.get();
     let listening = Listening::open(config, workers)?;
     let datagrams = config.served_http3().map(|http3| Datagrams::open(http3, workers)).transpose()?;
@@ -155,7 +157,8 @@ pub fn supervise(
     let supervisor = Supervisor {
         command: &|number| {
             let mut command = Command::new(&program);
-            // The name tells the process where to find the next release of an archive embedded in this program.
+            // The name tells the process where it can find the next release of an archive embedded in this
+            // program.
             command.arg0(&successor).args(arguments()).env(PROCESS_VARIABLE, number.to_string());
             command
         },
@@ -172,8 +175,7 @@ pub fn supervise(
     };
     let ended = supervisor.run(signals, sockets, admin, || on_ready(&addresses));
 
-    // The addresses are still used by another process. This is the successor, or the predecessor if we could not
-    // take over.
+    // The addresses are still in use by the successor, or by the predecessor if we could not take over.
     if matches!(ended, Ok(ExitReason::Replaced)) || ended.is_err() && takes_over {
         claims.into_iter().for_each(Claim::release);
     }
@@ -199,8 +201,8 @@ fn divide(
     Ok(sockets.collect())
 }
 
-/// Returns the path that this program was started with, for its successor. Symlinks are not resolved because an
-/// upgrade may point one to the new program and delete this one.
+/// Returns the path that this program was started with, to be used for its successor. Symlinks are not
+/// resolved, as an upgrade may point one to the new program and delete this one.
 ///
 /// # Errors
 /// Returns an error if the system does not tell us.
@@ -213,7 +215,7 @@ pub fn started_program() -> io::Result<PathBuf> {
     }
 }
 
-/// Returns the number that the supervisor gave to this process. Returns `None` if this is the supervisor or the
+/// Returns the number that the supervisor gave to this process, or `None` if this is the supervisor or the
 /// only process.
 fn process_number() -> Option<usize> {
     std::env::var(PROCESS_VARIABLE).ok()?.parse().ok()

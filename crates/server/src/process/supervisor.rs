@@ -1,15 +1,15 @@
 //! Supervisor of several processes that share their addresses. It starts them, restarts those that exit, and
-//! stops all of them.
+//! finally stops all of them.
 //!
-//! The supervisor does not serve anything itself. It owns the listening sockets, so no connection is refused
-//! while a process is down. Each process also inherits the listening sockets of all others, and accepts from
-//! them while their process is down (`down_processes`). There is a private socket pair between each process and
-//! the supervisor, which the process uses to report readiness. The supervisor never forks without executing a
-//! program.
+//! The supervisor does not serve anything itself. It owns the listening sockets in order that no connection
+//! is refused while a process is down. Each process also inherits the listening sockets of all others, from
+//! which it accepts while their process is down (`down_processes`). A process reports readiness over a
+//! private socket pair between itself and the supervisor. Note that the supervisor never forks without
+//! executing a program.
 //!
 //! The service survives the exit of any process. Since all processes have the same configuration, the
-//! supervisor fails at startup if none of them can serve. If a program takes over, it fails if any of its
-//! processes fails; its predecessor will then continue to serve.
+//! supervisor only fails at startup if none of them can serve. During a takeover, however, it fails as
+//! soon as any of its processes does, and the predecessor will continue to serve.
 
 use std::fs::File;
 use std::io;
@@ -37,11 +37,11 @@ use crate::config::ListenerKind;
 use crate::kept_signals::KeptSignals;
 use crate::notice::Notice;
 
-/// How often to check if a process that was started is ready.
+/// Interval at which to check whether a process that was started is ready.
 const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long to wait for a signal at most. After that, the ticket seed is advanced.
+/// Maximum time to wait for a signal. After that, the ticket seed is advanced.
 const SEED_INTERVAL: Duration = Duration::from_secs(3600);
-/// How long after the drain timeout processes are killed.
+/// Time after the drain timeout at which processes are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Configuration of a supervisor.
@@ -99,9 +99,9 @@ enum StopOutcome {
 }
 
 impl Supervisor<'_> {
-    /// Starts a process for each set of sockets, and keeps them running until SIGINT, SIGTERM or SIGQUIT. If
-    /// there is an admin listener, starts another process for that, which gets the next number. Calls `ready`
-    /// when all processes are serving.
+    /// Starts a process for each set of sockets and keeps them running until SIGINT, SIGTERM or SIGQUIT. If
+    /// there is an admin listener, another process (with the next number) is started for it. `ready` is
+    /// called once all processes are serving.
     ///
     /// # Errors
     /// Returns an error if no process can serve.
@@ -164,8 +164,8 @@ impl Supervisor<'_> {
         Ok(reason)
     }
 
-    /// Returns the seed of the ticket keys. If there is a predecessor, this is its seed, so that its tickets and
-    /// connection IDs remain valid. Otherwise, it's a new one.
+    /// Returns the seed of the ticket keys. If possible, this is the predecessor's seed in order for its
+    /// tickets and connection IDs to remain valid; otherwise, it is a new one.
     fn seed(&self) -> io::Result<Option<Seed>> {
         match self.predecessor_seed {
             _ if !self.has_tls => Ok(None),
@@ -200,7 +200,8 @@ impl Processes<'_> {
         }
     }
 
-    /// Waits until all processes are serving, or until at least one is serving and all others have failed.
+    /// Waits until all processes are serving, or until at least one of them is serving and all others have
+    /// failed.
     ///
     /// # Errors
     /// Returns an error if all serving processes have failed. If this supervisor is taking over, it's enough
@@ -408,8 +409,8 @@ impl Processes<'_> {
         }
     }
 
-    /// Stops all processes, and kills those that are still running at the deadline. The admin process comes
-    /// last because it reports on the others until they have exited.
+    /// Stops all processes and kills those that are still running at the deadline. The admin process comes
+    /// last, since it should report on the others until they have exited.
     fn stop(&mut self, deadline: Instant) -> StopOutcome {
         let (serving, admin) = self.slots.split_at_mut(self.serving);
         let outcome = stop_all(serving, deadline, &self.signals);

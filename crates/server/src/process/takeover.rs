@@ -2,12 +2,12 @@
 //! restart).
 //!
 //! On SIGUSR2, a supervisor starts the program that now has its file name. The new program is a supervisor as
-//! well, and starts its processes on the same sockets. When they are serving, it sends a message over a pipe
-//! that only it has inherited, and then wakes up the old supervisor with SIGQUIT. If there is not any message,
-//! then the SIGQUIT was sent by an operator, and it stops both.
+//! well and starts its processes on the same sockets. Once they are serving, it sends a message over a pipe
+//! that only it has inherited, and then wakes up the old supervisor with SIGQUIT. A SIGQUIT without a message
+//! must come from an operator and will stop both.
 //!
-//! In the meantime, each connection is accepted by one of the two. If the new program exits before it serves,
-//! nothing changes. We kill it if it does not become ready in time, or if there is another SIGUSR2.
+//! In the meantime, each connection is accepted by one of the two, so nothing changes if the new program
+//! exits before it serves. It is killed if it does not become ready in time, or if there is another SIGUSR2.
 
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
@@ -30,28 +30,28 @@ use super::inheritance::{
 use crate::config::ListenerKind;
 use crate::notice::Notice;
 
-/// Environment variable that contains the process ID of the supervisor to take over from. This is the parent
+/// Environment variable that contains the process ID of the supervisor to take over from, i.e. of the parent
 /// process.
 const PREDECESSOR_VARIABLE: &str = "CANNERY_PREDECESSOR";
 
-/// Environment variable that contains the descriptor of the pipe. The new program sends a message over it once
-/// it's ready.
+/// Environment variable that contains the descriptor of the pipe over which the new program sends a message
+/// once it is ready.
 const READY_VARIABLE: &str = "CANNERY_READY";
 
 /// The message.
 const READY: &[u8] = b"r";
 
-/// How long a new program may take to become ready. It may have to read large archives.
+/// Time within which a new program must become ready. Note that it may have to read large archives.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(300);
 
 /// After a program was killed, how long a message that it's ready may still take to arrive.
 const MESSAGE_DELAY: Duration = Duration::from_millis(100);
 
-/// How often we check if the new program has exited, while we are exiting ourselves.
+/// Interval at which to check if the new program has exited while we are exiting ourselves.
 const END_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Environment variable that is set if the new program will be the only owner of the listeners. This is not the
-/// case if they belong to a service manager because that would keep them open.
+/// Environment variable that is set if the new program will be the only owner of the listeners. Note that a
+/// service manager would keep its listeners open, in which case this is not set.
 const OWNED_VARIABLE: &str = "CANNERY_LISTENERS_ARE_LEFT";
 
 /// The supervisor that we are taking over from.
@@ -91,8 +91,8 @@ impl Predecessor {
                 listener.take_ownership();
             }
         }
-        // These only fail if it has exited. The message must be sent first because the signal makes it look
-        // for one.
+        // These will only fail if it has exited. The message must be sent first, as the signal makes the
+        // predecessor look for one.
         let _ = self.ready.as_ref().map(|mut pipe| pipe.write_all(READY));
         let _ = kill_process(self.process, Signal::QUIT);
     }
@@ -115,14 +115,15 @@ pub(super) struct Successor {
     ready: ReadyPipe,
 }
 
-/// The pipe that a new program uses to tell us that it's ready. No other process can write to it.
+/// The pipe over which a new program tells us that it is ready. No other process is able to write
+/// to it.
 #[derive(Debug)]
 pub(super) struct ReadyPipe(PipeReader);
 
 impl ReadyPipe {
     /// Takes the message. Returns `false` if it has not arrived or was already taken.
     fn take_message(&mut self) -> bool {
-        // If there is no message, then this would block, or the program has exited and there is nothing to read.
+        // Without a message, this would block, unless the program has exited and there is nothing to read.
         self.0.read(&mut [0; 1]).is_ok_and(|bytes| bytes == READY.len())
     }
 }
@@ -199,8 +200,8 @@ pub(super) enum Takeover {
     Starting { successor: Successor, started: Instant, deadline: Instant },
     /// We've killed the program.
     Killed { successor: Successor, is_started_again: bool },
-    /// The program has ended after we've killed it. Until this time, a message that it was ready may still
-    /// arrive.
+    /// The program has ended after being killed. Until this time, a message saying that it was ready may
+    /// still arrive.
     Ended { ready: ReadyPipe, until: Instant, is_started_again: bool },
 }
 
@@ -230,8 +231,8 @@ impl Takeover {
         Takeover::Starting { successor, started, deadline: started + ready_within() }
     }
 
-    /// Handles a request for a takeover. If there is a program that is not ready yet, it may be hanging, so we
-    /// replace it.
+    /// Handles a request for a takeover. A program that is not ready yet may be hanging and will therefore be
+    /// replaced.
     pub(super) fn request(&mut self, now: Instant, on_notice: &dyn Fn(&Notice)) {
         match std::mem::take(self) {
             Takeover::None => *self = Takeover::Requested { at: now },
@@ -313,8 +314,8 @@ impl Takeover {
         if ready.take_message() { meaning } else { Readiness::NotReady }
     }
 
-    /// Returns how long the supervisor may wait, or `None` if there is no limit. It also wakes up when a process
-    /// ends.
+    /// Returns the time that the supervisor may wait, or `None` if there is no limit. It will also be woken
+    /// up when a process ends.
     pub(super) fn timeout(&self, now: Instant) -> Option<Duration> {
         match self {
             Takeover::Requested { at: until }
@@ -331,8 +332,8 @@ impl Takeover {
         }
     }
 
-    /// Kills the new program at the deadline, or when there is another signal to stop. Until then, it may drain.
-    /// We have to do this because no other process would.
+    /// Kills the new program at the deadline or after another signal to stop; until then, it may drain. We
+    /// have to do this since no other process would.
     pub(super) fn kill_at(&mut self, deadline: Instant, signals: &Receiver<i32>) {
         let Takeover::Starting { successor, .. } = self else { return };
         while successor.exit_status().is_none() {
@@ -347,7 +348,8 @@ impl Takeover {
     }
 }
 
-/// Returns how long a program may take to become ready. In debug builds, tests can set an environment variable.
+/// Returns the time within which a program must become ready. In debug builds, tests can set an environment
+/// variable.
 fn ready_within() -> Duration {
     let set = cfg!(debug_assertions).then(|| std::env::var("CANNERY_READY_WITHIN_MS").ok()).flatten();
     set.and_then(|text| text.parse().ok()).map_or(READY_WITHIN, Duration::from_millis)
@@ -361,7 +363,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that does not exit by itself for a long time, and our end of its pipe.
+    /// A program that does not exit by itself for a long time, along with our end of its pipe.
     fn takeover() -> (Takeover, PipeWriter) {
         let (ready, theirs) = io::pipe().unwrap();
         ioctl_fionbio(&ready, true).unwrap();

@@ -1,7 +1,7 @@
-//! Certificates are read at startup, and again whenever their files change.
+//! Certificates, which are read at startup and again whenever their files change.
 //!
-//! New certificates replace the old ones between two handshakes. If the new ones are invalid, we keep the old
-//! ones. This module does not contain any keys itself, nor does it serve connections.
+//! New certificates replace the old ones between two handshakes, unless they are invalid. Note that this
+//! module neither contains any keys itself nor serves connections.
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -1,6 +1,8 @@
-//! The current content. It's replaced as a whole, and each worker notices between two events.
+//! The current content. It is always replaced as a whole, with each worker noticing between two
+//! events.
 //!
-//! This is not part of the request path: each worker has its own reference, and renews it when it's woken up.
+//! The request path does not use this: each worker has its own reference, which it renews whenever it is
+//! woken up.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -38,9 +38,9 @@ impl Publisher {
 
     /// Serves `file` instead of the archive at index `place`.
     ///
-    /// Once this returns, all later requests are answered from the new archive. Responses that have already
-    /// started are not affected. Note that the file is not compared with its digest, and that no process may
-    /// change it any more.
+    /// Once this returns, all later requests will be answered from the new archive, while responses that
+    /// have already started are not affected. Note that the file is not compared with its digest, and that
+    /// no process may change it any more.
     ///
     /// # Errors
     /// Returns an error if the file cannot be served (see [`PublishError`]). The previous release is still being

@@ -1,8 +1,9 @@
-//! Keeps track of the threads that write bodies: which bodies occupy them, and how long others have been
-//! waiting.
+//! Keeps track of the threads that write bodies, including the bodies that occupy them and the time for
+//! which others have been waiting.
 //!
-//! A body occupies its thread for as long as the client receives it, which may be slow. So while other bodies
-//! are waiting, each one only gets a limited time. Otherwise, a few slow clients could make everyone else wait.
+//! A body occupies its thread for as long as the client is receiving it, possibly at a slow rate. To avoid
+//! that a few slow clients make everyone else wait, each body only gets a limited time while others are
+//! waiting.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +13,8 @@ use cannery_routes::BodyStopper;
 
 use super::limits::{BODY_OCCUPIES_MAX, BODY_WAITS_MAX};
 
-/// How long we give a body to leave its thread after stopping it. The function may never return, so we then
-/// stop another one.
+/// Time for a body to leave its thread after being stopped. Since the function may never return, another
+/// body is stopped after that.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Bodies that have a thread or are waiting for one.
@@ -24,7 +25,8 @@ pub(super) struct BodyThreads(Arc<Mutex<Bodies>>);
 struct Bodies {
     /// Bodies that occupy a thread, oldest first.
     occupants: VecDeque<Occupant>,
-    /// For each waiting body, when it started to wait. In the order in which they'll get a thread.
+    /// The time at which each waiting body started to wait, in the order in which they will get a
+    /// thread.
     waiting: VecDeque<Instant>,
     last_number: u64,
 }
@@ -43,7 +45,7 @@ struct Occupant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stopped {
     pub(super) bodies: usize,
-    /// How long the last of them has occupied its thread.
+    /// Time for which the last of them has occupied its thread.
     pub(super) after: Duration,
 }
 
@@ -52,8 +54,8 @@ impl BodyThreads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to wait for a thread. Returns `false` if others have been waiting for so long that it is not worth
-    /// it.
+    /// Starts to wait for a thread. Returns `false` if others have been waiting for so long that there is no
+    /// point in it.
     pub(super) fn enter(&self, now: Instant) -> bool {
         let mut bodies = self.lock();
         let is_slow = bodies.waiting.front().is_some_and(|since| now >= *since + BODY_WAITS_MAX);
@@ -83,7 +85,8 @@ impl BodyThreads {
         self.lock().occupants.retain(|occupant| occupant.number != number);
     }
 
-    /// Stops bodies that have had a thread for too long, but not more than are waiting for one.
+    /// Stops bodies that have had a thread for too long, but no more of them than are waiting for
+    /// one.
     pub(super) fn make_room(&self, now: Instant) -> Option<Stopped> {
         let mut bodies = self.lock();
         // Some threads may be about to become free anyway.

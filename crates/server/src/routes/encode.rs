@@ -1,4 +1,4 @@
-//! Encodes heads and bodies of handler responses: as bytes for HTTP/1, and as fields for HTTP/2 and HTTP/3.
+//! Encodes heads and bodies of handler responses, as bytes for HTTP/1 and as fields for HTTP/2 and HTTP/3.
 
 use std::borrow::Cow;
 
@@ -17,8 +17,8 @@ pub(crate) enum BodyFraming {
     Close,
 }
 
-/// Returns `true` if responses with this status do not have content, nor a field about its length (RFC 9110
-/// §8.6).
+/// Returns `true` if responses with this status are sent without any content and without a field about its
+/// length (RFC 9110 §8.6).
 pub(super) fn has_no_content(status: u16) -> bool {
     matches!(status, 204 | 304)
 }
@@ -70,7 +70,7 @@ pub(crate) fn put_chunk(bytes: &[u8], output: &mut Output) {
     output.put(b"\r\n");
 }
 
-/// Calls `put` with the head of an HTTP/2 or HTTP/3 response. `length` is the body length, if it's known.
+/// Calls `put` with the head of an HTTP/2 or HTTP/3 response. `length` is the body length, if known.
 pub(super) fn with_head<R>(
     response: &Response,
     length: Option<usize>,
@@ -100,8 +100,8 @@ fn lowercase(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns which of the server's fields the handler overrides. `Content-Security-Policy` is not one of these,
-/// because several policies can apply together (CSP3 §8.1).
+/// Returns which of the server's fields the handler overrides. `Content-Security-Policy` is never among these
+/// since several policies can apply together (CSP3 §8.1).
 fn overrides(response: &Response) -> u8 {
     let fields = response.fields().filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Security-Policy"));
     fields.map(|(name, _)| override_bit(name)).fold(0, |all, bit| all | bit)

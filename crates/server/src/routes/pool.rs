@@ -1,8 +1,9 @@
-//! Thread pools for handlers that may block, for example to wait for a database or another server.
+//! Thread pools for handlers that may block, e.g. in order to wait for a database or another
+//! server.
 //!
-//! The number of waiting requests is bounded, and so is the size of their content. If a handler never returns,
-//! it only occupies its own thread. Bodies have a separate pool because they may occupy a thread until a slow
-//! client has received everything.
+//! Both the number of waiting requests and the size of their content are bounded. A handler that never
+//! returns only occupies its own thread. As bodies may occupy a thread until a slow client has received
+//! everything, they have a separate pool.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -34,11 +35,12 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// Starts the threads, which count themselves in `status` while they are working. They exit once all
+    /// Starts the threads, which count themselves in `status` while they are working, and exit after all
     /// workers have exited.
     ///
-    /// At any time, the content of all requests may have up to `content_bytes_max` bytes. A single request may
-    /// always have more. Also returns a watchdog, which reports handlers that take longer than `limit`.
+    /// At any time, the content of all requests may have up to `content_bytes_max` bytes (but a single
+    /// request may always have more). Also returns a watchdog, which will report handlers that take longer
+    /// than `limit`.
     ///
     /// # Errors
     /// Returns an error if a thread cannot be started.
@@ -60,8 +62,8 @@ impl Pools {
         Ok((Pools { handlers, producers, bodies }, watchdog))
     }
 
-    /// Lets a thread write a body. Returns `false` if too many are waiting for a thread, or have been waiting
-    /// for too long.
+    /// Lets a thread write a body. Returns `false` if too many bodies are waiting for a thread or have been
+    /// waiting for too long.
     pub(super) fn produce(&self, produce: Producer, writer: BodyWriter, notices: Sender<Notice>) -> bool {
         if !self.bodies.enter(Instant::now()) {
             return false;

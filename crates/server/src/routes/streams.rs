@@ -173,8 +173,8 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         }
     }
 
-    /// Forgets requests that the client has cancelled. Their handlers do not have to run if they have not started
-    /// yet.
+    /// Forgets requests that the client has cancelled. If their handlers have not started yet, they do not
+    /// have to run any more.
     pub(crate) fn forget_cancelled<C: Multiplexed<StreamId = S>>(&mut self, http: &mut C) {
         self.running.retain(|running| http.is_postponed(running.stream));
     }

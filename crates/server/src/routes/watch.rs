@@ -1,8 +1,8 @@
-//! A watchdog that looks for handlers that do not return.
+//! A watchdog that looks for handlers which do not return.
 //!
-//! Threads store which handler they are running in a number. This costs two stores per handler call, and
-//! nothing for other requests. A thread that does not serve any connections then compares these numbers from
-//! time to time.
+//! Each thread stores a number for the handler that it is running. This costs two stores per handler call,
+//! and nothing at all for other requests. From time to time, a thread that does not serve any connections
+//! will compare these numbers.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use super::limits::WORKER_HANDLER_MAX;
 use crate::notice::Notice;
 use crate::observe::Status;
 
-/// The handler that a thread is running, or 0 if there is not any. The upper bits are the number of the call,
-/// and the lower bits are the number of the route plus 1.
+/// The handler that a thread is currently running, or 0 if there is none. The upper bits are the number of
+/// the call, while the lower bits are the number of the route plus 1.
 type Call = AtomicU64;
 
-/// How many bits of a [`Call`] are for the route.
+/// Number of bits of a [`Call`] that are for the route.
 const ROUTE_BITS: u32 = 24;
 
 /// A thread that runs handlers.
@@ -64,7 +64,7 @@ pub(crate) struct Watchdog {
     threads: Vec<Observed>,
     /// Number of threads in the pool.
     pool_threads: usize,
-    /// How long a handler may keep a thread of the pool.
+    /// Time for which a handler may keep a thread of the pool.
     pool_limit: Duration,
     /// Bodies that are being written and sent at the same time.
     bodies: BodyThreads,
@@ -118,8 +118,8 @@ impl Watchdog {
         self.threads.push(Observed { call, kind, last: 0, since: Instant::now(), is_reported: false });
     }
 
-    /// Returns a notice for each handler that has been running for too long. Each of them is reported once. If
-    /// bodies had to be stopped, returns a notice for that as well.
+    /// Returns a notice for each handler that has been running for too long, unless it was already reported.
+    /// If bodies had to be stopped, there will be a notice for that as well.
     pub(crate) fn check(&mut self, now: Instant) -> Vec<Notice> {
         let mut notices = Vec::new();
 
@@ -150,8 +150,8 @@ impl Watchdog {
 }
 
 impl Observed {
-    /// Returns the route number and how long the handler has been running, if that is more than `limit` and
-    /// has not been reported yet.
+    /// Returns the route number and the time for which the handler has been running, if that is more than
+    /// `limit` and has not been reported yet.
     fn is_late(&mut self, limit: Duration, now: Instant) -> Option<(usize, Duration)> {
         let call = self.call.load(Ordering::Relaxed);
         if call != self.last {

@@ -1,7 +1,7 @@
-//! Looks up users and groups by name or number.
+//! Looks up users and groups, either by name or by number.
 //!
-//! We only look in `/etc/passwd` and `/etc/group`. The C library may load a plugin and open a connection. So if
-//! an account belongs to a directory service, it has to be given by number.
+//! Only `/etc/passwd` and `/etc/group` are considered here, whereas the C library might load a plugin and
+//! open a connection. This means that accounts in a directory service have to be given by number.
 
 use super::SandboxError;
 
@@ -18,11 +18,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// Looks up `USER` or `USER:GROUP`. Each of them may be a name or a number. By default, we use the user's
-    /// primary group.
+    /// Looks up `USER` or `USER:GROUP`, where each of them may be a name or a number. The default is the
+    /// user's primary group.
     ///
     /// # Errors
-    /// Returns an error if there is not such a user or group, or if the files cannot be read.
+    ///
+    /// Returns an error if there is no such user or group, or if the files cannot be read.
     pub fn find(text: &str) -> Result<Account, SandboxError> {
         let read = |file: &str| {
             let failed = |source| SandboxError::Accounts { file: file.into(), source };
@@ -87,7 +88,8 @@ fn parse(line: &str) -> Option<Entry> {
     Some(Entry { number: number(parts.next()?)?, group: parts.next().and_then(number) })
 }
 
-/// Parses a user or group ID. The largest number is not one because in system calls it means "unchanged".
+/// Parses a user or group ID. The largest number is not a valid ID since it means "unchanged" in system
+/// calls.
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number != u32::MAX)
 }

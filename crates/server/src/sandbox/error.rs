@@ -54,7 +54,7 @@ pub enum SandboxError {
     /// The process has several threads, which would stay outside of the sandbox.
     #[error("the process has {threads} threads, which would stay outside the sandbox")]
     Threads {
-        /// How many threads there are.
+        /// Number of threads.
         threads: usize,
     },
 }

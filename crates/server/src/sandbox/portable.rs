@@ -1,4 +1,4 @@
-//! Systems other than Linux. There is not any sandbox, so we report that, and return an error if a layer is
+//! Systems other than Linux. As there is no sandbox, we report that, and return an error if a layer is
 //! required.
 
 use std::convert::Infallible;
@@ -18,7 +18,8 @@ pub(super) fn thread_count() -> usize {
 /// Does not drop any privileges.
 ///
 /// # Errors
-/// Returns an error if we are asked to change the user.
+///
+/// Returns an error when asked to change the user.
 pub(super) fn drop_privileges(account: Option<&Account>, _private: bool) -> Result<Layer, SandboxError> {
     if account.is_some() {
         let source = io::Error::new(io::ErrorKind::Unsupported, ONLY_LINUX);

@@ -1,8 +1,8 @@
-//! Checks that files the server may open later can be opened from inside the sandbox.
+//! Checks that files which the server may open later can be opened from inside the sandbox.
 //!
-//! Archives, keys and logs are opened at startup by the initial user, and later (after a new release or a log
-//! rotation) by the user given with `--user`. If we did not check this now, it could take weeks until we noticed
-//! a missing permission.
+//! Archives, keys and logs are opened at startup by the initial user, but later (after a new release or a log
+//! rotation) by the user given with `--user`. Without this check, a missing permission might only be noticed
+//! weeks later.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -14,7 +14,7 @@ use rustix::process::getuid;
 
 use super::Plan;
 
-/// Returns a sentence for each file that cannot be opened again, and for each log that cannot be created again.
+/// Returns a sentence for each file that cannot be opened again and each log that cannot be created again.
 pub(super) fn check(plan: &Plan) -> Vec<String> {
     let user = getuid().as_raw();
     let read = plan.read.iter().filter_map(|path| {
@@ -37,7 +37,8 @@ pub(super) fn check(plan: &Plan) -> Vec<String> {
     read.chain(append).collect()
 }
 
-/// Fails if we do not have permission to read the file. Does not wait for the other end of a FIFO.
+/// Fails if we are not permitted to read the file. In the case of a FIFO, this does not wait for
+/// the other end.
 fn readable(path: &Path) -> io::Result<()> {
     denied(OpenOptions::new().read(true).custom_flags(nonblocking()).open(path))
 }

@@ -1,7 +1,7 @@
-//! The admin process. It serves the admin pages for all serving processes, but no site.
+//! The admin process, which serves the admin pages for all serving processes, but no site.
 //!
-//! Its sandbox does not allow any files. The process inherits its listener, and sockets to the serving
-//! processes.
+//! It inherits its listener as well as sockets to the serving processes, so its sandbox does not need
+//! to allow any files.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ pub struct AdminProcess {
 }
 
 impl AdminProcess {
-    /// Serves the admin pages on the inherited listener, and queries the serving processes over the inherited
+    /// Serves the admin pages on the inherited listener, querying the serving processes over the inherited
     /// sockets.
     ///
     /// # Errors
@@ -55,8 +55,8 @@ impl AdminProcess {
         })
     }
 
-    /// Starts to act on signals, including any that were kept. SIGINT, SIGTERM and SIGQUIT shut the process
-    /// down gracefully.
+    /// Starts to act on signals, including any that were kept. SIGINT, SIGTERM and SIGQUIT will shut the
+    /// process down gracefully.
     ///
     /// # Errors
     /// Returns an error if the signals cannot be registered.
@@ -74,7 +74,7 @@ impl AdminProcess {
         SignalHandler { signals, stop, reload: None, reopen: None, notify, on_notice }.start(&self.sandbox)
     }
 
-    /// Restricts the calling thread so that it can only wait.
+    /// Restricts the calling thread to waiting.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects the filter.

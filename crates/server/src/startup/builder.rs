@@ -1,6 +1,7 @@
-//! The server as a library: configures a site, routes with handlers, and addresses to serve them at.
+//! The server as a library: configures a site, routes with handlers, and the addresses to serve them
+//! at.
 //!
-//! There is not a method for every setting. See [`Config`] for the others.
+//! Some settings do not have a method here. See [`Config`] for these.
 
 mod embedded;
 
@@ -26,9 +27,9 @@ use crate::process::{self, Role};
 use crate::routes::limits::HANDLER_CONTENT_BYTES_MAX;
 use crate::{Addresses, AdminProcess, RunningServer};
 
-/// A server that has not been started.
+/// A server that has not been started yet.
 ///
-/// Requests that match a route are answered by the handler. All other requests are answered by the site.
+/// Requests that match a route will be answered by the handler, all others by the site.
 ///
 /// ```no_run
 /// use cannery_routes::{Request, Response};
@@ -63,8 +64,8 @@ pub struct Server {
 impl Server {
     /// Creates a server without a site, routes or addresses.
     ///
-    /// By default, it has one thread per CPU, gives connections ten seconds to finish when it's stopped, and
-    /// writes warnings to standard error.
+    /// By default, there will be one thread per CPU, connections get ten seconds to finish when the server
+    /// is stopped, and warnings are written to standard error.
     pub fn new() -> Server {
         let content = Content::Archives { archives: Vec::new(), loading: Loading::Automatic, watch: true };
         let mut config = Config::plain(content);
@@ -78,7 +79,8 @@ impl Server {
         Server::from(config)
     }
 
-    /// Serves an archive. If the file is replaced, the new one is served as soon as it's complete.
+    /// Serves an archive. If the file is replaced, the new one will be served as soon as it is
+    /// complete.
     pub fn site(self, path: impl Into<PathBuf>) -> Server {
         self.archive(NamedArchive::new(None, path.into()))
     }
@@ -93,9 +95,9 @@ impl Server {
 
     /// Serves an archive that is embedded in the program.
     ///
-    /// The archive may be a reference to the static of `cannery::include_archive!`, or bytes of
-    /// `include_bytes!`. In a debug build with the `follow` feature of `cannery`, the former serves the folder
-    /// instead, including any changes.
+    /// The archive may be either a reference to the static of `cannery::include_archive!` or bytes of
+    /// `include_bytes!`. In a debug build with the `follow` feature of `cannery`, the former serves the
+    /// folder instead, including any changes to it.
     pub fn embedded_site(mut self, archive: impl Into<EmbeddedArchive>) -> Server {
         let place = match &self.config.content {
             Content::Archives { archives, .. } => archives.len(),
@@ -109,8 +111,8 @@ impl Server {
     /// Adds a route. Requests that match the pattern will be answered by the handler.
     ///
     /// See [`cannery_routes`] for the syntax of patterns. If two of them conflict, [`Server::start`] will
-    /// return an error. Note that the handler runs on a thread that serves many connections, so it must not
-    /// block. If it needs to, use [`Server::blocking_route`].
+    /// return an error. Note that the handler must not block, since it runs on a thread that serves many
+    /// connections; if it needs to, use [`Server::blocking_route`] instead.
     pub fn route<R: IntoResponse>(
         self,
         pattern: &str,
@@ -119,8 +121,8 @@ impl Server {
         self.add(pattern, handler, HandlerThread::Worker)
     }
 
-    /// Adds a route with a handler that may block, for example to wait for a file, a database or another
-    /// server. The handler runs on a thread pool.
+    /// Adds a route with a handler that may block, e.g. to wait for a file, a database or another
+    /// server. The handler will run on a thread pool.
     pub fn blocking_route<R: IntoResponse>(
         self,
         pattern: &str,
@@ -141,16 +143,16 @@ impl Server {
         }
     }
 
-    /// Limits the content of requests, in bytes. Only applies to routes that are added after this call. If the
-    /// content is longer, the client gets a 413. The default is 1 MiB.
+    /// Limits the content of requests, in bytes (1 MiB by default). If the content is longer, the client gets
+    /// a 413. Note that this only applies to routes that are added after this call.
     pub fn content_bytes_max(self, bytes: u32) -> Server {
         Server { content_bytes_max: bytes, ..self }
     }
 
     /// Adds a function that is called for each request with a route.
     ///
-    /// The function may respond itself, or call `next` and possibly change the response. If there are several
-    /// functions, they are called in the order in which they were added.
+    /// The function may either respond itself or call `next` and possibly change the response. Several
+    /// functions will be called in the order in which they were added.
     ///
     /// ```
     /// # use cannery_server::Server;
@@ -170,10 +172,11 @@ impl Server {
         self
     }
 
-    /// Sets the error handler, which makes the response if a handler returns an error.
+    /// Sets the error handler, i.e. the function that makes the response if a handler returns an
+    /// error.
     ///
-    /// It's also used for errors that the server detects in requests with a route, which are 400, 405, 413 and
-    /// 503. If there is not an error handler, the client gets the error message as text.
+    /// It is also used for errors that the server detects in requests with a route (400, 405, 413 and 503).
+    /// Without an error handler, clients get the error message as text.
     ///
     /// ```
     /// # use cannery_server::Server;
@@ -208,8 +211,8 @@ impl Server {
         self.listen(address, |config| &mut config.http3.listen)
     }
 
-    /// Adds a certificate chain and key, both of which are PEM files. If the files are replaced, the new ones
-    /// are used as soon as they are valid.
+    /// Adds a certificate chain and key, both of which are PEM files. If these are replaced, the new ones
+    /// will be used as soon as they are valid.
     pub fn certificate(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Server {
         let files = CertificateFiles { chain: chain.into(), key: Some(key.into()), staple: None };
         self.tls().certificates.push(files);
@@ -236,10 +239,11 @@ impl Server {
     ///
     /// [`Server::run`] will then act as a supervisor. It starts this program again for each process, with the
     /// same arguments, and restarts processes that exit. On SIGUSR2, it starts the file that now has this
-    /// program's name and passes the sockets to it. It exits once the new program is serving, so no connections
-    /// are refused.
+    /// program's name and passes the sockets to it. As it only exits once the new program is serving, no
+    /// connections are refused.
     ///
-    /// Note that everything before the call to `run` happens in each process, and in the supervisor as well.
+    /// Note that everything before the call to `run` will happen in each process, as well as in the
+    /// supervisor.
     pub fn processes(self, processes: NonZeroUsize) -> Server {
         Server { processes: Some(processes), ..self }
     }
@@ -264,8 +268,8 @@ impl Server {
         self
     }
 
-    /// Opens the content, binds the addresses and starts the workers. The server accepts connections once this
-    /// returns.
+    /// Opens the content, binds the addresses and starts the workers. By the time this returns, the server
+    /// accepts connections.
     ///
     /// # Errors
     /// Returns an error if a pattern or an address is invalid, if a file or an address cannot be opened, if the
@@ -280,24 +284,27 @@ impl Server {
 
     /// Serves until SIGINT or SIGTERM stops the server gracefully.
     ///
-    /// If a service manager passes sockets (`sd_listen_fds(3)`), these are used instead of the addresses. The
-    /// service manager is also notified when the server is ready.
+    /// Sockets passed by a service manager (`sd_listen_fds(3)`) are used instead of the addresses. The
+    /// service manager will also be notified when the server is ready.
     ///
     /// # Errors
-    /// Like [`Server::start`]. With several processes, also returns an error if none of them can serve.
+    ///
+    /// Like [`Server::start`]. With several processes, an error is also returned if none of them can
+    /// serve.
     pub fn run(self) -> Result<(), StartError> {
         self.run_with(|_| {})
     }
 
-    /// Like [`Server::run`], but also calls a function when the server has started to serve. With several
-    /// processes, only the supervisor calls it.
+    /// Like [`Server::run`], but calls a function once the server has started to serve. With several
+    /// processes, this only happens in the supervisor.
     ///
     /// # Errors
     /// Like [`Server::run`].
     pub fn run_with(self, on_ready: impl FnOnce(&Addresses)) -> Result<(), StartError> {
         let role = Role::of(self.processes);
         let (mut config, followed) = self.into_parts()?;
-        // Keep signals from here on, so that none of them gets lost until we can act on it.
+        // From here on, signals need to be kept, otherwise they might get lost before we can act on
+        // them.
         config.kept_signals = Some(KeptSignals::new().map_err(StartError::Signals)?);
         role.inherit(&mut config)?;
         let notify = Notify::from_environment().map_err(StartError::Notify)?;
@@ -396,8 +403,8 @@ impl From<Config> for Server {
 }
 
 impl RunningServer {
-    /// Returns the addresses that the server accepts TCP connections on. They are in the order in which they
-    /// were bound, but those without TLS come first. Unix sockets are not included.
+    /// Returns the addresses that the server accepts TCP connections on (i.e. no Unix sockets). Those
+    /// without TLS come first; apart from that, they are in the order in which they were bound.
     #[must_use]
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
         let addresses = self.addresses.iter().filter_map(|(_, address)| match address {

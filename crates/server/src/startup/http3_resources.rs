@@ -14,7 +14,8 @@ use crate::http3::Http3Plan;
 use crate::notice::Notice;
 use crate::process::Datagrams;
 
-/// How long clients may remember that we serve HTTP/3, in seconds. Most servers announce a day.
+/// Time, in seconds, for which clients may remember that we serve HTTP/3. Most servers announce a
+/// day.
 const ALT_SVC_SECONDS: u32 = 86_400;
 
 /// Open HTTP/3 resources.
@@ -65,7 +66,7 @@ impl Http3Resources {
         self.datagrams.addresses()
     }
 
-    /// Returns a plan for each worker. Workers will send notices to `notices`.
+    /// Returns a plan for each worker. Notices from the workers will be sent to `notices`.
     ///
     /// # Errors
     /// Returns an error if the system's random number generator fails.

@@ -1,6 +1,6 @@
-//! Opens resources before the server enters the sandbox because it cannot open them later.
+//! Opens resources that the server will no longer be able to open in the sandbox.
 //!
-//! Threads must not be started before that because they would stay outside of the sandbox.
+//! Until the sandbox is entered, threads must not be started, as they would stay outside of it.
 
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
@@ -63,8 +63,8 @@ impl Resources {
         let certificates = WatchedCertificates::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
 
-        // From here on, there are listening sockets, and the kernel may complete connections. A signal should
-        // no longer kill the process.
+        // From here on, the listening sockets exist and the kernel may complete connections, so a signal
+        // should no longer kill the process.
         if let Some(kept) = &config.kept_signals {
             kept.keep_stops().map_err(StartError::Signals)?;
         }
@@ -83,8 +83,8 @@ impl Resources {
         let balancers = Balancer::for_loops(&wakers).map_err(StartError::EventLoop)?;
 
         let process = config.samples_process().then(ProcessSampler::open);
-        // This must come last because it measures how much memory is in use. There is one pool for handlers and
-        // one for bodies.
+        // This must come last because it measures the memory in use. Note that there is one pool for handlers
+        // and another for bodies.
         let pool_threads = if config.routes.is_some() { 2 * config.handler_threads.get() } else { 0 };
         let memory_limits = MemoryLimits::measure(config.threads, pool_threads);
         Ok(Resources {
@@ -156,7 +156,7 @@ impl Resources {
         }
     }
 
-    /// Starts all threads in the sandbox. The server accepts connections once this returns.
+    /// Starts all threads in the sandbox. By the time this returns, the server accepts connections.
     ///
     /// # Errors
     /// Returns an error if a thread cannot be started.

@@ -1,6 +1,6 @@
-//! Handles signals for shutdown, reload, and reopening the access log.
+//! Handles signals for shutdown and reload, as well as for reopening the access log.
 //!
-//! A separate thread waits for signals, so there is not any code that runs in a signal handler.
+//! Signals are awaited by a separate thread, to avoid running any code in a signal handler.
 
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -32,8 +32,9 @@ pub(crate) struct SignalHandler {
 impl SignalHandler {
     /// Starts a thread that waits for signals.
     ///
-    /// SIGINT, SIGTERM and SIGQUIT shut the server down; a second one exits immediately. SIGHUP reloads, and
-    /// SIGUSR1 reopens the access log. SIGUSR2 only reports that you need a supervisor to start a new program.
+    /// SIGINT, SIGTERM and SIGQUIT shut the server down (a second one exits immediately), SIGHUP reloads, and
+    /// SIGUSR1 reopens the access log. SIGUSR2 only reports that starting a new program requires a
+    /// supervisor.
     ///
     /// # Errors
     /// Returns an error if a thread cannot be started.

@@ -8,8 +8,8 @@ use super::Worker;
 use crate::config::ListenerKind;
 use crate::connection::Connection;
 
-/// Maximum number of connections accepted from a listener in one iteration. Thousands may be waiting, but open
-/// connections should not have to wait for all of them.
+/// Maximum number of connections accepted from a listener in one iteration. While thousands may be waiting,
+/// they should not hold up the connections that are already open.
 pub(crate) const ACCEPTED_MAX: usize = 128;
 
 /// Tells if clients are waiting to be accepted, and why.
@@ -19,11 +19,11 @@ pub(super) enum Backlog {
     Empty,
     /// They are waiting for a connection to close because we've reached the limit of connections or memory.
     Full,
-    /// They are waiting for the next iteration because we've accepted [`ACCEPTED_MAX`] in this one. The next
-    /// iteration will not block.
+    /// They have to wait for the next iteration (which will not block) because [`ACCEPTED_MAX`] connections
+    /// were accepted in this one.
     Limit,
-    /// They are waiting for the next tick because the kernel was out of descriptors or memory. If we tried
-    /// again in each iteration, we would spin.
+    /// They have to wait for the next tick because the kernel was out of descriptors or memory. Trying
+    /// again in each iteration would make the worker spin.
     Kernel,
 }
 

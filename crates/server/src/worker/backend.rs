@@ -1,7 +1,7 @@
 //! The worker's event loop, which is selected at startup.
 //!
-//! We monomorphize workers for each event loop (see [`LoopTask`]), so there are not any dynamic calls on the hot
-//! path.
+//! Workers are monomorphized for each event loop (see [`LoopTask`]) in order to avoid dynamic calls on the
+//! hot path.
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;

@@ -44,7 +44,7 @@ pub(crate) enum StopReport {
     Ended,
 }
 
-/// Reports the progress of one worker. The end is reported on drop, so this also works if the worker panics.
+/// Reports the progress of one worker. The end is reported on drop in order to cover panics as well.
 #[derive(Debug)]
 pub(crate) struct StopReporter(Sender<StopReport>);
 
@@ -79,8 +79,7 @@ pub(crate) struct Plan<L = Listener, D = UdpSocket> {
     pub(super) drain: Duration,
     pub(super) stop: Arc<StopFlag>,
     pub(super) connections_max: usize,
-    /// `true` if the worker's thread may get its own descriptor table, which only contains the descriptors it
-    /// needs.
+    /// Whether the worker's thread may get its own descriptor table containing only the descriptors it needs.
     pub(super) owns_descriptors: bool,
     pub(super) observer: Observer,
     pub(super) balancer: Option<Balancer>,
@@ -147,8 +146,8 @@ impl<L, D> Plan<L, D> {
         Plan { balancer: Some(balancer), ..self }
     }
 
-    /// Lets handlers respond to requests. Handlers may need any descriptor of the process, so the worker has to
-    /// use the shared table.
+    /// Lets handlers respond to requests. Since handlers may need any descriptor of the process, the worker
+    /// will have to use the shared table.
     pub(crate) fn with_routes(self, routes: Option<WorkerRoutes>) -> Plan<L, D> {
         let owns_descriptors = self.owns_descriptors && routes.is_none();
         Plan { routes, owns_descriptors, ..self }
@@ -174,7 +173,7 @@ impl<L, D> Plan<L, D> {
         Plan { notices: Some(notices), ..self }
     }
 
-    /// Serves HTTP/3, unless the worker does not have a socket for it. `alt_svc` tells clients where to find it.
+    /// Serves HTTP/3, provided that the worker has a socket for it. `alt_svc` tells clients where to find it.
     pub(crate) fn with_http3(self, http3: Http3Plan<D>, alt_svc: String) -> Plan<L, D> {
         let fields = AddedFields { alt_svc: Some(alt_svc), ..self.fields };
         let http3 = Some(http3).filter(|http3| !http3.sockets.is_empty());
@@ -207,8 +206,9 @@ impl<L, D> Plan<L, D> {
         Plan { observer, ..self }
     }
 
-    /// Prepares the worker for the admin pages. Operators do not connect through a proxy. If the worker collects
-    /// statistics from other processes, it needs their sockets, which are in the shared descriptor table.
+    /// Prepares the worker for the admin pages. Operators do not connect through a proxy, so no PROXY header
+    /// is expected. A worker that collects statistics from other processes also needs their sockets, which
+    /// are in the shared descriptor table.
     pub(crate) fn for_admin(self, collects_stats: bool) -> Plan<L, D> {
         let policy = Policy { expects_proxy_header: false, ..self.policy };
         Plan { policy, owns_descriptors: self.owns_descriptors && !collects_stats, ..self }

@@ -1,6 +1,7 @@
-//! Load shedding: closes connections if all of them together take too much memory.
+//! Load shedding: closes connections when they take too much memory in total.
 //!
-//! This can happen if clients send many pipelined requests without reading the responses, or read too slowly.
+//! Typically, this happens if clients send many pipelined requests without reading the responses, or read too
+//! slowly.
 
 use std::time::{Duration, Instant};
 
@@ -48,13 +49,14 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Closes connections until there is room, starting with the largest. This includes HTTP/3 connections. It
-    /// does not allocate any memory itself.
+    /// Closes connections (including HTTP/3 connections) until there is room, starting with the largest. This
+    /// must not allocate any memory itself.
     #[cold]
     fn shed(&mut self) {
         self.send_batch();
 
-        // Sum up the memory for each size class. We cannot sort the connections because that would take memory.
+        // Sum up the memory for each size class. Sorting the connections is not an option as that would take
+        // memory.
         let mut class_bytes = [0; CLASSES];
         for (_, connection) in self.connections.iter() {
             let bytes = connection.memory_with_received();
@@ -64,7 +66,8 @@ impl<L: EventLoop> Worker<L> {
             class_bytes[class(bytes)] += u64::from(bytes);
         }
 
-        // Find the smallest class that we have to close connections of. All larger ones must go as well.
+        // Find the smallest class that we have to close connections of, given that all larger classes
+        // must go as well.
         let excess = self.cx.memory.excess();
         let mut sum = 0;
         let lowest = (0..CLASSES).rev().find(|class| {

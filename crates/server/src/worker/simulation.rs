@@ -1,10 +1,12 @@
-//! Tests of the server on a simulated network, with scenarios generated from thousands of seeds.
+//! Tests of the server on a simulated network, using scenarios that are generated from thousands of
+//! seeds.
 //!
-//! Peers are slow, cut their requests, or reset; releases are replaced; the server stops. In all of this, a peer must receive
-//! the bytes that the reference model returns for an undisturbed connection, or a prefix of them.
+//! Peers may be slow, cut their requests, or reset; releases may be replaced; and the server may stop. In all
+//! of these cases, a peer must receive the bytes that the reference model returns for an undisturbed
+//! connection, or a prefix of them.
 //!
-//! A failure prints its seed. `CANNERY_SEED=N cargo test -p cannery-server simulation` repeats that seed;
-//! `CANNERY_SEEDS=N` runs the seeds below N.
+//! If a test fails, it prints the seed. Use `CANNERY_SEED=N cargo test -p cannery-server simulation` to
+//! repeat that seed, or `CANNERY_SEEDS=N` to run all seeds below N.
 
 mod deadlines;
 mod http2;
@@ -73,10 +75,12 @@ fn run_seeds(seeds: u64, run: impl Fn(u64) -> Result<(), String> + Sync) {
     });
 }
 
-/// Runs the scenario of a seed: up to five peers, one worker, sometimes a new release or a shutdown.
+/// Runs the scenario of a seed, with up to five peers, one worker, and sometimes a new release or a
+/// shutdown.
 ///
 /// # Errors
-/// Returns an error if a peer received other bytes than the model allows.
+///
+/// Returns an error if a peer received bytes that the model does not allow.
 fn run(seed: u64, releases: &Releases) -> Result<(), String> {
     let mut random = Random::new(seed);
     let network = Network::new(random.number());

@@ -46,7 +46,7 @@ impl Standbys {
 }
 
 impl<L: EventLoop> Worker<L> {
-    /// Starts to watch the listeners of processes that went down, and stops watching those of processes that
+    /// Starts watching the listeners of processes that went down and stops watching those of processes that
     /// are back.
     pub(super) fn update_standbys(&mut self) {
         for index in 0..self.standbys.entries.len() {

@@ -1,7 +1,7 @@
 //! Runs single iterations of a worker, so that we can count their instructions and allocations.
 //!
-//! An event loop and a socket in memory replace the kernel, and the rest is the server's code. Only tests and
-//! benchmarks use this.
+//! The kernel is replaced by an event loop and a socket in memory; everything else is the server's real code.
+//! Only tests and benchmarks use this.
 
 #[cfg(test)]
 mod allocations;
@@ -78,16 +78,16 @@ impl Stepper {
         Ok(stepper)
     }
 
-    /// Sets the requests that the client sends in every later iteration. They must be complete, and fit into
-    /// one receive buffer.
+    /// Sets the requests that the client will send in every later iteration. They must be complete and fit
+    /// into one receive buffer.
     pub fn set_requests(&mut self, requests: &[u8]) {
         self.client.set_requests(vec![requests.to_vec()]);
     }
 
-    /// Sets the requests for each of the next iterations. With HTTP/2, requests cannot be repeated because each
-    /// needs another stream ID.
+    /// Sets the requests for each of the next iterations. This is useful for HTTP/2, where requests cannot be
+    /// repeated because each of them needs another stream ID.
     ///
-    /// After these iterations, the last element is repeated. `requests` must not be empty.
+    /// Once all iterations have run, the last element is repeated. `requests` must not be empty.
     pub fn set_request_sequence(&mut self, requests: Vec<Vec<u8>>) {
         self.client.set_requests(requests);
     }

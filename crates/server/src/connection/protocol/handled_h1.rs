@@ -4,8 +4,8 @@
 //! Receiving ──▶ Running ──▶ Finished ──▶ Streaming ──▶ HTTP/1 again
 //! ```
 //!
-//! Some stages may be skipped. If the client sends further requests in the meantime, they have to wait
-//! (RFC 9112 §9.3.2).
+//! Some stages may be skipped. Further requests that the client sends in the meantime will have to
+//! wait (RFC 9112 §9.3.2).
 
 use std::time::Instant;
 
@@ -97,8 +97,8 @@ impl Line {
     }
 }
 
-/// Handles a request after reading its head, on a server with routes. `rest` are the bytes after the head.
-/// Returns how many of them belong to the request's content.
+/// Handles a request after reading its head, on a server with routes. Returns how many of the bytes after
+/// the head (`rest`) belong to the request's content.
 #[cold]
 pub(super) fn handle(
     http: &mut h1::Connection,
@@ -176,7 +176,7 @@ fn send(request: StoredRequest, dispatch: &mut Dispatch<'_>) -> Stage {
     }
 }
 
-/// Returns the parts that a handler's response depends on, or `None` if the server does not have any handlers.
+/// Returns the parts that a handler's response depends on, or `None` if the server has no handlers.
 fn dispatch<'a>(client: Client<'_>, cx: &'a mut WorkerContext) -> Option<Dispatch<'a>> {
     let WorkerContext { clock, responder, observer, routes, current, .. } = cx;
     let Responder { fields, output, .. } = responder;
@@ -193,7 +193,8 @@ fn respond(
 ) -> Stage {
     let length_before = dispatch.output.length();
     let body = dispatch.routes.take_body(&mut response, head, dispatch.client, dispatch.address);
-    // HTTP/1.0 clients do not know chunks, so we mark the end of a body by closing the connection.
+    // Since HTTP/1.0 clients do not know chunks, the end of a body has to be marked by closing the
+    // connection.
     let framing = match (&body, line.version) {
         (PreparedBody::Bytes(bytes), _) => BodyFraming::Length(bytes.len()),
         (PreparedBody::Stream(_), Version::Http10) => BodyFraming::Close,
@@ -319,7 +320,7 @@ impl HandledH1 {
                     respond(&mut self.http, self.line, &request.head(), response, &mut dispatch)
                 }
                 Stage::Streaming { body, framing } => {
-                    // The body needs an empty output because it should not take more from the handler than we
+                    // The output needs to be empty, as the body should not take more from the handler than we
                     // can send.
                     if !dispatch.output.is_empty() {
                         self.stage = Stage::Streaming { body, framing };

@@ -1,5 +1,5 @@
-//! An HTTP/2 connection. Requests for the site are answered immediately, while requests for handlers are
-//! answered once the response is available.
+//! An HTTP/2 connection. Requests for the site are answered immediately, while requests for handlers
+//! have to wait until the response is available.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(in crate::connection) struct Http2 {
     window_deadline: Option<Instant>,
     /// When we stopped receiving because the socket is full.
     paused_since: Option<Instant>,
-    /// How long earlier pauses of this kind took in total.
+    /// Total duration of earlier pauses of this kind.
     paused: Duration,
     /// Requests for handlers.
     handled: StreamRoutes<h2::StreamId>,
@@ -86,8 +86,8 @@ impl Http2 {
             self.http.go_away(output);
         }
 
-        // Write the responses that handlers have finished. These may be older than the requests we are about to
-        // read.
+        // First, write the responses that handlers have finished. These may be older than the requests we are
+        // about to read.
         if self.handled.is_used()
             && let Some(mut dispatch) = client.dispatch(routes, *current, clock.now, fields, output, observer)
         {
@@ -165,8 +165,7 @@ impl Http2 {
             self.window_deadline = None;
         }
         if has_bodies {
-            // This is needed even if everything fits into the output because the output may still refer to the
-            // release.
+            // Even if everything fits into the output, the output may still refer to the release.
             self.content = pinned.or_else(|| Some(Arc::clone(&release.content)));
         }
 
@@ -205,14 +204,16 @@ impl Http2 {
         self.handled.give_up(now, timeout);
     }
 
-    /// Returns the earliest deadline: of the oldest incomplete request, the longest-running handler, or a
+    /// Returns the earliest deadline of the oldest incomplete request, the longest-running handler, or a
     /// client that does not open its windows.
     pub(super) fn next_deadline(&mut self, now: Instant, timeouts: &Timeouts) -> Option<(Wait, Instant)> {
-        // The first bytes of a frame do not count because it may turn out to be a PING.
+        // At the start of a frame, it may still turn out to be a PING, so its first bytes do not
+        // count.
         self.is_active |= self.http.awaits() != h2::Awaits::Head;
         self.window_deadline = match self.window_deadline {
             _ if !self.http.has_pending_bytes() => None,
-            // Do not extend it for small window updates. We compare the bytes at the end of the whole period.
+            // Small window updates should not extend it; the bytes are compared at the end of the whole
+            // period instead.
             deadline => deadline.or(Some(now + timeouts.send)),
         };
 
@@ -229,8 +230,8 @@ impl Http2 {
         self.window_deadline = Some(deadline);
     }
 
-    /// Returns when an idle connection should be closed. Only requests extend the time (to `renewed`); other
-    /// frames, for example PING, do not.
+    /// Returns the time at which an idle connection should be closed. It is only extended (to `renewed`) by
+    /// requests, not by other frames such as PING.
     pub(super) fn idle_until(&mut self, renewed: Option<Instant>) -> Option<Instant> {
         if std::mem::take(&mut self.is_active) {
             self.idle_until = renewed;

@@ -1,7 +1,7 @@
 //! Deadlines of HTTP/3 connections.
 //!
-//! QUIC has its own timers for packets. The deadlines here are for clients that are too slow with requests and
-//! responses, or that have vanished.
+//! While QUIC has its own timers for packets, these deadlines are for clients that have vanished or are too
+//! slow with requests and responses.
 
 use super::super::limits::HANDSHAKE_SILENCE_MAX;
 use super::super::silence::{self, Presence};
@@ -18,8 +18,8 @@ pub(in crate::http3) enum Late {
     Idle,
     /// A handler has not responded in time, and will get an error response.
     Handler,
-    /// The client is too slow with the handshake, a request or a response. Or it has vanished while the server
-    /// drains.
+    /// The client is too slow with the handshake, a request or a response, or it has vanished while the
+    /// server is draining.
     Slow,
 }
 
@@ -32,8 +32,8 @@ const PACKET_BYTES: u64 = cannery_secure::limits::QUIC_DATAGRAM_BYTES_MAX as u64
 impl Connection {
     /// Sets the reason to wait, and the deadline.
     ///
-    /// Note that we check every second if the client receives its responses, whatever the connection is waiting
-    /// for.
+    /// Note that whatever the connection is waiting for, we check every second that the client receives its
+    /// responses.
     pub(super) fn set_deadline(&mut self, cx: &WorkerContext) {
         let Some(timeouts) = &cx.policy.timeouts else { return };
         match &self.phase {
@@ -68,9 +68,9 @@ impl Connection {
         }
     }
 
-    /// Continues a graceful shutdown, and checks if the connection is late.
+    /// Continues a graceful shutdown and checks whether the connection is late.
     ///
-    /// Idle connections are closed earlier if the worker `is_crowded`.
+    /// If the worker `is_crowded`, idle connections are closed earlier.
     pub(in crate::http3) fn tick(&mut self, is_crowded: bool, cx: &WorkerContext) -> Late {
         self.retire(cx);
         self.continue_drain(cx);
@@ -121,8 +121,8 @@ impl Connection {
         }
     }
 
-    /// Checks if the client receives responses fast enough, by the stream data it acknowledges. Its windows
-    /// do not matter, and neither do other packets in any direction.
+    /// Checks if the client receives responses fast enough, judging by the stream data that it
+    /// acknowledges. Neither its windows nor other packets in any direction matter here.
     fn check_progress(&mut self, timeouts: &Timeouts, cx: &WorkerContext) -> Pace {
         if !self.has_undelivered() {
             self.progress = None;

@@ -1,7 +1,7 @@
-//! Access log lines of one worker that have not been sent to the writer thread.
+//! Access log lines of one worker that have not yet been sent to the writer thread.
 //!
-//! Buffers are sent to the writer thread, and come back empty. All of them are allocated when the worker
-//! starts.
+//! Buffers are sent to the writer thread and come back empty. All of them are allocated at the start of
+//! the worker.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -16,8 +16,8 @@ use super::{combined, failures, json};
 use crate::config::{LogFormat, TrustedProxies};
 use crate::observe::request_log::{LoggedRequest, RefusedRequest};
 
-/// Size at which lines are sent to the writer thread, in bytes, even if a second has not passed yet. Each time
-/// wakes up a thread, and each write allocates pages of the file. With this many lines, both costs are
+/// Size, in bytes, at which lines are sent to the writer thread even if a second has not passed yet. Sending
+/// wakes up a thread, and each write allocates pages of the file; with this many lines, both costs are
 /// negligible.
 const FLUSH_BYTES: usize = 256 * 1024;
 
@@ -29,7 +29,7 @@ const BUFFER_BYTES: usize = FLUSH_BYTES + 4096;
 pub(crate) struct LogBuffer {
     bytes: Vec<u8>,
     lines: u64,
-    /// How many lines were dropped since the last call of [`LogBuffer::flush`].
+    /// Number of lines dropped since the last call of [`LogBuffer::flush`].
     dropped: u64,
     format: LogFormat,
     /// Proxies that we trust to tell us the client's address.
@@ -148,7 +148,8 @@ impl LogBuffer {
         }
     }
 
-    /// Returns the current time. This is for formats that need more than the seconds of the loop's clock.
+    /// Returns the current time, for formats that need it more precisely than the seconds of the loop's
+    /// clock.
     fn moment(&mut self) -> Moment {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.set_time(now.as_secs());
@@ -167,7 +168,8 @@ impl LogBuffer {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Sends the lines to the writer thread. Drops them if all other buffers are still waiting to be written.
+    /// Sends the lines to the writer thread, or drops them if all other buffers are still waiting to be
+    /// written.
     fn send(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         let Ok(next) = self.spare.try_recv() else {
@@ -185,7 +187,7 @@ impl LogBuffer {
         }
     }
 
-    /// Sends the last lines to the writer thread. Returns how many lines were dropped since the last flush.
+    /// Sends the last lines to the writer thread. Returns the number of lines dropped since the last flush.
     pub(crate) fn finish(&mut self) -> u64 {
         let bytes = std::mem::take(&mut self.bytes);
         let lines = std::mem::take(&mut self.lines);

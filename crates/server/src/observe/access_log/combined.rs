@@ -1,7 +1,7 @@
-//! The combined log format. Apache introduced it, and most tools can read it.
+//! The combined log format, as introduced by Apache and understood by most tools.
 //!
-//! Data from the peer is quoted. Any quotes, backslashes, control bytes and non-ASCII bytes in it are escaped
-//! as `\xHH`, so peers can neither forge a line nor control a terminal.
+//! Data from the peer is quoted, with any quotes, backslashes, control bytes and non-ASCII bytes escaped as
+//! `\xHH`. Thus, peers can neither forge a line nor control a terminal.
 
 use cannery_base::date::format_http_date;
 use cannery_wire::Version;
@@ -40,8 +40,8 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     out.extend_from_slice(b"\"\n");
 }
 
-/// Appends ` - - [06/Nov/1994:08:49:37 +0000] "`, which is the time with the constant text around it. We log in
-/// UTC, so that the log does not depend on where the server is.
+/// Appends ` - - [06/Nov/1994:08:49:37 +0000] "`, i.e. the time along with the constant text around it. The
+/// log should not depend on where the server is, so the time is in UTC.
 pub(super) fn encode_time(out: &mut Vec<u8>, seconds: u64) {
     // `Sun, 06 Nov 1994 08:49:37 GMT`
     let date = format_http_date(seconds);

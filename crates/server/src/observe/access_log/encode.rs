@@ -1,10 +1,10 @@
-//! Encodes addresses, numbers, and bytes that do not need to be escaped. All log formats use this.
+//! Encodes addresses, numbers, and bytes that do not need to be escaped, for all log formats.
 //!
-//! We do not use `std::fmt` here because it takes longer to write an address than the rest of the line.
+//! Note that `std::fmt` would take longer to write an address than we need for the rest of the line.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Appends an address without the port. If there is not one, which is the case for Unix sockets, appends `-`.
+/// Appends an address without the port, or `-` if there is none (as is the case for Unix sockets).
 /// IPv4-mapped IPv6 addresses are written as IPv4 addresses.
 pub(super) fn put_peer(out: &mut Vec<u8>, peer: Option<SocketAddr>) {
     match peer.map(|peer| peer.ip().to_canonical()) {
@@ -26,8 +26,8 @@ fn put_ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
     out.pop();
 }
 
-/// Appends an address in the format of RFC 5952 §4. This is hexadecimal without leading zeros, and the first of
-/// the longest runs of zeros is replaced by `::`.
+/// Appends an address in the format of RFC 5952 §4, i.e. in hexadecimal without leading zeros, with the first
+/// of the longest runs of zeros replaced by `::`.
 fn put_ipv6(out: &mut Vec<u8>, address: Ipv6Addr) {
     let groups = address.segments();
 
@@ -105,15 +105,16 @@ fn digit(number: u64) -> u8 {
     b"0123456789"[(number % 10) as usize]
 }
 
-/// Returns `true` if none of the bytes needs to be escaped. This is the case for nearly all data from peers.
+/// Returns `true` if none of the bytes need to be escaped, as is the case for nearly all data from peers.
 #[inline]
 pub(super) fn is_plain(bytes: &[u8]) -> bool {
-    // Do not stop at the first byte that is not plain, so that the compiler can vectorize the loop.
+    // Stopping at the first byte that is not plain would prevent the compiler from vectorizing the
+    // loop.
     bytes.iter().fold(true, |all, byte| all & is_plain_byte(*byte))
 }
 
-/// Returns `true` if the byte does not need to be escaped within quotes. Such a byte is printable ASCII or a
-/// space, but neither a quote nor a backslash.
+/// Returns `true` if the byte does not need to be escaped within quotes, i.e. if it is printable ASCII or a
+/// space but neither a quote nor a backslash.
 #[inline]
 pub(super) fn is_plain_byte(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'

@@ -1,6 +1,7 @@
-//! Terminal format: status, method, target and referring page of each failed request.
+//! Terminal format, with the status, method, target and referring page of each failed request.
 //!
-//! Data from the peer is escaped as in the combined format, so that it cannot control the terminal.
+//! As in the combined format, data from the peer is escaped in order not to let it control the
+//! terminal.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,16 +9,16 @@ use super::combined::put_escaped;
 use super::encode::put_number;
 use super::line::Line;
 
-/// Requests that browsers make on their own. They do not tell us anything about the site, so there is at most one
-/// line for each kind.
+/// Requests that browsers make on their own. As these say nothing about the site, at most one line is logged
+/// for each kind.
 #[derive(Debug, Default)]
 pub(super) struct BrowserRequests {
     /// Contains a bit for each kind that was already logged.
     logged: AtomicU32,
 }
 
-/// Paths of these requests, by kind. We never log the first kind because it only says that the developer tools
-/// are open.
+/// Paths of these requests, by kind. The first kind is never logged because it only means that the developer
+/// tools are open.
 const KINDS: [&[u8]; 9] = [
     b"/.well-known/appspecific/com.chrome.devtools.json",
     b"/favicon.ico",
@@ -40,8 +41,8 @@ fn is_apple_touch_icon(path: &[u8]) -> bool {
 }
 
 impl BrowserRequests {
-    /// Returns `true` if a failed request should be logged. Either it's for something else, or it's the first
-    /// of its kind.
+    /// Returns `true` if a failed request should be logged, i.e. if it is for something else or the first of
+    /// its kind.
     pub(super) fn admits(&self, line: &Line<'_>) -> bool {
         let target = line.request.map_or(b"".as_slice(), |request| request.target);
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();

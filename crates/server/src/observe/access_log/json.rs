@@ -1,6 +1,7 @@
-//! JSON log format. Each line is an object (RFC 8259).
+//! JSON log format, where each line is an object (RFC 8259).
 //!
-//! Data from the peer is logged as text if it's valid UTF-8, and as `\xHH` otherwise. Peers cannot forge a line.
+//! Data from the peer is logged as text if it is valid UTF-8, and otherwise escaped as `\xHH`. Either way,
+//! peers are not able to forge a line.
 
 use cannery_base::date::format_rfc3339;
 
@@ -47,8 +48,7 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Mo
     out.extend_from_slice(b"}\n");
 }
 
-/// Appends `1994-11-06T08:49:37.` (RFC 3339). This is the part of the time that is the same for all lines of a
-/// second.
+/// Appends `1994-11-06T08:49:37.` (RFC 3339), which is the part of the time shared by all lines of a second.
 pub(super) fn encode_time(out: &mut Vec<u8>, seconds: u64) {
     let [time @ .., b'Z'] = &format_rfc3339(seconds) else { unreachable!("the time ends with its zone") };
     out.extend_from_slice(time);

@@ -1,10 +1,11 @@
-//! Messages to the thread that writes the access log. They are sent by workers and the signal thread.
+//! Messages to the thread that writes the access log, sent by workers and by the signal thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
-/// Number of buffers per worker. Up to two megabytes (about ten thousand lines) may be waiting to be written.
-/// We reserve all of the address space, but the kernel does not allocate memory until it's first written to.
+/// Number of buffers per worker. This way, up to two megabytes (about ten thousand lines) may be waiting to
+/// be written. While we reserve all of the address space, the kernel will not allocate memory until it is
+/// first written to.
 pub(super) const BUFFERS: usize = 8;
 
 /// A message to the writer thread.

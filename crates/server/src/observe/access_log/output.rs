@@ -1,7 +1,8 @@
-//! Where log lines go: a file, a FIFO, a device, standard output or standard error.
+//! Destinations of log lines: a file, a FIFO, a device, standard output or standard error.
 //!
-//! A regular file only contains whole lines. If the disk is full and a line is cut, we remove the beginning, so
-//! that the next one starts on its own line. Opening never blocks, no matter which type of file it is.
+//! A regular file should only contain whole lines. Therefore, if the disk is full and a line gets cut, its
+//! beginning is removed again and the next line can start on its own. Opening never blocks, regardless of the
+//! type of the file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -14,12 +15,12 @@ use std::time::Duration;
 use super::message::Control;
 use crate::config::LogTarget;
 
-/// Maximum size of a write to a pipe or device, in bytes. It's small enough that we can see the progress of a
+/// Maximum size, in bytes, of a write to a pipe or device. It is small enough for us to see the progress of a
 /// slow reader.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// How long to pause before writing to a full FIFO again. The reader is slower than the requests anyway, so it
-/// does not matter if we notice free space a little late.
+/// Pause before writing to a full FIFO again. Since the reader is slower than the requests anyway, noticing
+/// free space a little late does no harm.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// An open log.
@@ -27,8 +28,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct Output {
     file: File,
     is_regular: bool,
-    /// If a line was cut and its beginning could not be removed, this is the rest. It must be written before any
-    /// other lines.
+    /// If a line was cut and its beginning could not be removed, this contains the rest, which must be
+    /// written before any other lines.
     rest: Vec<u8>,
 }
 
@@ -44,8 +45,8 @@ impl Output {
     /// Opens the log for appending.
     pub(super) fn open(target: &LogTarget) -> io::Result<Output> {
         let file = match target {
-            // Duplicate the descriptor because `io::stdout` has a buffer and does not tell us how many bytes
-            // were written.
+            // `io::stdout` has a buffer and does not tell us the number of bytes written, so duplicate the
+            // descriptor.
             LogTarget::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
             LogTarget::Stderr => File::from(io::stderr().as_fd().try_clone_to_owned()?),
             LogTarget::File(path) => {
@@ -58,7 +59,7 @@ impl Output {
         Ok(Output { file, is_regular, rest: Vec::new() })
     }
 
-    /// Writes whole lines. If the write fails in the middle of a line, that line counts as lost.
+    /// Writes whole lines. A line counts as lost if the write fails in the middle of it.
     pub(super) fn write(&mut self, lines: &[u8], control: &Control) -> Result<(), WriteError> {
         let rest = std::mem::take(&mut self.rest);
         if let (written, Err(cause)) = self.write_bytes(&rest, control) {
@@ -82,7 +83,8 @@ impl Output {
         Err(WriteError { cause, lines: count(&lines[line_end..]) })
     }
 
-    /// Writes as much as possible. Returns how many bytes were written, and the error if that is not all.
+    /// Writes as much as possible. Returns the number of bytes written, and the error if that is not all
+    /// of them.
     fn write_bytes(&mut self, bytes: &[u8], control: &Control) -> (usize, io::Result<()>) {
         let mut written = 0;
         while written < bytes.len() {
@@ -105,7 +107,8 @@ impl Output {
         (written, Ok(()))
     }
 
-    /// Removes the last `bytes` of a regular file. Does not do this if another process has appended to it.
+    /// Removes the last `bytes` of a regular file, unless another process has appended to it in the
+    /// meantime.
     fn remove_end(&mut self, bytes: u64) -> io::Result<()> {
         use std::io::Seek;
 

@@ -1,7 +1,7 @@
-//! The thread that writes the access log, and reopens it on request.
+//! The thread that writes the access log and reopens it on request.
 //!
-//! If a log is slow, full or is not read, this does not affect the rest of the server. Callers never wait for a
-//! write, except in [`LogWriter::finish`], and there only as long as there is progress.
+//! A log that is slow, full or not read should not affect the rest of the server. Callers never wait for a
+//! write, with the exception of [`LogWriter::finish`], which waits only as long as there is progress.
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::observe::status::Status;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// How long a shutdown waits for a log that does not make any progress.
+/// Time that a shutdown waits for a log that makes no progress.
 const STALL_MAX: Duration = Duration::from_secs(1);
 
-/// How long a shutdown waits for a slow log.
+/// Time that a shutdown waits for a slow log.
 const FINISH_MAX: Duration = Duration::from_secs(10);
 
 /// The thread that writes an access log.
@@ -111,7 +111,7 @@ impl LogWriter {
         ReopenHandle { sender: self.sender.clone(), control: Arc::clone(&self.control) }
     }
 
-    /// Waits until all lines have been written, or gives up if the log is too slow. Must be called after the
+    /// Waits until all lines have been written, giving up if the log is too slow. Must be called after the
     /// workers have exited.
     pub(crate) fn finish(self) {
         // The signal thread may still have a sender, so it's not sufficient to drop ours.

@@ -107,7 +107,8 @@ impl Counters {
         (100..).zip(&self.statuses).map(|(status, counter)| (status, counter.get())).filter(|(_, n)| *n > 0)
     }
 
-    /// Counts a request for a path that does not exist. This takes a lock, but the critical sections are short.
+    /// Counts a request for a path that does not exist. Note that this takes a lock, albeit with short
+    /// critical sections.
     #[cold]
     pub(crate) fn count_missing(&self, target: &[u8]) {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).count(target);

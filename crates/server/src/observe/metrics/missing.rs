@@ -1,8 +1,8 @@
 //! Counts the most frequently requested paths that do not exist, in constant space.
 //!
 //! This is the Space-Saving algorithm by Metwally, Agrawal and El Abbadi ("Efficient Computation of Frequent
-//! and Top-k Elements in Data Streams", 2005). A frequent path is always in the summary. However, its count may
-//! be too high: at most by the count of the path that it has replaced.
+//! and Top-k Elements in Data Streams", 2005). A frequent path will always be in the summary, however its
+//! count may be too high by up to the count of the path that it has replaced.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,8 @@ const PATHS_MAX: usize = 64;
 /// Maximum length of a path in bytes. Longer paths are truncated.
 const PATH_BYTES_MAX: usize = 128;
 
-/// The most frequent paths and their counts. All memory is allocated in advance because workers do the
-/// counting.
+/// The most frequent paths and their counts. As the counting is done by workers, all memory is
+/// allocated in advance.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "Vec<(Vec<u8>, u64)>", from = "Vec<(Vec<u8>, u64)>")]
 pub(crate) struct Missing(Vec<Counted>);

@@ -45,8 +45,8 @@ impl Snapshot {
 
     /// Adds the counters of a worker.
     fn add(&mut self, counters: &Counters) {
-        // Read `closed` before `accepted`. If a connection opens and closes in between, the number of open
-        // connections must not become negative.
+        // `closed` needs to be read before `accepted`. Otherwise, a connection that opens and closes in
+        // between could make the number of open connections negative.
         self.closed += counters.closed.get();
         self.accepted += counters.accepted.get();
         self.timed_out += counters.timed_out.get();

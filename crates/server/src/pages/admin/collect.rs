@@ -1,9 +1,9 @@
-//! Collects statistics from the serving processes, in the admin process.
+//! Collects statistics from the serving processes (in the admin process).
 //!
-//! There is a socket pair for each serving process, and the admin process sends datagrams over it. The
-//! supervisor keeps these sockets open while processes are restarted. A query is a number of eight bytes. The
-//! reply contains the same number, followed by the statistics as JSON. If a process does not reply in time, we
-//! use the last statistics that we've received from it.
+//! There is a socket pair for each serving process, over which the admin process sends datagrams. The
+//! supervisor keeps these sockets open while processes are restarted. A query is a number of eight bytes, and
+//! the reply contains the same number, followed by the statistics as JSON. For a process that does not reply
+//! in time, we use the last statistics received from it.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -16,10 +16,10 @@ use crate::observe::{Counters, Status};
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Maximum size of a reply, in bytes. A reply contains about a thousand numbers and 64 missing paths.
+/// Maximum size, in bytes, of a reply, which contains about a thousand numbers and 64 missing paths.
 const REPLY_BYTES_MAX: usize = 256 * 1024;
 
-/// How long we wait for a reply. The process may have exited, or may be overloaded.
+/// Timeout for a reply. Without one, the process has probably exited or may be overloaded.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Returns an inherited socket for statistics.
@@ -124,7 +124,7 @@ impl ProcessSlot {
         }
     }
 
-    /// Adds the statistics of the process to `sum`. If there was not any reply, adds its last counters.
+    /// Adds the statistics of the process to `sum`, or its last counters if there was no reply.
     fn add_to(&mut self, sum: &mut Stats, reply: Option<Stats>) {
         match reply {
             Some(stats) => {

@@ -8,8 +8,8 @@ use crate::observe::Http3Metric;
 /// Maximum length of the list of missing paths.
 const MISSING_MAX: usize = 20;
 
-/// Renders the statistics for the page. Counters start when the server starts, so clients need two responses to
-/// compute a rate.
+/// Renders the statistics for the page. Since counters start when the server starts, clients need two
+/// responses in order to compute a rate.
 pub(super) fn stats(stats: &Stats) -> String {
     let all = &stats.counted;
     let latency = |part: f64| all.latency.quantile(part);

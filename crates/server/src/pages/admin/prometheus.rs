@@ -101,8 +101,8 @@ fn certificates(metrics: &mut Metrics, stats: &Stats) {
     }
 }
 
-/// The standard metrics of a process, with the names that Prometheus client libraries use. If there are several
-/// processes, this is their sum.
+/// The standard metrics of a process, named as in Prometheus client libraries. For several processes, this is
+/// their sum.
 fn process(metrics: &mut Metrics, stats: &Stats) {
     let build = "Always 1, with the version as a label.";
     metrics.begin("build_info", "gauge", build);
@@ -129,8 +129,7 @@ fn process(metrics: &mut Metrics, stats: &Stats) {
         ("process_open_fds", "Number of open file descriptors.", process.descriptors),
         ("process_max_fds", "Maximum number of open file descriptors.", process.descriptors_max),
     ] {
-        // No process has a zero here. It means that we could not read the value, or that the system does not
-        // report it.
+        // A zero means that the value could not be read or that the system does not report it.
         if value > 0 {
             metrics.single(name, "gauge", help, value);
         }

@@ -1,6 +1,6 @@
-//! Statistics of one process, or of several combined.
+//! Statistics of one process or of several processes combined.
 //!
-//! All sums saturate because other processes may send any numbers.
+//! Other processes may send any numbers, so all sums saturate.
 
 use std::sync::Arc;
 

@@ -1,15 +1,18 @@
-//! The script of live reload, and the documents that get it.
+//! The live reload script, and the documents that it is added to.
 //!
-//! Scripts that fetch a page get it as it is in production: a fragment of a document has no script of its own.
+//! Note that scripts which fetch a page will get it as it is in production, as a fragment of a document has
+//! no script of its own.
 
 use cannery_wire::RequestHead;
 
 use super::encoding::{Encoding, label_of};
 use super::head;
 
-/// Returns `true` if the response to a request becomes a document of a browser: a page, or one in a frame.
+/// Returns `true` if the browser will show the response to a request as a document, either as a page or in
+/// a frame.
 ///
-/// Browsers say so in `Sec-Fetch-Dest`, except to servers without TLS that are not on the same machine.
+/// Browsers announce this in `Sec-Fetch-Dest`, except to servers without TLS that are not on the same
+/// machine.
 pub(crate) fn is_document(head: &RequestHead<'_>) -> bool {
     // Fields of libraries that fetch documents and take them apart.
     const SCRIPT_FIELDS: [&[u8]; 8] = [
@@ -58,11 +61,12 @@ pub(crate) fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 /// Adds the script at an absolute path to a document with this origin, at the start of the `<head>`.
 ///
-/// No construct is open there. At the end of a document, the script could become part of an attribute, a
-/// comment or a text. Also, browsers drop a script after a `<frameset>`.
+/// At this position, no construct is open. At the end of a document, on the other hand, the script could
+/// become part of an attribute, a comment or a text, and browsers would drop it after a `<frameset>`.
 pub(crate) fn add_script(document: &mut Vec<u8>, media_type: &[u8], path: &str, origin: Option<&str>) {
     let encoding = Encoding::of(document, media_type);
-    // Browsers search only the first 1,024 bytes for `<meta charset>`, so the script follows it if it counts.
+    // Since browsers only search the first 1,024 bytes for `<meta charset>`, the script has to follow it if
+    // it counts.
     let is_declared = label_of(media_type).is_empty();
     let position = head::script_position(document, encoding, is_declared);
     let element = {
@@ -117,8 +121,8 @@ mod tests {
         assert_eq!(String::from_utf8(bytes).unwrap(), page.replace('@', ELEMENT));
     }
 
-    /// It was before the last `</body`, which may be part of an attribute, a comment or a text, or at the end, where any of these
-    /// may be open.
+    /// The script used to be added before the last `</body`, which may be part of an attribute, a comment or
+    /// a text, or else at the end, where any of these may be open.
     #[test]
     fn script_is_at_the_start_of_the_head() {
         for page in [

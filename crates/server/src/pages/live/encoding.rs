@@ -10,8 +10,8 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// Returns the encoding of a document with this `Content-Type`. A byte order mark takes precedence (WHATWG
-    /// Encoding, §6).
+    /// Returns the encoding of a document with this `Content-Type`. Note that a byte order mark takes
+    /// precedence (WHATWG Encoding, §6).
     pub(super) fn of(document: &[u8], media_type: &[u8]) -> Encoding {
         match document {
             [0xff, 0xfe, ..] => return Encoding::Utf16Le,
@@ -57,8 +57,7 @@ impl Encoding {
     }
 }
 
-/// Returns the label of the encoding in a `Content-Type`, in lower case. Returns an empty label if there is not
-/// one.
+/// Returns the label of the encoding in a `Content-Type`, in lower case, or an empty label if there is none.
 pub(super) fn label_of(media_type: &[u8]) -> Vec<u8> {
     let lower = media_type.to_ascii_lowercase();
     let label = lower.split(|byte| *byte == b';').find_map(|part| {

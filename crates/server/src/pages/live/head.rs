@@ -1,5 +1,5 @@
-//! Tokenizes the start of an HTML document (WHATWG HTML, §13.2.5), to find a place where a script will run no
-//! matter how the document goes on.
+//! Tokenizes the start of an HTML document (WHATWG HTML, §13.2.5) in order to find a place where a script
+//! will run regardless of how the document goes on.
 
 use super::encoding::Encoding;
 
@@ -9,9 +9,9 @@ const PRESCAN_BYTES: usize = 1024;
 /// Stands for any non-ASCII character.
 const OTHER: u8 = 0xff;
 
-/// Returns where to put a script. This is after `<head>`. If there is not any, it's before the first other tag
-/// or text because that would end the head that browsers create. If the document declares its encoding, the
-/// script has to come after that.
+/// Returns the position for a script, which is after `<head>`. If there is no such tag, it is before the
+/// first other tag or text, since that would end the head that browsers create. In a document that declares
+/// its encoding, the script has to come after the declaration.
 pub(super) fn script_position(document: &[u8], encoding: Encoding, is_declared: bool) -> usize {
     let mut tokens = Tokens { document, encoding, place: 0 };
     tokens.skip_byte_order_mark();
@@ -170,7 +170,8 @@ impl Tokens<'_> {
         }
     }
 
-    /// Returns the name of a tag in lower case, and the end of the tag. `start` is where the name begins.
+    /// Returns the name of a tag in lower case, along with the end of the tag. `start` is where the name
+    /// begins.
     fn tag(&self, start: usize) -> Option<(Vec<u8>, usize)> {
         let mut name = Vec::new();
         let mut state = TagState::TagName;
@@ -205,8 +206,8 @@ impl Tokens<'_> {
         }
     }
 
-    /// Returns the end of an element that cannot contain other elements. Its start tag must be before the next
-    /// token.
+    /// Returns the end of an element that cannot contain other elements, and whose start tag is before the
+    /// next token.
     fn raw_text_end(&self, name: &[u8]) -> Option<usize> {
         let mut place = self.place;
         loop {

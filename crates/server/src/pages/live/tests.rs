@@ -1,4 +1,5 @@
-//! A worker waits for the folder before it responds, and clients wait for pages about its changes. On real sockets.
+//! Tests on real sockets that a worker waits for the folder before it responds, and that clients wait for
+//! pages about its changes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,7 +16,7 @@ use crate::{Address, Config, RunningServer, Server};
 struct Folder {
     refreshes: AtomicUsize,
     changes: AtomicUsize,
-    /// How often a page was pending.
+    /// Number of times that a page was pending.
     pending: AtomicUsize,
 }
 

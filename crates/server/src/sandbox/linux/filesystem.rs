@@ -1,12 +1,12 @@
 //! Restricts access to files and addresses with Landlock (`landlock(7)`).
 //!
 //! We allow reads in archive directories, appends in log directories, and removals in directories of Unix
-//! sockets. It's not possible to read, execute, list, remove or rename anything else, to bind or connect any
-//! addresses, or to signal processes outside of the sandbox. Open descriptors are not affected. Note that a rule
-//! for a directory still applies after the directory is renamed.
+//! sockets. It is not possible to read, execute, list, remove or rename anything else, to bind or connect any
+//! addresses, or to signal processes outside of the sandbox. Descriptors that are already open are not
+//! affected. Note that a rule for a directory continues to apply after the directory is renamed.
 //!
-//! Rules can only allow access. If the kernel rejects a rule, the path remains inaccessible, and we report
-//! that. All other restrictions still apply.
+//! Rules can only *allow* access. If the kernel rejects a rule, the path remains inaccessible, which is
+//! reported; all other restrictions still apply.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -18,15 +18,15 @@ use landlock::{
 
 use crate::sandbox::{Layer, Plan, SandboxError};
 
-/// Version of the restrictions. Older kernels support fewer of them. We do not request version 9 because that
-/// would deny named Unix sockets, for example the service manager's.
+/// Version of the restrictions, fewer of which are supported by older kernels. Note that version 9 would deny
+/// named Unix sockets, e.g. the service manager's.
 const REQUESTED: ABI = ABI::V8;
 
 /// Maximum number of symlinks in a path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Denies all access except for what the plan allows. If some path of the plan cannot be allowed, adds a
-/// sentence to `warnings`.
+/// Denies all access except for what the plan allows. For each path of the plan that cannot be allowed,
+/// a sentence is added to `warnings`.
 ///
 /// # Errors
 /// Returns an error if the kernel does not support Landlock.
@@ -98,8 +98,8 @@ fn allow(rules: &mut RulesetCreated, path: &Path, access: BitFlags<AccessFs>) ->
     rules.add_rule(PathBeneath::new(opened, access)).map(drop)
 }
 
-/// Returns the directory of a path that will be removed, with symlinks resolved. Returns `None` for the root
-/// directory because that would allow everything.
+/// Returns the directory of a path that will be removed, with symlinks resolved. For the root directory,
+/// this is `None`, as allowing it would allow everything.
 fn parent(path: &Path) -> Option<PathBuf> {
     directory(std::path::absolute(path).ok()?.parent()?)
 }
@@ -110,12 +110,12 @@ fn directory(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().filter(|path| path != Path::new("/"))
 }
 
-/// Returns the directories where a file may be replaced. These are its own directory, and the directories of
-/// all symlinks in its path.
+/// Returns the directories where a file may be replaced, i.e. its own directory and the directories of all
+/// symlinks in its path.
 ///
-/// For example, a new release may be renamed over the file or over a symlink to it, or an operator may change a
-/// symlink to a parent directory. We never return the root directory because that would allow everything. If
-/// the file is in the root directory, we return the file itself.
+/// For example, a new release may be renamed over the file or over a symlink to it, or an operator may change
+/// a symlink to a parent directory. The root directory is never returned because that would allow everything;
+/// for a file in the root directory, we return the file itself.
 fn replacement_directories(path: &Path) -> Vec<PathBuf> {
     let mut directories = Vec::new();
     let Ok(path) = std::path::absolute(path) else { return directories };
@@ -147,8 +147,8 @@ fn replacement_directories(path: &Path) -> Vec<PathBuf> {
         rest.extend(parts(&target));
     }
 
-    // A regular or missing file can be replaced in its directory, and so can a folder. We allow devices and
-    // FIFOs themselves.
+    // A folder as well as a regular or missing file can be replaced in its directory. For devices and
+    // FIFOs, only the path itself is allowed.
     let parent = walked.parent().map(Path::to_owned);
     let is_replaceable =
         !fs::metadata(&walked).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());

@@ -1,4 +1,4 @@
-//! System call filters (`seccomp(2)`). They are compiled once from the tables in `system_calls`, and then
+//! System call filters (`seccomp(2)`), which are compiled once from the tables in `system_calls` and then
 //! installed for the process and for each thread.
 
 use std::collections::BTreeMap;
@@ -44,8 +44,8 @@ impl Filters {
         };
 
         let mut process = Filter::compile(&calls, deny_action)?;
-        // Pretend that the kernel does not have `clone3`, so that the C library falls back to `clone`. A filter can
-        // check the flags of `clone`.
+        // A filter can check the flags of `clone`, but not those of `clone3`. Pretend that the kernel does
+        // not have the latter in order for the C library to fall back to `clone`.
         process.0.push(deny(&[libc::SYS_clone3], libc::ENOSYS)?);
 
         Ok(Filters {
@@ -65,7 +65,8 @@ impl Filters {
         Ok(Layer::Active("restricted by seccomp, for the process and for each thread".into()))
     }
 
-    /// Installs the filter for a role in the calling thread. Returns the reason if the kernel rejects it.
+    /// Installs the filter for a role in the calling thread. If the kernel rejects it, the reason is
+    /// returned.
     pub(in crate::sandbox) fn enter_thread(&self, role: ThreadRole) -> Result<(), String> {
         let filter = match role {
             ThreadRole::Worker => &self.worker,
@@ -91,8 +92,8 @@ impl Filter {
         let dispensable: Vec<_> = DISPENSABLE.iter().copied().filter(|number| !listed(number)).collect();
 
         let mut programs = vec![allow(calls, &dispensable, &otherwise)?];
-        // If programs disagree, the strictest result wins, and killing is the strictest. So this program has to
-        // allow these calls, and another one denies them with an error.
+        // When programs disagree, the strictest result wins, which is killing. In order to fail these calls
+        // with an error instead, this program has to allow them and another one has to deny them.
         if !dispensable.is_empty() {
             programs.push(deny(&dispensable, libc::EPERM)?);
         }
@@ -134,7 +135,7 @@ fn code(error: libc::c_int) -> u32 {
     error.cast_unsigned()
 }
 
-/// Returns a program that takes the action `matched` for calls that match a rule, and `otherwise` for all
+/// Returns a program that takes the action `matched` for calls that match a rule and `otherwise` for all
 /// others.
 fn program(
     mut rules: BTreeMap<i64, Vec<SeccompRule>>,
@@ -147,8 +148,8 @@ fn program(
         filter.try_into().map_err(failed)
     };
 
-    // Programs compare call numbers one after the other, in ascending order. So we start with a program for the
-    // calls on the request path. Its last instruction is the action for calls without a rule; we replace that
+    // Programs compare call numbers one after the other, in ascending order, so start with a program for the
+    // calls on the request path. Its last instruction (the action for calls without a rule) is then replaced
     // with the program for all other calls.
     let frequent: BTreeMap<_, _> =
         FREQUENT.iter().filter_map(|number| Some((*number, rules.remove(number)?))).collect();

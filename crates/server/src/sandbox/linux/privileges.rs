@@ -1,7 +1,7 @@
-//! Privileges: user and groups, capabilities, core dumps, debuggers.
+//! Drops privileges, i.e. user and groups, capabilities, core dumps and debuggers.
 //!
-//! Functions in this module change the calling thread, just like the system calls they use. Threads that are
-//! started afterwards inherit the result. Privileges are only dropped, never gained.
+//! Like the system calls they use, functions in this module only change the calling thread. The result is
+//! inherited by threads that are started afterwards. Note that privileges are only ever dropped, not gained.
 
 use std::io;
 
@@ -18,12 +18,12 @@ use rustix::{fs::Gid, fs::Uid};
 
 use crate::sandbox::{Account, Layer, SandboxError};
 
-/// The only capability that we keep. It's needed for leases on archives that belong to another user, and
+/// The only capability to keep. It is required for leases on archives that belong to another user, but
 /// useless without a file that can be opened.
 const KEPT: CapabilitySet = CapabilitySet::LEASE;
 
-/// Capabilities that we keep if the user is not changed. Root must still be able to open releases and logs of
-/// other users.
+/// Capabilities to keep if the user is not changed, given that root must still be able to open releases and
+/// logs of other users.
 const KEPT_BY_ROOT: CapabilitySet = KEPT.union(CapabilitySet::DAC_OVERRIDE);
 
 /// Upper bound for capability numbers. The kernel stores them in two words of 32 bits.
@@ -34,9 +34,10 @@ pub(in crate::sandbox) fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 
-/// Switches to `account`, if there is one, and drops all other privileges.
+/// Switches to `account` (if any) and drops all other privileges.
 ///
-/// If `private` is set, this also disables core dumps, and debuggers running as the same user.
+/// If `private` is set, core dumps are disabled as well, and so are debuggers running as the same
+/// user.
 ///
 /// # Errors
 /// Returns an error if the kernel refuses any step.

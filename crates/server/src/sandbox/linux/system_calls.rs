@@ -1,24 +1,25 @@
-//! Lists the system calls that each role may make, and why. All others are denied.
+//! Lists the system calls that each role may make, along with the reasons. All others are denied.
 //!
-//! We've traced the server while running all tests, and justified each call. We also list equivalents that
-//! other C libraries or architectures use.
+//! The list comes from tracing the server while running all tests, and each call has been justified. It
+//! also includes equivalents that are used by other C libraries or architectures.
 //!
-//! The kernel caches which calls a filter allows with any arguments, and does not run the filter for these. So
-//! the calls on the request path are allowed without conditions, except for `sendto`, `sendmsg` and `sendmmsg`,
-//! because a send can also open a connection. After `shutdown`, a listening socket becomes an unconnected one,
-//! and a send with `MSG_FASTOPEN` would connect it to any address. No Landlock rule prevents this. Running the
-//! filters adds about 30 ns to a send; they compare its number first because otherwise it would be 90 ns.
-//! `write` takes neither flags nor an address, so it would not need a condition, but it adds about 150 ns
-//! because it goes through the kernel's file layer.
+//! The kernel caches which calls a filter allows with any arguments, and does not run the filter for these.
+//! For this reason, the calls on the request path are allowed without conditions. The exceptions are
+//! `sendto`, `sendmsg` and `sendmmsg` because a send can also open a connection: after `shutdown`, a
+//! listening socket becomes an unconnected one, and a send with `MSG_FASTOPEN` would connect it to any
+//! address, which no Landlock rule prevents. Running the filters adds about 30 ns to a send (it would be 90
+//! ns if they did not compare its number first). `write` takes neither flags nor an address and would not
+//! need a condition; however, it adds about 150 ns as it goes through the kernel's file layer.
 //!
-//! The address for `sendmsg` is in memory, and filters cannot read that. A worker's stream sockets are
-//! connected, so the kernel ignores addresses there. The same is true for the `SOCK_SEQPACKET` pairs that
+//! The address for `sendmsg` is in memory, where filters cannot read it. Since a worker's stream sockets are
+//! connected, the kernel ignores addresses there, and the same is true for the `SOCK_SEQPACKET` pairs that
 //! workers use to pass connections. Only its datagram sockets use an address; a worker can therefore send UDP
 //! datagrams to anywhere, from the server's port. Once the server is running, no other thread may call
-//! `sendmsg` because a process has other sockets as well, such as the one to the service manager.
+//! `sendmsg`, given that a process has other sockets as well (such as the one to the service manager).
 //!
-//! Filters do not apply to the operations of an `io_uring`. These are restricted when it's created
-//! (`IORING_REGISTER_RESTRICTIONS`). Workers can use their rings, but can neither create nor change one.
+//! Filters do not apply to the operations of an `io_uring`, which have to be restricted when it is
+//! created (`IORING_REGISTER_RESTRICTIONS`). Workers can use their rings, but are not able to create or
+//! change one.
 
 #![allow(clippy::unnecessary_cast, reason = "the numbers of `ioctl` have another type in each C library")]
 
@@ -64,7 +65,8 @@ const EXECUTABLE: u64 = libc::PROT_EXEC as u64;
 /// A send with this flag opens a connection (TCP Fast Open).
 const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
 
-/// To do anything but read a file, it has to be opened with one of these flags. This includes `O_TMPFILE`.
+/// Flags of which at least one is needed to open a file for anything but reading. This covers
+/// `O_TMPFILE` as well.
 const WRITING: u64 = (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) as u64;
 
 /// Flags that may be added to a socket type.
@@ -90,8 +92,8 @@ const EVERY: &[Call] = &[
     any(libc::SYS_nanosleep),
     // Seeds for hash tables.
     any(libc::SYS_getrandom),
-    // Messages to standard error. Also for the signal handler, which may run on any thread except for workers.
-    // Sends do not have an address.
+    // Messages to standard error. These may also come from the signal handler, which can run on any thread
+    // except for workers. Sends do not have an address.
     any(libc::SYS_write),
     any(libc::SYS_writev),
     // Checks that writing to standard error will not block.
@@ -111,8 +113,8 @@ const EVERY: &[Call] = &[
     any(libc::SYS_exit_group),
     any(libc::SYS_getpid),
     any(libc::SYS_gettid),
-    // We do not allow `tkill` because it can signal threads of other processes. musl uses it to abort, so there
-    // it will abort with a trap instead.
+    // `tkill` should not be allowed as it can signal threads of other processes. Note that musl uses it to
+    // abort, so it will abort with a trap instead.
     only(libc::SYS_tgkill, &[OwnProcess]),
 ];
 
@@ -203,9 +205,9 @@ const COMPILER: &[Call] = &[
     // The archive, which is a sealed file in memory.
     any(libc::SYS_memfd_create),
     only(libc::SYS_fcntl, &[Is(1, libc::F_ADD_SEALS as u64)]),
-    // If the archive is large, it's a file on disk, created by the process's keeper. It cannot be sealed.
-    // However, this process cannot truncate it either because `ftruncate` is not allowed. Otherwise, a read by
-    // the server would then raise SIGBUS.
+    // A large archive is a file on disk, created by the process's keeper, and cannot be sealed. If this
+    // process could truncate it, a read by the server would raise SIGBUS; however, `ftruncate` is not allowed
+    // here.
     any(libc::SYS_recvmsg),
     // Sends the archive, and receives the acknowledgement. All sockets of this process are connected streams.
     only(libc::SYS_sendmsg, &[Without(2, FAST_OPEN)]),
@@ -217,8 +219,8 @@ const COMPILER: &[Call] = &[
 
 /// Calls that the process may make between entering its own sandbox and those of its threads.
 const START: &[Call] = &[
-    // Starts threads, but no processes. Filters cannot read the flags of `clone3`, so it fails as on a kernel
-    // without it.
+    // Starts threads, but no processes. As filters cannot read the flags of `clone3`, it fails as it would on
+    // a kernel without it.
     only(libc::SYS_clone, &[With(0, libc::CLONE_THREAD as u64)]),
     any(libc::SYS_clone3),
     any(libc::SYS_set_robust_list),
@@ -235,8 +237,8 @@ const START: &[Call] = &[
     any(libc::SYS_close_range),
     any(libc::SYS_epoll_create1),
     any(libc::SYS_eventfd2),
-    // The signal handler's socket pair. A datagram pair could send to any named socket because filters cannot
-    // read the address for a `sendmsg`.
+    // The signal handler's socket pair. It must not be a datagram pair, which could send to any named socket,
+    // as filters cannot read the address for a `sendmsg`.
     only(
         libc::SYS_socketpair,
         &[Is(0, libc::AF_UNIX as u64), IsApartFrom(1, SOCKET_FLAGS, libc::SOCK_STREAM as u64)],
@@ -255,15 +257,15 @@ const END: &[Call] = &[
     any(libc::SYS_unlink),
 ];
 
-/// Calls of a profiler. To take samples, it interrupts every thread, reads the thread's name, and stops its
-/// timer.
+/// Calls of a profiler. In order to take samples, it interrupts every thread, reads the thread's name, and
+/// stops its timer.
 const PROFILER: &[Call] = &[
     only(libc::SYS_prctl, &[Is(0, libc::PR_GET_NAME as u64)]),
     only(libc::SYS_setitimer, &[Is(0, libc::ITIMER_PROF as u64)]),
 ];
 
-/// Calls that a C library may try in any thread, and that may fail. For example, glibc reads the overcommit
-/// setting before it frees memory. These calls fail instead of killing the process.
+/// Calls that a C library may try in any thread and that may fail, e.g. glibc reads the overcommit setting
+/// before it frees memory. Such a call fails instead of killing the process.
 pub(super) const DISPENSABLE: &[c_long] = &[libc::SYS_openat];
 
 /// Calls on the request path that have conditions. The kernel runs the filters for them each time.
@@ -282,8 +284,8 @@ pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
     EVERY.iter().chain(own).copied()
 }
 
-/// Returns the calls that the process may make. These are the calls of all roles and those for starting
-/// threads. On request, they also include removing Unix sockets and creating rings.
+/// Returns the calls that the process may make, i.e. the calls of all roles and those for starting
+/// threads. Removing Unix sockets and creating rings are included on request.
 pub(super) fn process_calls(removes: bool, rings: bool) -> impl Iterator<Item = Call> {
     let end = if removes { END } else { &[] };
     let rings = if rings { RINGS } else { &[] };

@@ -39,8 +39,8 @@ struct Follow(Box<dyn FnOnce() -> Option<FolderReleases> + Send>);
 impl EmbeddedArchive {
     /// Serves a folder instead of the embedded archive.
     ///
-    /// `follow` is called when the server starts, and should start to follow the folder. If it returns `None`,
-    /// the embedded archive is served after all.
+    /// `follow` is called when the server starts and should start to follow the folder. If it returns `None`,
+    /// the embedded archive will be served after all.
     // Only for the crate `cannery`.
     #[doc(hidden)]
     #[must_use]
@@ -89,7 +89,8 @@ impl FollowedArchive {
     }
 }
 
-/// Serves every archive that `next` receives. `place` is the index of the configuration entry.
+/// Serves every archive that `next` receives, where `place` is the index of the configuration
+/// entry.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started.

@@ -1,5 +1,5 @@
-//! Event loops on Linux: epoll, and io_uring if the kernel supports the operations we need. We prefer epoll
-//! because it's faster if there are many open connections.
+//! Event loops on Linux: epoll, as well as io_uring if the kernel supports the operations we need. We
+//! currently prefer epoll, which is faster with many open connections.
 
 use std::fmt;
 
@@ -56,8 +56,8 @@ impl BackendChoice {
         match (wanted, Uring::probe()) {
             (Io::Uring, Ok(())) => Ok(BackendChoice { chosen: Backend::Uring, no_uring: None }),
             (Io::Uring, Err(error)) => Err(StartError::Uring(error)),
-            // io_uring is 10 % cheaper for new connections, but up to 8 % more expensive if there are thousands
-            // of open ones: `bench/notes.md` has the figures.
+            // io_uring is 10 % cheaper for new connections, but up to 8 % more expensive with thousands of
+            // open ones (see `bench/notes.md` for the figures).
             (Io::Auto | Io::Epoll, probed) => {
                 let no_uring = probed.err().map(|error| error.to_string());
                 Ok(BackendChoice { chosen: Backend::Epoll, no_uring })

@@ -1,6 +1,7 @@
-//! The table of deadlines: what may delay a connection for how long, over each protocol, measured with the virtual clock.
+//! The table of deadlines: for each protocol, what may delay a connection and for what time, measured with
+//! the virtual clock.
 //!
-//! `docs/design/timeouts.md` has the same table, and a test compares both.
+//! A test compares it with the same table in `docs/design/timeouts.md`.
 
 mod run;
 
@@ -31,7 +32,8 @@ use run::{Listener, Observed, Run};
 /// Deadlines are checked once per second, and connections close some round trips later.
 const SLACK: u64 = 3;
 
-/// Blocks of content that a client sends for a handler: more than fit into any time that is observed.
+/// Number of content blocks that a client sends for a handler. This is more than could fit into any
+/// time that is observed.
 const BLOCKS: usize = 40;
 
 /// When a wait ends.
@@ -292,13 +294,14 @@ fn table() -> Vec<Row> {
 const TAKES_NOTHING: Habits =
     Habits { bytes_per_second: 0, pings: Duration::from_millis(250), ..Habits::GOOD };
 
-/// A client that acknowledges a packet from time to time, so that QUIC itself does not end the connection.
+/// A client that acknowledges a packet from time to time, to avoid that QUIC itself ends the connection.
 const HEARS_LITTLE: Habits =
     Habits { bytes_per_second: 0, hearing: Hearing::OneIn(Duration::from_secs(20)), ..Habits::GOOD };
 
 const SLOW: ReadRate = ReadRate::BytesPerSecond(120);
 
-/// Returns the actions of a client that sends `begun`, and then a byte from time to time. It does not complete anything.
+/// Returns the actions of a client that sends `begun` and then a byte from time to time, without completing
+/// anything.
 fn trickle(begun: &[u8]) -> Vec<Action> {
     let mut actions = vec![Action::Send(begun.to_vec())];
     for _ in 0..15 {
@@ -456,7 +459,8 @@ fn page_has_the_table() {
     assert_eq!(of_page, rows, "docs/design/timeouts.md");
 }
 
-/// A client that takes nothing of a response keeps its release open until the deadline, and no longer.
+/// A client that takes nothing of a response should keep its release open until the deadline, but no
+/// longer.
 #[test]
 fn reader_that_takes_nothing_pins_no_release() {
     let deadline = 2 * Timeouts::default().send + Duration::from_secs(SLACK);
@@ -477,7 +481,8 @@ fn reader_that_takes_nothing_keeps_no_client_waiting() {
     }
 }
 
-/// A client pins no release either if it takes everything of other responses, so that the connection makes progress.
+/// Even if a client takes everything of other responses (i.e. the connection makes progress), it should not
+/// be able to pin a release.
 #[test]
 fn busy_client_pins_no_release() {
     let deadline = OLD_RELEASE_TIMEOUT + DRAIN_GRACE + 2 * Timeouts::default().send;

@@ -1,9 +1,11 @@
 //! Tests of HTTP/2 with prior knowledge on the simulated network.
 //!
-//! Peers open several streams at once, open windows in steps, reset streams, change their settings, and violate the protocol.
-//! Each stream must receive the fields and the body that the HTTP/1 model returns for the same request.
+//! Peers may open several streams at once, open windows in steps, reset streams, change their settings, and
+//! violate the protocol. Each stream must receive the same fields and body as the HTTP/1 model returns for
+//! the request.
 //!
-//! The peers' side shares no code with the server's: the testkit encodes and parses the frames.
+//! In order not to share any code with the server, the peers use the testkit to encode and parse
+//! frames.
 
 mod model;
 mod requests;
@@ -28,10 +30,12 @@ fn streams_match_the_reference_model() {
     run_seeds(SEEDS, |seed| run(seed, &releases, &expected));
 }
 
-/// Runs the scenario of a seed: up to four peers, one worker, sometimes a new release or a shutdown.
+/// Runs the scenario of a seed, with up to four peers, one worker, and sometimes a new release or a
+/// shutdown.
 ///
 /// # Errors
-/// Returns an error if a peer received other frames than the model allows.
+///
+/// Returns an error if a peer received frames that the model does not allow.
 fn run(seed: u64, releases: &Releases, expected: &Expected) -> Result<(), String> {
     let mut random = Random::new(seed);
     let network = Network::new(random.number());

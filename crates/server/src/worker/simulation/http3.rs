@@ -1,8 +1,9 @@
-//! Tests of HTTP/3 on the simulated network: datagrams are lost, delayed, duplicated, corrupted and marked, clients change
-//! their ports, releases are replaced, and the server stops.
+//! Tests of HTTP/3 on the simulated network, where datagrams are lost, delayed, duplicated, corrupted and
+//! marked, clients change their ports, releases are replaced, and the server stops.
 //!
-//! Each response must be one of the two releases, from its first byte to its last. The clients' side shares no code with the
-//! server's: `quinn-proto` with its own cryptography, and the testkit's frames and field sections.
+//! From its first byte to its last, each response must come from one of the two releases. The clients share
+//! no code with the server: they consist of `quinn-proto` with its own cryptography as well as the testkit's
+//! frames and field sections.
 
 mod client;
 mod early_requests;
@@ -39,7 +40,8 @@ const HALF_OPEN_BEFORE_RETRY: usize = 256;
 /// Half-open connections that an endpoint keeps.
 const HALF_OPEN_MAX: usize = 1024;
 
-/// Number of seeds in a normal run of the test. Each connection costs two handshakes of a few milliseconds.
+/// Number of seeds in a normal run of the test, considering that each connection costs two handshakes of a
+/// few milliseconds.
 const SEEDS: u64 = 400;
 
 /// Loop iterations after which a run must have ended.
@@ -54,7 +56,8 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1
 /// The address of the forwarding socket of a program that the server takes over from.
 const PREDECESSOR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 
-/// How long the server drains when it stops. A client that has lost every datagram for seconds may not be done by then.
+/// Time that the server takes to drain when it stops. A client that has lost every datagram for seconds may
+/// not be done by then.
 const DRAIN: Duration = Duration::from_secs(60);
 
 /// TLS with a certificate for `localhost`.
@@ -102,7 +105,8 @@ fn shutdown_waits_briefly_for_half_open_connections() {
     assert_eq!((worker.now() - start).as_secs(), HANDSHAKE_SILENCE_MAX.as_secs());
 }
 
-/// Retry packets leave after the responses of their iteration, although the Initial packets have arrived before the requests.
+/// Retry packets should leave after the responses of their iteration, even if the Initial packets arrived
+/// before the requests.
 #[test]
 fn responses_precede_retry_packets() {
     let mut random = Random::new(1);
@@ -150,7 +154,8 @@ fn handshakes_over_tcp_leave_one_in_each_iteration() {
     assert_eq!(stepper.step_without_budget(Vec::new()), 3);
 }
 
-/// Clients that answer a Retry packet use connection IDs of the server's, and their Initial packets wait like all others.
+/// Although clients that answer a Retry packet use connection IDs of the server's, their Initial packets
+/// should wait like all others.
 #[test]
 fn attempts_after_a_retry_wait_too() {
     // Each sends its ClientHello in two Initial packets.
@@ -160,8 +165,9 @@ fn attempts_after_a_retry_wait_too() {
     let hellos = (0..CLIENTS).flat_map(|_| client_with_hello(&mut stepper, &mut random).1).collect();
 
     stepper.step(hellos);
-    // The endpoint gets as many first datagrams at once; then as many of all, half of them second ones, which wait with those of
-    // the others; and as many second ones.
+    // At first, the endpoint gets as many first datagrams as it processes in an iteration. It then gets as
+    // many of all datagrams, half of them second ones (which wait with those of the others), and finally as
+    // many second ones.
     let processed = (1 + 1) * ATTEMPTS_PER_ITERATION_MAX + ATTEMPTS_PER_ITERATION_MAX / 2;
     assert_eq!(stepper.waiting_attempts(), 2 * CLIENTS - processed);
     stepper.step(Vec::new());
@@ -171,8 +177,8 @@ fn attempts_after_a_retry_wait_too() {
     );
 }
 
-/// The server signs when it has the last datagram of a ClientHello. If those of many clients arrive at the same time, the
-/// handshakes take turns with responses like those of other new connections.
+/// The server signs once it has the last datagram of a ClientHello. If these arrive from many clients at the
+/// same time, the handshakes should take turns with responses, like those of other new connections.
 #[test]
 fn ends_of_client_hellos_wait_for_the_budget() {
     const CLIENTS: usize = 20;
@@ -235,7 +241,8 @@ fn invalid_initial_packets_use_the_budget() {
     const DATAGRAMS: usize = 20;
     let mut random = Random::new(1);
     let mut stepper = stepper_that_sends_retry(&mut random);
-    // It has a connection ID of the server's, from a Retry packet. Its reserved bits are set (RFC 9000 §17.2).
+    // It has a connection ID of the server's (from a Retry packet), but its reserved bits are set (RFC 9000
+    // §17.2).
     let (_, [mut invalid, _]) = client_with_hello(&mut stepper, &mut random);
     invalid[0] ^= 0x0c;
     stepper.step(vec![invalid; DATAGRAMS]);
@@ -244,7 +251,8 @@ fn invalid_initial_packets_use_the_budget() {
     assert_eq!(stepper.half_open(), HALF_OPEN_BEFORE_RETRY);
 }
 
-/// The endpoint drops shorter datagrams with an Initial packet at once (RFC 9000 §14.1), so they take no budget from others.
+/// Shorter datagrams with an Initial packet MUST be discarded (RFC 9000 §14.1). The endpoint does so at once
+/// in order not to take any budget from others.
 #[test]
 fn short_initial_packets_use_no_budget() {
     let mut random = Random::new(1);
@@ -269,7 +277,8 @@ fn stepper_that_sends_retry(random: &mut Random) -> Http3Stepper {
     stepper
 }
 
-/// A client whose ClientHello takes two datagrams, after the Retry packet that it may have got. Returns the datagrams, too.
+/// Returns a client whose ClientHello takes two datagrams, along with these datagrams. It may have got a
+/// Retry packet before.
 fn client_with_hello(stepper: &mut Http3Stepper, random: &mut Random) -> (Client, [Vec<u8>; 2]) {
     let now = stepper.now();
     let mut client = Client::new(random);
@@ -290,7 +299,8 @@ fn receive(client: &mut Client, now: Instant, datagrams: Vec<Vec<u8>>) {
     }
 }
 
-/// If as many connections are half-open as the endpoint keeps, attempts wait. The handshakes of the others go on.
+/// When there are as many half-open connections as the endpoint keeps, attempts should have to wait while the
+/// handshakes of the others go on.
 #[test]
 fn attempts_wait_for_half_open_connections() {
     const MORE: usize = 20;
@@ -316,8 +326,9 @@ fn attempts_wait_for_half_open_connections() {
     let more: Vec<_> = (0..MORE).map(|_| client_with_hello(&mut stepper, &mut random)).collect();
     let (mut more, hellos): (Vec<_>, Vec<_>) = more.into_iter().unzip();
 
-    // As many become half-open as an iteration processes, and one from the queue. Its second datagram is in the queue after
-    // attempts that wait, and does not wait with them.
+    // As many connections become half-open as an iteration processes, plus one from the queue. The second
+    // datagram of the latter is in the queue as well, after attempts that wait, but should not wait with
+    // them.
     let [first, second] = [0, 1].map(|part| hellos.iter().map(move |hello| hello[part].clone()));
     stepper.step(first.chain(second).collect());
     while stepper.is_busy() {
@@ -370,7 +381,8 @@ fn connections_do_not_wait_for_a_flood() {
     assert!(most > 2 * ATTEMPTS_PER_ITERATION_MAX, "{most} waited");
     assert_eq!(client.borrow().outcome(), Outcome::Complete);
 
-    // A reply is lost if the socket has no room for it, and a client would repeat its attempt.
+    // If the socket has no room for a reply, the reply is lost and the client would have to repeat
+    // its attempt.
     let end = worker.now() + Duration::from_secs(1);
     while worker.now() < end {
         worker.run_iteration(Some(end));
@@ -414,7 +426,8 @@ fn panic_ends_one_connection() {
     }
 }
 
-/// Runs the scenario of a seed: up to three clients, one worker, sometimes a new release or a shutdown.
+/// Runs the scenario of a seed, with up to three clients, one worker, and sometimes a new release or a
+/// shutdown.
 ///
 /// # Errors
 /// Returns an error if a client received another response, or none.
@@ -493,8 +506,8 @@ pub(super) fn address(client: usize, port: usize) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::new(198, 51, 100, number).into(), port)
 }
 
-/// Returns a worker that serves the current release over HTTP/3 alone. With a predecessor, it answers the first connection
-/// attempts by Retry packets.
+/// Returns a worker that serves the current release over HTTP/3 only. If there is a predecessor, it will
+/// answer the first connection attempts with Retry packets.
 pub(super) fn worker(
     network: &Network,
     current: &Arc<Current>,

@@ -1,6 +1,8 @@
-//! Limits of one loop iteration, and of memory, when many connections need attention at the same time.
+//! Tests the limits of one loop iteration, and of memory, when many connections need attention at the
+//! same time.
 //!
-//! Tests of `accept` and of events use the kernel's loopback network because its queue takes connections while the worker is idle.
+//! Note that the tests of `accept` and of events need the kernel's loopback network, whose queue takes
+//! connections even while the worker is idle.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,5 @@
-//! Reference model of an HTTP/1 connection: the responses that a peer receives unless a timeout, reset or shutdown
-//! intervenes.
+//! Reference model of an HTTP/1 connection. It knows the responses that a peer should receive unless a
+//! timeout, reset or shutdown intervenes.
 
 use cannery_eventloop::simulated::{ConnectionState, ReadRate, UNIX_SECONDS};
 use cannery_site::Scratch;
@@ -15,7 +15,9 @@ use crate::observe::Observer;
 /// Compares the bytes that a peer received with the model.
 ///
 /// # Errors
-/// Returns an error if they are neither the model's responses nor a prefix that `script` or a shutdown explains.
+///
+/// Returns an error unless they are the model's responses, or a prefix that is explained by `script` or a
+/// shutdown.
 pub(super) fn check(
     script: &Script,
     received: &[u8],

@@ -47,7 +47,9 @@ impl Scenario {
     /// Runs the scenario to its end.
     ///
     /// # Errors
-    /// Returns an error if the run does not end within [`ITERATIONS_MAX`], or the replaced release is still referenced.
+    ///
+    /// Returns an error if the run does not end within [`ITERATIONS_MAX`], or if the replaced release is
+    /// still referenced.
     pub(super) fn run(self, network: &Network, releases: &Releases) -> Result<Outcome, String> {
         // We count references to these copies at the end, to find leaks.
         let releases = releases.unshared();

@@ -63,7 +63,8 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Generates a script. If `proxied`, it starts with a PROXY header; one in eight is truncated or malformed.
+    /// Generates a script. If `proxied`, it will start with a PROXY header (truncated or malformed in one of
+    /// eight cases).
     pub(super) fn generate(random: &mut Random, proxied: bool) -> Script {
         let mut request_bytes = Vec::new();
         for _ in 0..random.size(6) {
@@ -113,7 +114,8 @@ impl Script {
     }
 }
 
-/// Returns the actions that send `bytes` and end the connection, and whether their pauses may exceed a timeout.
+/// Returns the actions that send `bytes` and end the connection, and whether their pauses may exceed a
+/// timeout.
 fn actions(bytes: &[u8], ending: Ending, random: &mut Random) -> (Vec<Action>, bool) {
     let mut actions = pieces(bytes, random);
     match ending {
@@ -121,7 +123,8 @@ fn actions(bytes: &[u8], ending: Ending, random: &mut Random) -> (Vec<Action>, b
         Ending::ShutdownWrite => actions.push(Action::ShutdownWrite),
         Ending::Reset => actions.insert(random.below(actions.len() + 1), Action::Reset),
     }
-    // We compare the sum because the shortest idle timeout, five seconds, applies while other connections wait for a slot.
+    // The shortest idle timeout (five seconds) applies while other connections are waiting for a slot, so
+    // compare the sum.
     let may_time_out = pauses(&actions) > Duration::from_secs(4);
     (actions, may_time_out)
 }

@@ -42,8 +42,8 @@ impl Releases {
 
 /// Returns the bytes of an archive with the resources `/small`, `/middle` and `/large`, and error pages.
 ///
-/// `/middle` has a gzip and an identity representation, large enough to be sent from the archive without a copy. So is the
-/// page for 400. The page for 408 takes several calls to send.
+/// `/middle` has a gzip and an identity representation, both large enough to be sent from the archive without
+/// a copy. The same is true for the 400 page, while the 408 page takes several calls to send.
 pub(crate) fn archive(release: &str) -> Vec<u8> {
     let mut writer =
         Writer::new(tempfile::tempfile().expect("a temporary file"), Format::Cdb).expect("a writer");

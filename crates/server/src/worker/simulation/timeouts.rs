@@ -1,4 +1,5 @@
-//! Timeouts and batched sends of HTTP/1 connections, measured with the virtual clock on one peer at a time.
+//! Timeouts and batched sends of HTTP/1 connections, measured on one peer at a time using the virtual
+//! clock.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use crate::connection::DRAIN_GRACE;
 /// The body of `/large`.
 const LARGE_BYTES: usize = 80_000;
 
-/// Tolerance of measured times: deadlines are checked once per second, and the last bytes are in flight for up to an iteration.
+/// Tolerance of measured times, given that deadlines are checked once per second and that the last bytes are
+/// in flight for up to an iteration.
 const SLACK: Duration = Duration::from_secs(3);
 
 /// Runs the actions of one peer until its connection has ended and the network is idle.
@@ -48,7 +50,8 @@ fn trickle(begin: &str) -> Vec<Action> {
 fn trickled_bytes_do_not_extend_the_header_timeout() {
     let timeout = Timeouts::default().head;
     let began = "GET /small HTTP/1.1\r\nHost: h\r\nX: ";
-    // The server lingers after its response. The peer closes as soon as it has received that, so lingering adds no time.
+    // While the server lingers after its response, the peer closes as soon as it has received it, so
+    // lingering adds no time.
     let mut actions = trickle(began);
     actions.truncate(2 * usize::try_from(timeout.as_secs()).unwrap());
     actions.push(Action::AwaitClose);

@@ -1,5 +1,5 @@
-//! Runs single iterations of a worker that serves HTTP/3. The client is not simulated: callers exchange
-//! datagrams with the worker.
+//! Runs single iterations of a worker that serves HTTP/3. Callers have to play the client's part by
+//! exchanging datagrams with the worker.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -29,7 +29,7 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 443)
 /// Address of the client.
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_000);
 
-/// How many datagrams a call receives. This is the size of a batch.
+/// Number of datagrams that a call receives, i.e. the size of a batch.
 const DATAGRAMS_PER_CALL: usize = 16;
 
 /// A worker that exchanges datagrams with one client. The clock never advances.
@@ -102,8 +102,8 @@ impl Http3Stepper {
         self.now
     }
 
-    /// Runs one iteration in which these datagrams arrive, of which there may be up to 64. Returns how many
-    /// bytes the server has sent.
+    /// Runs one iteration in which these datagrams (up to 64) arrive. Returns the number of bytes the
+    /// server has sent.
     pub fn step(&mut self, datagrams: Vec<Vec<u8>>) -> usize {
         *self.mailbox.to_server.borrow_mut() = datagrams;
         self.mailbox.sent_bytes.set(0);
@@ -111,8 +111,8 @@ impl Http3Stepper {
         self.mailbox.sent_bytes.get()
     }
 
-    /// Like [`Http3Stepper::step`], as if TLS handshakes over TCP had used up the budget. Returns the number of
-    /// connections.
+    /// Like [`Http3Stepper::step`], but as if TLS handshakes over TCP had used up the budget. Returns the
+    /// number of connections.
     #[cfg(test)]
     pub(crate) fn step_without_budget(&mut self, datagrams: Vec<Vec<u8>>) -> usize {
         *self.mailbox.to_server.borrow_mut() = datagrams;
@@ -160,7 +160,7 @@ impl std::fmt::Debug for Http3Stepper {
 struct Mailbox {
     to_server: RefCell<Vec<Vec<u8>>>,
     to_client: RefCell<Vec<Vec<u8>>>,
-    /// How many bytes the server has sent in this iteration.
+    /// Bytes sent by the server in this iteration.
     sent_bytes: Cell<usize>,
 }
 

@@ -1,6 +1,6 @@
 //! An event loop in memory, with a single client that sends requests in every iteration.
 //!
-//! There are not any system calls, the clock never advances, and after the start, no memory is allocated.
+//! It makes no system calls, its clock never advances, and no memory is allocated once it has started.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Event, EventLoop, NoDatagrams, Now, Readiness, Received, Socket, Token};
 
-/// How much of the first response we keep, in bytes. This is enough for `HTTP/1.1 200`.
+/// Length, in bytes, of the part of the first response that we keep. This is enough for `HTTP/1.1
+/// 200`.
 pub(super) const RESPONSE_START_BYTES: usize = 12;
 
-/// The time in all iterations, in seconds since 1970. We can use any time because all dates have the same
-/// length.
+/// The time in all iterations, in seconds since 1970. The choice does not matter as all dates have the
+/// same length.
 pub(super) const SECONDS: u64 = 1_763_700_000;
 
 /// The client's requests, and the responses that it has received.
@@ -36,7 +37,7 @@ pub(super) struct Client {
     /// How the next call that waits for events should end.
     #[cfg(test)]
     wait_outcome: Cell<WaitOutcome>,
-    /// How many of these calls did not succeed.
+    /// Number of calls that did not succeed.
     #[cfg(test)]
     bad_waits: Cell<u32>,
 }
@@ -47,7 +48,7 @@ pub(super) struct Client {
 enum WaitOutcome {
     #[default]
     Success,
-    /// The call returns an error, and the next call panics. Otherwise, a server that ignores errors would loop
+    /// The call returns an error and the next call panics; otherwise, a server that ignores errors would loop
     /// forever.
     Error,
     Panic,
@@ -162,8 +163,7 @@ impl Socket for ClientSocket {
     }
 }
 
-/// An event loop that accepts the client in the first iteration, and reports that it's ready in every later
-/// one.
+/// An event loop that accepts the client in the first iteration and reports it as ready in every later one.
 #[derive(Debug)]
 pub(super) struct SingleClientLoop {
     client: Rc<Client>,

@@ -357,7 +357,8 @@ impl Handlers {
         WorkerRoutes::new(routes, pools, Waker::new().unwrap(), channel().0, &mut watchdog)
     }
 
-    /// Writes as much of the endless bodies as there is room for. Returns whether it has written any.
+    /// Writes as much of the endless bodies as there is room for. Returns `true` if anything was
+    /// written.
     fn write_bodies(&self) -> bool {
         let mut has_written = false;
         self.endless.lock().unwrap().retain_mut(|writer| match writer.try_write(&[b'x'; 4096]) {

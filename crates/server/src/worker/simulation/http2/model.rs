@@ -1,7 +1,7 @@
 //! Reference model of an HTTP/2 connection.
 //!
-//! Each stream must receive the response that the HTTP/1 model returns for its request, or a prefix of it if the script, a
-//! window or a shutdown explains the rest.
+//! Each stream must receive the response that the HTTP/1 model returns for its request. A prefix of it is
+//! permitted if the script, a window or a shutdown explains why the rest is missing.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,8 @@ pub(super) fn check(
 ) -> Result<(), String> {
     let is_late = script.is_cut || script.may_time_out || stopped;
     if is_late && (received.starts_with(b"HTTP/1.1 408 ") || b"HTTP/1.1 408 ".starts_with(received)) {
-        // The client timed out before its preface was complete, so the server did not know the protocol yet.
+        // Since the client timed out before its preface was complete, the server did not know the protocol
+        // yet.
         return Ok(());
     }
 
@@ -50,7 +51,8 @@ pub(super) fn check(
         return Err("the connection was left open".into());
     }
 
-    // The final GOAWAY may be truncated if the socket buffer is full. SETTINGS precede it if no frame has been sent before.
+    // If the socket buffer is full, the final GOAWAY may be truncated. If no frame has been sent before, it
+    // will be preceded by SETTINGS.
     let may_be_cut = if connection.has_frames { GOAWAY } else { SETTINGS };
     let is_disturbed = script.ending == Ending::Reset
         || script.may_time_out
@@ -78,8 +80,8 @@ pub(super) fn check(
     check_streams(script, &mut connection, expected, last_required)
 }
 
-/// Compares all streams with the responses of the old release and, from some stream on, with those of the new one. Streams up
-/// to `last_required` must have a response, as far as their windows allow.
+/// Compares all streams with the responses of the old release or, starting from some stream, of the new one.
+/// Streams up to `last_required` must have a response, as far as their windows allow.
 fn check_streams(
     script: &Script,
     connection: &mut Received,

@@ -15,7 +15,8 @@ use super::requests::REQUESTS;
 /// A PROXY header without a client address.
 const PROXY_HEADER: &[u8] = b"PROXY UNKNOWN\r\n";
 
-/// Payload of the PING that the server sends after a GOAWAY. Its acknowledgment means that the client has received both.
+/// Payload of the PING that the server sends after a GOAWAY. Once it is acknowledged, we know that the client
+/// has received both.
 pub(super) const GOAWAY_PING: &[u8; 8] = b"cannery!";
 
 /// Default size of a flow-control window (RFC 9113 §6.9.2).
@@ -349,7 +350,8 @@ impl<'r> Draft<'r> {
         self.send(bytes);
     }
 
-    /// Ends all open content. In seven of eight scripts, opens the windows for all responses, in one or more steps.
+    /// Ends all open content. Seven of eight scripts also open the windows for all responses, in one or more
+    /// steps.
     fn open_windows(&mut self) {
         let streams = u32::try_from(self.streams.len()).expect("few");
         let steps = [1, 1, 2, 7][self.random.below(4)];

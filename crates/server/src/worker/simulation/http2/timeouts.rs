@@ -25,7 +25,8 @@ use crate::worker::Worker;
 /// The body of `/large`.
 const LARGE_BYTES: usize = 80_000;
 
-/// Tolerance of measured times: deadlines are checked once per second, and the last bytes are in flight for up to an iteration.
+/// Tolerance of measured times, given that deadlines are checked once per second and that the last bytes are
+/// in flight for up to an iteration.
 const SLACK: Duration = Duration::from_secs(3);
 
 /// Frames that a peer received.
@@ -68,7 +69,8 @@ fn request(stream: u32, method: &str, target: &str) -> Vec<u8> {
     headers(stream, flags, &field_block(&fields))
 }
 
-/// Returns a network with one peer, a worker on it, and the slot from which that takes its release.
+/// Returns a network with one peer and a worker, along with the slot from which the worker takes
+/// its release.
 fn set_up(actions: Vec<Action>) -> (Network, PeerId, Worker<Simulated>, Arc<Current>) {
     let network = Network::new(12);
     let peer = network.connect(Duration::ZERO, actions, ReadRate::Unlimited, 200_000);
@@ -76,7 +78,8 @@ fn set_up(actions: Vec<Action>) -> (Network, PeerId, Worker<Simulated>, Arc<Curr
     (network.clone(), peer, Worker::new(Simulated::new(network), plan).unwrap(), current)
 }
 
-/// Runs a worker until it and the network are idle. Returns the time at which it dropped its connection.
+/// Runs a worker until both it and the network are idle. Returns the time at which it dropped its
+/// connection.
 fn finish(network: &Network, worker: &mut Worker<Simulated>) -> Duration {
     let mut ended = None;
     for _ in 0..ITERATIONS_MAX {
@@ -113,7 +116,7 @@ fn window_that_never_opens_times_out() {
     let took = finish(&network, &mut worker);
     let received = Received::of(&network, peer);
     assert_eq!((received.responses, received.ends, received.body_bytes), (1, 0, 1000));
-    // The first 1000 bytes count as progress in the first period, so the connection may last for two.
+    // As the first 1000 bytes count as progress in the first period, the connection may last for two.
     assert!(took >= timeout && took <= 2 * timeout + SLACK, "{took:?}");
 }
 

@@ -22,7 +22,7 @@ use super::SERVER;
 /// The most datagrams of a train.
 const SEGMENTS_MAX: usize = 8;
 
-/// How long the client is silent at most.
+/// Maximum time for which the client is silent.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// The code of a request that was not processed (RFC 9114 §8.1).
@@ -35,7 +35,8 @@ static CONFIG: LazyLock<ClientConfig> = LazyLock::new(|| {
     let tls = Arc::new(ClientOptions::default().tls13().protocols(&["h3"]).build());
     let mut config =
         ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("the client offers TLS 1.3")));
-    // After a change of its port, a client must send something before the server can know. Browsers do the same.
+    // The server cannot know about a change of the port until the client sends something from the new one, so
+    // it must do so (as browsers do).
     let mut transport = TransportConfig::default();
     transport.keep_alive_interval(Some(KEEP_ALIVE));
     config.transport_config(Arc::new(transport));
@@ -56,7 +57,8 @@ pub(super) enum Outcome {
     Complete,
     /// The server has refused the connection or a request because it stops.
     Refused,
-    /// The connection attempt was not answered: a server that stops ignores it, so that another one can answer the next.
+    /// The connection attempt was not answered. This happens when the server is stopping, in order for
+    /// another one to answer the next attempt.
     Unanswered,
     /// The connection was lost.
     Lost(String),

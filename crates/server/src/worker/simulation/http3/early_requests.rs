@@ -97,7 +97,8 @@ impl Client {
     }
 }
 
-/// Returns a server that accepts early data and writes a log, and a TLS client that has a session of it.
+/// Returns a server that accepts early data and writes a log, along with a TLS client that has one of
+/// its sessions.
 fn server_with_session() -> (Http3Stepper, Arc<QuicClientConfig>) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let target = LogTarget::File(file.path().to_owned());
@@ -146,7 +147,8 @@ fn early_request_in_two_datagrams_is_answered() {
     }
 }
 
-/// The rest of the request is read too. HTTP/3 would wait for it otherwise, and close the connection.
+/// The rest of the request should be read as well, otherwise HTTP/3 would wait for it and close the
+/// connection.
 #[test]
 fn early_request_may_be_cancelled() {
     let (mut stepper, tls) = server_with_session();

@@ -51,7 +51,7 @@ pub(in crate::worker::simulation) struct Habits {
     pub(in crate::worker::simulation) window: u32,
     /// Bytes that it reads from its streams each second, which opens the windows again.
     pub(in crate::worker::simulation) bytes_per_second: usize,
-    /// How often it sends a PING.
+    /// Interval at which it sends a PING.
     pub(in crate::worker::simulation) pings: Duration,
     pub(in crate::worker::simulation) hearing: Hearing,
 }
