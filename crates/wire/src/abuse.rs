@@ -1,8 +1,8 @@
-//! How much work an HTTP/2 or HTTP/3 peer may cause without sending requests.
+//! Limits for the work that an HTTP/2 or HTTP/3 peer may cause without sending requests.
 //!
-//! If a peer only sends requests and accepts the responses, it never gets to these limits. Frames that do not lead to a response
-//! cost tokens. More tokens are added over time, and also for each response because busy clients send more control frames too. The
-//! time is an argument.
+//! A peer that only sends requests and accepts the responses will never get to these limits. Frames that do not lead to a response
+//! cost tokens. More tokens are added over time and also for each response, since busy clients typically send more control frames
+//! as well. The time is an argument.
 
 use crate::limits::{
     CREDIT_MAX, CREDIT_PER_RESPONSE, CREDIT_PER_SECOND, CREDITED_DATA_BYTES_MIN, RESETS_MAX,
@@ -46,7 +46,7 @@ impl Budget {
         self.resets = add_tokens(self.resets, passed.saturating_mul(RESETS_PER_SECOND), RESETS_MAX);
     }
 
-    /// Adds tokens for a DATA frame that we send. It has this many bytes, and the peer may answer with window updates.
+    /// Adds tokens for a DATA frame of this many bytes that we send, since the peer may answer with window updates.
     #[inline]
     pub(crate) fn credit_data(&mut self, bytes: u32) {
         if bytes >= CREDITED_DATA_BYTES_MIN {
@@ -61,8 +61,8 @@ impl Budget {
         self.resets = add_tokens(self.resets, 1, RESETS_MAX);
     }
 
-    /// Charges for a frame that does not lead to a response: PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, RST_STREAM if the
-    /// stream has already ended, DATA or CONTINUATION without content, and unknown types.
+    /// Charges for a frame that does not lead to a response: PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, unknown types, DATA or
+    /// CONTINUATION without content, and RST_STREAM if the stream has already ended.
     #[inline]
     pub(crate) fn charge_frame(&mut self) -> Result<(), Exhausted> {
         take_tokens(&mut self.credit, 1)
@@ -75,8 +75,8 @@ impl Budget {
         take_tokens(&mut self.credit, SETTINGS_COST.saturating_add(parameters))
     }
 
-    /// Charges for a stream that has ended before its response. Either the peer has reset it, or made us do it (CVE-2023-44487,
-    /// CVE-2025-8671).
+    /// Charges for a stream that has ended before its response, either because the peer has reset it or because the peer made us do
+    /// so (CVE-2023-44487, CVE-2025-8671).
     pub(crate) fn charge_reset(&mut self) -> Result<(), Exhausted> {
         take_tokens(&mut self.resets, 1)
     }

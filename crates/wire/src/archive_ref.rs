@@ -18,7 +18,8 @@ impl ArchiveRef<'_> {
     pub const NONE: ArchiveRef<'static> = ArchiveRef { number: 0, bytes: b"", identity: 0 };
 }
 
-/// Returns a range of the archive. Returns `None` if it's out of bounds, but `site` has already checked this.
+/// Returns a range of the archive, or `None` if it is out of bounds (which `site` should have checked
+/// already).
 #[inline]
 pub(crate) fn slice(archive: &[u8], extent: Extent) -> Option<&[u8]> {
     let position = usize::try_from(extent.position).ok()?;

@@ -1,4 +1,4 @@
-//! Field values of responses whose head is not rendered in advance. They're the same in all HTTP versions.
+//! Field values of responses whose head is not rendered in advance, common to all HTTP versions.
 
 use cannery_site::{Answer, Fields, Location};
 
@@ -15,9 +15,9 @@ pub(crate) const PARTS_TYPE: &str = "multipart/byteranges; boundary=";
 
 /// Returns the `Cache-Control` of a redirect.
 ///
-/// Without this field, browsers would cache a permanent redirect forever, and a mistake could not be undone. So we only allow an
-/// hour. If the target has the request's host, only the client itself may store it. Otherwise a shared cache that ignores the host
-/// could send other clients to a forged one.
+/// Without this field, browsers would cache a permanent redirect forever, and a mistake could not be undone, so we only allow an
+/// hour. If the target has the request's host, only the client itself may store the redirect. A shared cache that ignores the host
+/// could otherwise send other clients to a forged one.
 pub(crate) fn redirect_caching(status: u16, location: &Location<'_>, fields: &ServerFields) -> &'static str {
     match status {
         301 | 308 if fields.keeps_redirects() && location.has_requested_host() => "private, max-age=3600",
@@ -26,7 +26,7 @@ pub(crate) fn redirect_caching(status: u16, location: &Location<'_>, fields: &Se
     }
 }
 
-/// Returns `true` if an error is sent with the head of a 2xx page. In this case, we have to replace its `Cache-Control`.
+/// Returns `true` if an error is sent with the head of a 2xx page, in which case we need to replace its `Cache-Control`.
 pub(crate) fn is_success_sent_as_error(answer: &Answer<'_>) -> bool {
     let head = match &answer.fields {
         Fields::Canned { head, .. } => head,

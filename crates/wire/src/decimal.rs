@@ -1,12 +1,12 @@
 //! Decimal numbers in response heads.
 //!
-//! We do not use `itoa`. It would make small responses 7 % more expensive (403 instead of 377 instructions) because the digits of
-//! `Content-Length` would have to be copied once more.
+//! We do not use `itoa`, since the digits of `Content-Length` would have to be copied once more. As a result, small responses
+//! would be 7 % more expensive (403 instead of 377 instructions).
 
-/// How many digits a number can have.
+/// Maximum number of digits.
 pub(crate) const DIGITS_MAX: usize = 20;
 
-/// Writes a number to the end of `buffer`. The buffer must have at least [`DIGITS_MAX`] bytes. Returns where the first digit is.
+/// Writes a number to the end of `buffer`, which must have at least [`DIGITS_MAX`] bytes. Returns the position of the first digit.
 #[inline]
 pub(crate) fn put_digits(buffer: &mut [u8], number: u64) -> usize {
     let mut first = buffer.len();

@@ -1,4 +1,4 @@
-//! The grammar of tokens, values, lists, hosts and lengths. It's the same in all HTTP versions (RFC 9110 §5).
+//! The grammar of tokens, values, lists, hosts and lengths, which all HTTP versions share (RFC 9110 §5).
 
 use std::net::Ipv6Addr;
 
@@ -7,7 +7,7 @@ pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(trim).filter(|element| !element.is_empty())
 }
 
-/// Parses `Content-Length` (RFC 9110 §8.6). Only digits are allowed. Returns `None` if there is a sign, a list, or a number that
+/// Parses `Content-Length` (RFC 9110 §8.6). As only digits are allowed, the result is `None` for a sign, a list, or a number that
 /// does not fit into 64 bits.
 pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
@@ -19,8 +19,8 @@ pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns `true` if a value is valid for `Host` (RFC 9110 §7.2). It's a host (RFC 3986 §3.2.2) and may have a port. If the target
-/// does not have an authority, it may be empty.
+/// Returns `true` if a value is valid for `Host` (RFC 9110 §7.2), i.e. a host (RFC 3986 §3.2.2) with or without a port. Note that
+/// it may be empty if the target does not have an authority.
 #[must_use]
 pub fn is_host(value: &[u8]) -> bool {
     let rest = &value[value.iter().take_while(|byte| is_host_byte(**byte)).count()..];
@@ -37,7 +37,7 @@ fn is_port(rest: &[u8]) -> bool {
     rest.strip_prefix(b":").map_or(rest.is_empty(), |port| port.iter().all(u8::is_ascii_digit))
 }
 
-/// Returns the rest after a host that is an IP literal or is percent-encoded. Returns `None` if there is not such a host.
+/// Returns the rest after a host that is an IP literal or is percent-encoded, or `None` if there is no such host.
 #[cold]
 fn after_unusual_host(value: &[u8]) -> Option<&[u8]> {
     if let Some(literal) = value.strip_prefix(b"[") {

@@ -1,7 +1,7 @@
 //! HTTP/1 connections (RFC 9112): pipelining, keep-alive, close.
 //!
-//! Requests come out in the order they were sent, and responses must be written in the same order. We never
-//! guess where the next request begins. If a request is ambiguous, we close the connection.
+//! Requests come out in the order they were sent, and responses must be written in the same order. To avoid
+//! guessing where the next request begins, we close the connection if a request is ambiguous.
 
 mod connection;
 mod content;

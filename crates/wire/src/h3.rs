@@ -1,9 +1,9 @@
 //! HTTP/3 connections (RFC 9114), as far as a file server needs them, with priorities (RFC 9218).
 //!
-//! QUIC already takes care of ordering, flow control and retransmission. So a [`Connection`] only needs to turn
-//! bytes of request streams into requests, and answers into bytes. A request comes out as soon as its field
-//! section is complete. Usually it's answered at once, and its content is counted and discarded. We do not
-//! support server push.
+//! Since QUIC already takes care of ordering, flow control and retransmission, a [`Connection`] only needs to
+//! turn bytes of request streams into requests, and answers into bytes. A request comes out as soon as its
+//! field section is complete. Usually it is answered at once, while its content is counted and discarded.
+//! Server push is not supported.
 
 // The state machine, and responses.
 mod connection;

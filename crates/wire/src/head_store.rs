@@ -1,7 +1,7 @@
 //! Reads request heads in HTTP/2 and HTTP/3, and validates their fields (RFC 9113 §8.2, §8.3; RFC 9114 §4.2, §4.3).
 //!
-//! The buffers are shared by all connections of a worker. Once they're large enough, requests do not have to allocate. This module
-//! does not know about frames, streams or header compression.
+//! All connections of a worker share the buffers. Once these are large enough, requests no longer need to allocate. This module
+//! knows nothing about frames, streams or header compression.
 
 use std::time::Instant;
 
@@ -78,7 +78,7 @@ pub(crate) struct RequestInfo {
     /// Whether the method is `HEAD`. If so, the response must not have content.
     pub(crate) is_head: bool,
     pub(crate) priority: Priority,
-    /// How much content was announced, in bytes.
+    /// Announced length of the content, in bytes.
     pub(crate) content_length: Option<u64>,
 }
 
@@ -123,7 +123,7 @@ impl HeadStore {
         self.time
     }
 
-    /// Returns the head of the connection's last request. If we've refused it, parts may be missing.
+    /// Returns the head of the connection's last request. Parts of it may be missing if the request was refused.
     #[must_use]
     #[inline]
     pub fn head(&self) -> RequestHead<'_> {
@@ -206,7 +206,7 @@ impl HeadStore {
         &mut self.strings
     }
 
-    /// Reads fields on a stream that is already open. Checks that they're trailers (RFC 9113 §8.1, RFC 9114 §4.1).
+    /// Reads fields on a stream that is already open, checking that they are trailers (RFC 9113 §8.1, RFC 9114 §4.1).
     pub(crate) fn read_trailers<E>(
         &mut self,
         decode: impl FnOnce(&mut Vec<u8>, &mut TrailerReader) -> Result<List, E>,
@@ -221,7 +221,7 @@ impl HeadStore {
     #[inline]
     fn required_fields(&self) -> RequiredFields<'_> {
         let mut found = RequiredFields::default();
-        // If there are several fields with the same name, the first one counts. So we go backwards.
+        // Go backwards, since the first of several fields with the same name should win.
         for field in self.fields.iter().rev() {
             let place = match field.name {
                 Name::Method => &mut found.method,
@@ -290,7 +290,7 @@ enum HeadError {
     Refused(Refusal),
 }
 
-/// Checks `:path` and `:scheme`. A path can have a query, or be `*`. It's never empty (RFC 9113 §8.3.1).
+/// Checks `:path` and `:scheme`. A path may have a query or be `*`, but must not be empty (RFC 9113 §8.3.1).
 fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     if !(path.starts_with(b"/") || path == b"*") || target_end(path).is_some() {
         return Err(HeadError::Malformed);
@@ -298,7 +298,7 @@ fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     if path.len() > TARGET_BYTES_MAX {
         return Err(HeadError::Refused(Refusal::TargetTooLong));
     }
-    // We accept both schemes on all connections. A proxy forwards the scheme that the client has used.
+    // Both schemes are accepted on all connections, since a proxy will forward the scheme that the client has used.
     if scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"http") {
         Ok(())
     } else {
@@ -306,7 +306,8 @@ fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     }
 }
 
-/// Returns `true` if the field is only about a connection. It is not allowed in HTTP/2 and HTTP/3 (RFC 9113 §8.2.2, RFC 9114 §4.2).
+/// Returns `true` if the field only concerns a connection. Such fields are not allowed in HTTP/2 and HTTP/3 (RFC 9113 §8.2.2, RFC
+/// 9114 §4.2).
 fn is_connection_specific(field: &Field<'_>) -> bool {
     match field.name {
         Name::Connection
@@ -347,9 +348,9 @@ pub(crate) struct HeadReader<'s> {
     fields: &'s mut Vec<StoredField>,
     lines: &'s mut Vec<u8>,
     kept_lines: KeptLines,
-    /// How many fields there were, including those that we've ignored.
+    /// Number of fields so far, including ignored ones.
     count: usize,
-    /// Whether there was a regular field. After that, pseudo-header fields are not allowed (RFC 9113 §8.3).
+    /// Whether there was a regular field, after which pseudo-header fields are not allowed (RFC 9113 §8.3).
     has_regular_field: bool,
     is_malformed: bool,
     refusal: Option<Refusal>,
@@ -381,7 +382,7 @@ impl<'s> HeadReader<'s> {
     }
 
     /// Checks a field. If requests need it, stores it.
-    // Inlined into the decoders of HPACK and QPACK. Otherwise the calls would cost 2 % of a browser's request.
+    // Without inlining this into the decoders of HPACK and QPACK, the calls would cost 2 % of a browser's request.
     #[inline(always)]
     pub(crate) fn take(&mut self, field: Field<'_>) {
         self.count += 1;
@@ -436,7 +437,7 @@ impl<'s> HeadReader<'s> {
         }
     }
 
-    /// Returns how many fields with this name we've stored.
+    /// Returns the number of stored fields with this name.
     fn count_of(&self, name: Name) -> usize {
         self.fields.iter().filter(|field| field.name == name).count()
     }
@@ -446,7 +447,7 @@ impl<'s> HeadReader<'s> {
         self.refusal.get_or_insert(refusal);
     }
 
-    /// Stores a field as an HTTP/1 line. The lines cannot get longer than the limit for field lists.
+    /// Stores a field as an HTTP/1 line. In total, the lines cannot exceed the limit for field lists.
     #[cold]
     fn store_line(&mut self, field: &Field<'_>) {
         for part in [field.name_text, b": ", field.value, b"\r\n"] {

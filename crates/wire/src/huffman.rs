@@ -1,11 +1,11 @@
 //! The Huffman code of HPACK strings (RFC 7541 appendix B).
 //!
-//! This code is canonical, so it only depends on how long the symbols are. We use this to compute all tables at compile time.
+//! Since the code is canonical, it only depends on the lengths of the symbols, and all tables can be computed at compile time.
 //! Encoding and decoding take linear time.
 
 use std::ops::Range;
 
-/// How many bits the code of each byte has. The last one is for the end of a string (EOS), which is not allowed in strings.
+/// Code length for each byte, in bits. The last one is for the end of a string (EOS), which MUST NOT occur in strings.
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
@@ -29,10 +29,10 @@ const LENGTHS: [u8; SYMBOLS] = [
 const SYMBOLS: usize = 257;
 const EOS: u16 = 256;
 const LENGTH_MAX: u32 = 30;
-/// How many different lengths there are, including 0.
+/// Number of different lengths, including 0.
 const LENGTH_COUNT: usize = LENGTH_MAX as usize + 1;
 
-/// The bytes contain EOS, the padding of the last byte is too long, or it is not the start of EOS (RFC 7541 §5.2).
+/// The bytes contain EOS, or the padding of the last byte is too long or is not the start of EOS (RFC 7541 §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invalid;
 
@@ -40,7 +40,7 @@ pub struct Invalid;
 pub(crate) enum Text<'a> {
     /// It was sent without the Huffman code.
     Plain(&'a [u8]),
-    /// It's in a temporary buffer. We only have its range because the buffer can still be reallocated.
+    /// The string is in a temporary buffer. Since that may still be reallocated, we can only keep the range.
     Decoded(Range<usize>),
 }
 
@@ -70,7 +70,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Decodes a string and appends it. For each five bytes, there are at most eight decoded ones.
+/// Decodes a string and appends it. Five bytes will decode to at most eight.
 ///
 /// # Errors
 /// If the bytes are invalid, it's the peer's fault. Some bytes may have been appended already. Ignore them.
@@ -92,8 +92,7 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
         }
     }
 
-    // The padding is shorter than a byte and only has ones (RFC 7541 §5.2). It cannot be mistaken for a symbol because they're
-    // longer.
+    // Padding is shorter than a byte and only has ones (RFC 7541 §5.2). As symbols of ones are longer, there can be no confusion.
     bits.fill_with_ones();
     while !(bits.count < 8 && bits.window == u64::MAX) {
         let (symbol, length) = bits.symbol();
@@ -129,7 +128,7 @@ impl Bits {
     #[inline]
     fn fill<'c>(&mut self, coded: &'c [u8]) -> &'c [u8] {
         let Some(word) = coded.first_chunk() else { return self.fill_from_few(coded) };
-        // If a byte does not fit completely, some of its bits are loaded now, and again with the next word. They do not change.
+        // If a byte does not fit completely, some of its bits are loaded now and then again with the next word, without changing.
         self.window |= u64::from_be_bytes(*word) >> self.count;
         let bytes = (63 - self.count) / 8;
         self.count += bytes * 8;
@@ -172,7 +171,7 @@ impl Bits {
     }
 }
 
-/// Returns the symbol that 32 bits start with, and how many bits it has. It must be longer than [`SHORT_BITS`].
+/// Returns the symbol at the start of 32 bits, and its number of bits. It must be longer than [`SHORT_BITS`].
 #[cold]
 fn long_symbol(window: u32) -> (u16, u32) {
     // The longest codes do not need a limit because they go up to all ones.
@@ -184,7 +183,7 @@ fn long_symbol(window: u32) -> (u16, u32) {
     (CANON.symbols[position as usize], length)
 }
 
-/// Returns how long a string will be when it's encoded, in bytes.
+/// Returns the encoded length of a string, in bytes.
 #[must_use]
 pub fn encoded_bytes(string: &[u8]) -> usize {
     string.iter().map(|byte| usize::from(LENGTHS[usize::from(*byte)])).sum::<usize>().div_ceil(8)
@@ -193,7 +192,7 @@ pub fn encoded_bytes(string: &[u8]) -> usize {
 /// Encodes a string and appends it.
 pub fn encode(string: &[u8], out: &mut Vec<u8>) {
     out.reserve(encoded_bytes(string));
-    // We have not written the lowest `bits` bits of `pending` yet. There can be up to 7 + 30.
+    // The lowest `bits` bits of `pending` have not been written yet. There may be up to 7 + 30 of them.
     let mut pending = 0_u64;
     let mut bits = 0;
 
@@ -222,7 +221,7 @@ struct Canon {
     firsts: [u32; LENGTH_COUNT],
     /// For each length, the position of the first symbol in `symbols`.
     starts: [u16; LENGTH_COUNT],
-    /// For each length, the end of its codes. The end is exclusive, and left-aligned in 32 bits.
+    /// End of the codes of each length, exclusive and left-aligned in 32 bits.
     limits: [u32; LENGTH_COUNT],
 }
 
@@ -288,11 +287,10 @@ static CODES: [u32; SYMBOLS] = {
     codes
 };
 
-/// How many bits we look up at once. Nearly all bytes in fields have codes that are not longer.
+/// Number of bits to look up at once. Nearly all bytes in fields have codes that are not longer.
 const SHORT_BITS: u32 = 10;
 
-/// For each combination of the next bits, the byte that they start with, and how long its code is. If the code has more bits, it's
-/// 0.
+/// For each combination of the next bits, the byte that they start with and the length of its code, or 0 if the code has more bits.
 static SHORT: [[u8; 2]; 1 << SHORT_BITS] = {
     let mut table = [[0; 2]; 1 << SHORT_BITS];
     let mut byte = 0;

@@ -1,8 +1,8 @@
 //! HTTP protocol state machines. They turn bytes into requests and responses into bytes, and never do I/O.
 //!
-//! A connection parses received bytes into requests ([`h1::Connection::next_request`]). The caller looks up an
-//! answer in the site, and the connection then writes the response into an [`Output`]. This crate makes no
-//! system calls, does not read the clock and does not know TLS: callers pass in both bytes and time.
+//! A connection parses received bytes into requests ([`h1::Connection::next_request`]). The caller looks up an answer in the site,
+//! after which the connection writes the response into an [`Output`]. This crate makes no system calls, does not read the clock and
+//! knows nothing about TLS: callers pass in both bytes and time.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 

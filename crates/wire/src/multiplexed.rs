@@ -7,9 +7,9 @@ use crate::stored_request::StoredRequest;
 
 /// A connection with streams.
 ///
-/// Each request has a stream, and gets one response, from a function that starts with `respond`. You have to respond before the
-/// connection reads the next request. To respond later, use [`receive_content`](Multiplexed::receive_content) or
-/// [`postpone`](Multiplexed::postpone).
+/// Each request has a stream and gets one response, from a function that starts with `respond`. Callers must respond before the
+/// connection reads the next request, or else use [`receive_content`](Multiplexed::receive_content) or
+/// [`postpone`](Multiplexed::postpone) in order to respond later.
 pub trait Multiplexed {
     /// Which of the connection's streams it is.
     type StreamId: Copy;
@@ -17,7 +17,7 @@ pub trait Multiplexed {
     /// Writes a response. If the method is `HEAD`, it does not have a body.
     fn respond(&mut self, stream: Self::StreamId, response: &Response<'_>, output: &mut Output);
 
-    /// Writes a response, and encodes its head. If the method is `HEAD`, it does not have a body.
+    /// Writes a response, encoding its head. If the method is `HEAD`, there will be no body.
     fn respond_with_head(
         &mut self,
         stream: Self::StreamId,
@@ -26,8 +26,7 @@ pub trait Multiplexed {
         output: &mut Output,
     );
 
-    /// Encodes a head. Then comes a body, and its length is not known. If the method is `HEAD`, there is no body. Returns whether
-    /// there is one.
+    /// Encodes a head that is followed by a body of unknown length, unless the method is `HEAD`. Returns whether there is a body.
     fn begin_response(
         &mut self,
         stream: Self::StreamId,
@@ -38,26 +37,26 @@ pub trait Multiplexed {
     /// Returns `true` if there may be content after this request.
     fn awaits_content(&self, stream: Self::StreamId) -> bool;
 
-    /// Returns how much content the request has announced.
+    /// Returns the announced length of the request's content.
     fn announced_content(&self, stream: Self::StreamId) -> Option<u64>;
 
     /// Waits for the content of a request. It may have up to `bytes_max` bytes.
     fn receive_content(&mut self, stream: Self::StreamId, request: StoredRequest, bytes_max: usize);
 
-    /// Returns a request that has all of its content now. You have to respond before the connection reads the next one.
+    /// Returns a request that has all of its content now. Callers must respond before the connection reads the next one.
     fn take_received(&mut self, stream: Self::StreamId) -> Option<StoredRequest>;
 
-    /// Lets the connection read more requests in the meantime. You can respond to this one later.
+    /// Lets the connection read more requests in the meantime, so that this one can be answered later.
     fn postpone(&mut self, stream: Self::StreamId);
 
-    /// Returns `true` if a postponed request still waits for its response. Returns `false` if it was cancelled.
+    /// Returns `true` if a postponed request still waits for its response, i.e. was not cancelled.
     fn is_postponed(&mut self, stream: Self::StreamId) -> bool;
 
     /// Prepares for the response to a postponed request.
     fn resume(&mut self, stream: Self::StreamId) -> Resumption;
 }
 
-/// A head that is not from an archive. It's from the server itself, or from a handler.
+/// A head that is not from an archive but from the server itself or from a handler.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnHead<'a> {
     /// The fields, starting with `:status`. All names are in lower case.

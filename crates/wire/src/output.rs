@@ -1,7 +1,8 @@
-//! Output buffer. It contains encoded bytes, and refers to ranges of archives that should be sent in between.
+//! Output buffer. It contains encoded bytes as well as references to ranges of archives that should be sent
+//! in between.
 //!
-//! Responses to pipelined requests share an output, so one system call can send them all. Large bodies are
-//! never copied.
+//! As responses to pipelined requests share an output, a single system call may send all of them. Large
+//! bodies are never copied.
 
 use cannery_archive::Extent;
 
@@ -17,12 +18,12 @@ pub enum Segment {
     Archive(u16, Extent),
 }
 
-/// Bytes to send on a connection, in order. Each worker has one output, and reuses it.
+/// Bytes to send on a connection, in order. Each worker reuses a single output.
 #[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
     segments: Vec<Segment>,
-    /// Where the inline bytes start that are not part of a segment yet. `open_from <= bytes.len()`.
+    /// Start of the inline bytes that are not part of a segment yet. `open_from <= bytes.len()`.
     open_from: usize,
     /// The archive that subsequent ranges refer to, by number.
     archive: u16,

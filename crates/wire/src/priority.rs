@@ -1,11 +1,11 @@
-//! Parses priorities (RFC 9218). This cannot fail because we have to ignore invalid values (RFC 9218 §4).
+//! Parses priorities. This cannot fail, since invalid values have to be ignored (RFC 9218 §4).
 
 /// The priority of a response (RFC 9218 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Priority {
     /// 0 is the most urgent, 7 the least.
     pub urgency: u8,
-    /// Whether the client can use an incomplete response. If so, it may be interleaved with others that are just as urgent.
+    /// Whether the client can use an incomplete response, so that it may be interleaved with others that are just as urgent.
     pub incremental: bool,
 }
 
@@ -13,15 +13,15 @@ impl Priority {
     /// The default (RFC 9218 §4.1, §4.2).
     pub(crate) const DEFAULT: Priority = Priority { urgency: 3, incremental: false };
 
-    /// Parses a field value. It's a dictionary (RFC 8941 §3.2), and we know two of its members. Returns the default if it's
-    /// invalid.
+    /// Parses a field value, which is a dictionary (RFC 8941 §3.2) with two members that we know. If it is invalid, returns the
+    /// default.
     pub(crate) fn parse(value: &[u8]) -> Priority {
         let mut rest = trim(value);
         let mut priority = Priority::DEFAULT;
         while !rest.is_empty() {
             let Some(member) = Member::read(&mut rest) else { return Priority::DEFAULT };
             match (member.key, member.value) {
-                // If a member has a different type or is out of range, ignore it (RFC 9218 §4).
+                // RFC 9218 §4: members that have a different type or are out of range should be ignored.
                 (b"u", &[digit @ b'0'..=b'7']) => priority.urgency = digit - b'0',
                 (b"i", b"" | b"?1") => priority.incremental = true,
                 (b"i", b"?0") => priority.incremental = false,
@@ -79,8 +79,8 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Reads a value, and removes it from `rest`. If it's a string, it has to end with a quote. Other values end at a delimiter.
-/// Returns `None` if a string does not end.
+/// Reads a value and removes it from `rest`. Strings must end with a quote, other values end at a delimiter. Returns `None` if a
+/// string does not end.
 fn take_value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let value = *rest;
     if value.first() != Some(&b'"') {

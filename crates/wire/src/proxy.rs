@@ -1,7 +1,7 @@
-//! The PROXY protocol, version 1 and 2. Proxies send a header to tell us the client's address.
+//! The PROXY protocol, version 1 and 2: headers by which proxies tell us the client's address.
 //!
-//! HAProxy has specified this in `doc/proxy-protocol.txt`. We do not try to detect if there is a header. Each listener either
-//! requires it on all connections, or does not parse it. Otherwise, clients could claim to have any address (section 5).
+//! The protocol is specified by HAProxy in `doc/proxy-protocol.txt`. Each listener either requires a header on all connections or
+//! does not parse any. If we tried to detect headers instead, clients could claim to have any address (section 5).
 
 mod v1;
 mod v2;
@@ -11,7 +11,8 @@ use std::net::SocketAddr;
 /// Where the proxy says that a connection is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The peer of our connection. Either it's the proxy itself (a health check), or the client's address is unknown.
+    /// The peer of our connection, either because it is the proxy itself (a health check) or because the client's address is
+    /// unknown.
     Connection,
     /// A client on the network.
     Internet(SocketAddr),
@@ -26,14 +27,14 @@ pub enum Parsed {
     Header(Source, usize),
     /// It's incomplete.
     More,
-    /// There is not, and more bytes cannot change this. So we have to close the connection without a response.
+    /// There is no header, and more bytes cannot change this. The connection should be closed without a response.
     Malformed,
 }
 
-/// Parses the header at the start of `input`. After [`Parsed::More`], try again with the same bytes and more.
+/// Parses the header at the start of `input`. After [`Parsed::More`], callers should try again with the same bytes and more.
 ///
-/// A header cannot have more than [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes. If there are already
-/// this many, you will not get [`Parsed::More`].
+/// As a header cannot have more than [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes, the result will never
+/// be [`Parsed::More`] with this many.
 #[must_use]
 pub fn parse(input: &[u8]) -> Parsed {
     if may_begin_with(input, v1::PREFIX) {

@@ -1,19 +1,19 @@
 //! Why a peer's bytes are not a valid request, and which status they get.
 //!
-//! With HTTP/1, we close the connection after this because we do not know where the next request starts.
+//! With HTTP/1, the connection has to be closed after this, since there is no way to find the next request.
 
 /// Why we do not answer a request. It's always the peer's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line violates the grammar (RFC 9112 §3).
     RequestLine,
-    /// A field line violates the grammar (RFC 9112 §5). For example, there can be a space before the colon, a folded line, a
-    /// control character, or a line feed without a carriage return.
+    /// A field line violates the grammar (RFC 9112 §5), e.g. by a space before the colon, a folded line, a control character, or a
+    /// line feed without a carriage return.
     FieldLine,
     /// `Host` is missing in HTTP/1.1, repeated, or invalid (RFC 9112 §3.2).
     Host,
-    /// It's ambiguous where the request ends (request smuggling, RFC 9112 §6.3). `Content-Length` is repeated, invalid, or combined
-    /// with `Transfer-Encoding`.
+    /// The end of the request is ambiguous (request smuggling, RFC 9112 §6.3), since `Content-Length` is repeated, invalid, or
+    /// combined with `Transfer-Encoding`.
     Framing,
     /// The method is longer than [`crate::limits::METHOD_BYTES_MAX`] (RFC 9112 §3).
     Method,

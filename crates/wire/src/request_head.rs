@@ -1,4 +1,4 @@
-//! Request heads, independent of the HTTP version. They contain the request for the site, and fields for logs.
+//! Request heads, independent of the HTTP version: the request for the site, plus fields for logs.
 //!
 //! Everything is borrowed. Each protocol decides on its own if a connection stays open.
 
@@ -17,7 +17,7 @@ pub struct RequestHead<'a> {
     pub referer: Option<&'a [u8]>,
     /// `User-Agent`. Only for logs.
     pub user_agent: Option<&'a [u8]>,
-    /// Field lines in HTTP/1 syntax. Few requests need them. They can have all fields. For HTTP/2 and HTTP/3, it depends on
+    /// Field lines in HTTP/1 syntax, which few requests need. They may include all fields; for HTTP/2 and HTTP/3, this depends on
     /// [`KeptLines`](crate::KeptLines).
     pub field_lines: &'a [u8],
 }
@@ -59,7 +59,7 @@ impl RequestHead<'_> {
         field_lines: b"",
     };
 
-    /// Clears all optional parts that are set. The head is large and usually most of it is not set, so overwriting it as a whole
+    /// Clears all optional parts that are set. As the head is large and usually most of it is not set, overwriting it as a whole
     /// would be more expensive.
     #[inline]
     pub(crate) fn clear(&mut self) {

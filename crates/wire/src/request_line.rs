@@ -1,19 +1,19 @@
-//! If we refuse a request, we still log its request line, as far as we can read it.
+//! Request lines of refused requests, which are still logged as far as they can be read.
 //!
-//! This parser is lenient because a log should show the client's request no matter what is wrong with it.
+//! This parser is lenient on purpose: a log should show the client's request no matter what is wrong with it.
 
 use crate::grammar::is_token_byte;
 use crate::limits::{METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::request_head::{RequestHead, Version};
 
-/// A method and a target. If they're longer than valid requests can have them, they're cut off.
+/// A method and a target, cut off if they are longer than in any valid request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLine<'a> {
     /// The method. It's a token (RFC 9110 §5.6.2).
     pub method: &'a [u8],
     /// The target. It can have any bytes except space, CR and LF.
     pub target: &'a [u8],
-    /// The version. `None` if there is not any, or if the server does not support it.
+    /// The version, or `None` if it is missing or not supported by the server.
     pub version: Option<Version>,
 }
 
@@ -26,15 +26,15 @@ impl<'a> RequestLine<'a> {
         RequestLine { method: method_name, target: request.target, version: Some(*version) }
     }
 
-    /// Returns the request line of a head that we've refused. Fields may be missing or malformed. If the method or target is
-    /// missing, returns `None`.
+    /// Returns the request line of a refused head, whose fields may be missing or malformed. If the method or target is missing,
+    /// returns `None`.
     #[must_use]
     pub fn from_refused_head(head: &RequestHead<'a>) -> Option<RequestLine<'a>> {
         RequestLine::cut(head.method_name, head.request.target, Some(head.version))
     }
 
-    /// Parses the request line at the start of `input` (RFC 9112 §3). It may be incomplete. Returns `None` if there is not a method
-    /// or target.
+    /// Parses the request line at the start of `input` (RFC 9112 §3), which may be incomplete. Returns `None` without a method or
+    /// target.
     #[must_use]
     pub fn from_http1(input: &'a [u8]) -> Option<RequestLine<'a>> {
         let mut rest = input;

@@ -1,9 +1,8 @@
-//! Response fields for all versions of HTTP. Most are lines that the archiver has encoded; the rest is known only to
-//! the server.
+//! Response fields for all versions of HTTP. Most of them are lines that the archiver has encoded, and only the server knows the
+//! rest.
 //!
-//! Encoded lines are copied as they are. Only numbers and dates need to be formatted. There is a [`FieldEncoder`] for
-//! each syntax: HTTP/1.1 text (RFC 9112 §5), HPACK (RFC 9113 §8.3) and QPACK (RFC 9114 §4.1). This module does not
-//! know frames.
+//! Encoded lines are copied as they are; only numbers and dates need to be formatted. There is a [`FieldEncoder`] for each syntax:
+//! HTTP/1.1 text (RFC 9112 §5), HPACK (RFC 9113 §8.3) and QPACK (RFC 9114 §4.1). This module knows nothing about frames.
 
 mod encoder;
 mod hpack;
@@ -75,8 +74,7 @@ struct Section<'b, E> {
 }
 
 impl<E: FieldEncoder> Section<'_, E> {
-    /// Appends the fields of a less common response, up to its length. Returns which of the server's fields are set by
-    /// the site.
+    /// Appends the fields of a less common response, up to its length. Returns which of the server's fields the site has set.
     #[cold]
     fn put_other_head(&mut self, answer: &Answer<'_>, fields: &ServerFields) -> u8 {
         let status = answer.status;
@@ -123,8 +121,8 @@ impl<E: FieldEncoder> Section<'_, E> {
         }
     }
 
-    /// Appends the fields of an answer that is subject to `_headers` rules. We leave out lines that the rules replace,
-    /// and append the rules' fields last. Returns which of the server's fields are set by the site.
+    /// Appends the fields of an answer that is subject to `_headers` rules: first the lines that the rules do not replace, and then
+    /// the rules' own fields. Returns which of the server's fields the site has set.
     #[cold]
     fn put_head_with_rules(&mut self, response: &Response<'_>, site_fields: &SiteFields) -> u8 {
         let Response { answer, fields, .. } = *response;
@@ -133,7 +131,7 @@ impl<E: FieldEncoder> Section<'_, E> {
         let is_of_success = is_success_sent_as_error(answer);
         let put_lines = |section: &mut Self, lines: E::Lines<'_>| {
             for line in lines {
-                // Drop lines that a rule replaces. A page that is shown for an error must not be cached like a success.
+                // Drop lines that a rule replaces. Note that a page which is shown for an error must not be cached like a success.
                 let is_caching = E::has_name(line, FieldName::CacheControl);
                 if E::has_name(line, FieldName::ContentType) && site_fields.replaces_content_type()
                     || is_caching && site_fields.replaces_caching()
@@ -245,7 +243,7 @@ impl<E: FieldEncoder> Section<'_, E> {
 
     /// Appends a head with a status that it was not rendered for.
     ///
-    /// This happens when an error page is shown. Errors must not be cached, even if the page itself may be.
+    /// This happens when an error page is shown. Errors should not be cached, even if the page itself may be.
     fn put_head_with_other_status(&mut self, status: u16, head: &Head<'_>) {
         if status < 400 {
             return self.put_status_and_lines(status, E::lines(head));

@@ -1,12 +1,12 @@
 //! Response heads in HTTP/1.1 syntax that we render before there is a request.
 //!
-//! The archiver does this for each kind of file, and the server does it at start for its own pages. While answering requests, we
-//! only use the reason phrases.
+//! The archiver does this for each kind of file, and the server does it at startup for its own pages. Only the reason phrases are
+//! used while answering requests.
 
 use crate::decimal::Decimal;
 
-/// Fields that the server adds to all responses, unless configured otherwise. Sites can override them. For each field, there is a
-/// bit in [`cannery_archive::Head::overrides`]. Bits have the order of this list.
+/// Fields that the server adds to all responses, unless configured otherwise. Sites can override them: each field has a bit in
+/// [`cannery_archive::Head::overrides`], in the order of this list.
 pub const SERVER_FIELDS: [&str; 6] = [
     "Referrer-Policy",
     "X-Content-Type-Options",
@@ -16,8 +16,8 @@ pub const SERVER_FIELDS: [&str; 6] = [
     "Content-Security-Policy",
 ];
 
-/// If the site sets this field, returns its bit in [`cannery_archive::Head::overrides`]. Returns zero if the server does not send
-/// this field anyway.
+/// Returns the bit in [`cannery_archive::Head::overrides`] of a field that the site sets, or zero if the server would not send this
+/// field anyway.
 #[must_use]
 pub fn override_bit(name: &str) -> u8 {
     let position = SERVER_FIELDS.iter().position(|field| field.eq_ignore_ascii_case(name));
@@ -51,7 +51,7 @@ pub fn put_field(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
     lines.extend_from_slice(b"\r\n");
 }
 
-/// Returns the reason phrase for a status (RFC 9110 §15). If we do not know the status, it's empty.
+/// Returns the reason phrase for a status (RFC 9110 §15), which is empty for an unknown one.
 #[must_use]
 pub const fn reason_phrase(status: u16) -> &'static str {
     match status {

@@ -1,10 +1,10 @@
-//! Searches for the end of a name, target or value. Looks at eight bytes at a time (SWAR).
+//! Searches for the end of a name, target or value, looking at eight bytes at a time (SWAR).
 //!
 //! For each search, there is a test that compares it to a simple implementation.
 
 use cannery_base::swar::{self, eq_mask, lt_mask, repeat};
 
-/// Returns where the first byte is that is not allowed in field values (RFC 9110 §5.5).
+/// Returns the position of the first byte that is not allowed in field values (RFC 9110 §5.5).
 #[inline]
 pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
@@ -18,14 +18,14 @@ pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns where the first byte is that is not allowed in targets. Non-ASCII bytes are allowed. Users type them, and they are not
-/// ambiguous.
+/// Returns the position of the first byte that is not allowed in targets. Users do type non-ASCII bytes, and since these are not
+/// ambiguous, they are allowed.
 #[inline]
 pub(crate) fn target_end(bytes: &[u8]) -> Option<usize> {
     first_control::<b'!'>(bytes)
 }
 
-/// Returns where the first byte is that is neither a letter nor a hyphen. Most names consist of these.
+/// Returns the position of the first byte that is neither a letter nor a hyphen (most names consist of these).
 #[inline]
 pub(crate) fn plain_name_end(bytes: &[u8]) -> Option<usize> {
     swar::position(bytes, odd_flags, |byte| !byte.is_ascii_alphabetic() && byte != b'-')
@@ -39,14 +39,14 @@ const fn odd_flags(word: u64) -> u64 {
     repeat(0x80) & !(letters | eq_mask(word, b'-'))
 }
 
-/// Returns where the first byte is that is DEL or below `LEAST`. `LEAST` must be at most 128.
+/// Returns the position of the first byte that is DEL or below `LEAST`, which must be at most 128.
 #[inline]
 fn first_control<const LEAST: u8>(bytes: &[u8]) -> Option<usize> {
     swar::position(bytes, control_flags::<LEAST>, |byte| byte < LEAST || byte == DEL)
 }
 
 /// Flags the first byte that is DEL or below `LEAST`. After this byte, some may be flagged by mistake because the subtraction
-/// borrows from them. However, this is cheaper, and we only use the first flag.
+/// borrows from them. Since only the first flag is used, we can afford the cheaper computation.
 #[inline]
 const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
     let is_less = word.wrapping_sub(repeat(LEAST)) & !word;

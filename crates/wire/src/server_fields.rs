@@ -1,7 +1,7 @@
 //! `Date`, and other fields that the server adds to all responses.
 //!
-//! Sites can override some of them. We render all combinations, so a response only has to copy one slice. Once a second, we update
-//! `Date`. The time is an argument.
+//! Sites may override some of them. All combinations are rendered in advance, so that a response only has to copy one slice. `Date`
+//! is updated once a second. The time is an argument.
 
 use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine, NewQpackLine, QpackLine};
 use cannery_base::date::{HTTP_DATE_BYTES, format_http_date};
@@ -18,7 +18,7 @@ const COMBINATIONS: usize = 1 << SERVER_FIELDS.len();
 /// The lines at the end of each head.
 #[derive(Debug)]
 pub struct ServerFields {
-    /// Lines for each combination of overridden fields. They have `Date`, then the other fields, and finally the end of the head.
+    /// Lines for each combination of overridden fields: `Date`, then the other fields, and finally the end of the head.
     lines: Vec<Vec<u8>>,
     /// HTTP/2 lines except `Date`. Each comes with its bit in `overrides`.
     hpack_lines: Vec<(u8, NewHpackLine)>,
@@ -35,7 +35,7 @@ pub struct ServerFields {
 }
 
 impl ServerFields {
-    /// Renders fields from [`SERVER_FIELDS`]. They come as names and values. `seconds` is the time since 1970.
+    /// Renders fields from [`SERVER_FIELDS`], given as names and values. `seconds` is the time since 1970.
     #[must_use]
     pub fn new(fields: &[(&str, &str)], seconds: u64) -> ServerFields {
         let lines = (0..COMBINATIONS).map(|overridden| {
@@ -76,7 +76,7 @@ impl ServerFields {
         }
     }
 
-    /// Sets whether clients may cache permanent redirects. If not, they have to revalidate them each time.
+    /// Sets whether clients may cache permanent redirects. Otherwise, they need to revalidate them each time.
     #[must_use]
     pub fn with_kept_redirects(self, keeps_redirects: bool) -> ServerFields {
         ServerFields { keeps_redirects, ..self }
@@ -133,7 +133,7 @@ impl ServerFields {
         &self.lines[usize::from(overrides) % COMBINATIONS]
     }
 
-    /// Returns `Date` for HTTP/2. It changes every second, so it's never added to a peer's table.
+    /// Returns `Date` for HTTP/2. As it changes every second, it should never be added to a peer's table.
     #[must_use]
     #[inline]
     pub(crate) fn hpack_date(&self) -> &[u8] {

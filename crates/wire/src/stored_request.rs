@@ -4,7 +4,7 @@ use cannery_site::{Method, Request};
 
 use crate::request_head::{RequestHead, Version};
 
-/// A request that we keep until we have all of its content, or until its handler has run.
+/// A request that is kept until its content is complete, or until its handler has run.
 #[derive(Debug)]
 pub struct StoredRequest {
     /// All parts of the head, without anything in between.
@@ -91,7 +91,7 @@ impl StoredRequest {
         &mut self.content
     }
 
-    /// Returns how much memory this takes, in bytes.
+    /// Returns the memory used by this request, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         size_of::<StoredRequest>() + self.bytes.capacity() + self.content.capacity()

@@ -1,20 +1,20 @@
-//! Several archives can share a connection. This decides which one may use the dynamic table, and numbers the lines in it.
+//! Decides which of the archives that share a connection may use the dynamic table, and numbers the lines in it.
 
 use cannery_archive::LINE_IDS;
 
-/// How many lines an encoder can keep track of. First come the archive's lines, then the server's.
+/// Maximum number of lines that an encoder can keep track of: first the archive's lines, then the server's.
 pub(crate) const LINE_SLOTS: usize = 64;
 
 const _: () = assert!((LINE_IDS as usize) < LINE_SLOTS, "the server has lines too");
 
 /// The archive that line IDs on a connection refer to.
 ///
-/// If there is a new release, it becomes the new owner. The archive of another host on the same connection never becomes the owner.
-/// Otherwise the two hosts could take turns emptying the table.
+/// A new release becomes the new owner, whereas the archive of another host on the same connection never does. Otherwise, the two
+/// hosts could take turns emptying the table.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TableOwner {
     owner: Option<Owner>,
-    /// Whether the current section is from a different archive. If so, its lines are sent as literals.
+    /// Whether the current section is from a different archive, in which case its lines are sent as literals.
     is_for_other_archive: bool,
 }
 
@@ -31,14 +31,14 @@ struct Owner {
 pub(crate) enum Ownership {
     /// It's from the owner.
     Owner,
-    /// It's from a new owner, so the table does not have any lines from this archive.
+    /// The section is from a new owner, so the table has no lines from this archive yet.
     Replaced,
     /// It's from a different archive, so its lines must not use the table.
     Other,
 }
 
 impl TableOwner {
-    /// Starts a section from this archive. It may become the owner. `identity` is the start of its digest, or 0 if there is not any
+    /// Starts a section from this archive, which may become the owner. `identity` is the start of its digest, or 0 without an
     /// archive.
     #[inline]
     pub(crate) fn begin_section(&mut self, archive: u16, identity: u64) -> Ownership {
@@ -71,7 +71,7 @@ impl TableOwner {
         self.is_for_other_archive
     }
 
-    /// Returns the slot for one of the archive's lines. Returns `None` if it must not use the table.
+    /// Returns the slot for one of the archive's lines, or `None` if it must not use the table.
     #[inline]
     pub(crate) fn slot_of_archive_line(&self, id: u8) -> Option<usize> {
         // Make sure that a damaged archive does not use the server's IDs.
@@ -79,7 +79,7 @@ impl TableOwner {
     }
 }
 
-/// Returns the slot for one of the server's lines. It does not depend on the archive.
+/// Returns the slot for one of the server's lines, which does not depend on the archive.
 #[inline]
 pub(crate) fn slot_of_server_line(id: u8) -> Option<usize> {
     let slot = usize::from(id);

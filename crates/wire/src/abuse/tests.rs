@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns how often `act` succeeds.
+/// Returns the number of times that `act` succeeds.
 fn count(budget: &mut Budget, mut act: impl FnMut(&mut Budget) -> Result<(), Exhausted>) -> u32 {
     let mut times = 0;
     while act(budget).is_ok() {

@@ -29,13 +29,13 @@ pub struct Connection {
 /// The part of a message that the next bytes belong to.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
-    /// A request head. The first `scanned` bytes have arrived, and do not contain the end of the head.
+    /// A request head whose end is not among the first `scanned` bytes, i.e. those that have arrived so far.
     ///
     /// `is_head` is set if the incomplete or refused request uses the method `HEAD`.
     Head { scanned: usize, is_head: bool },
     /// The content of the last request. Never [`Content::Done`].
     Content(Content),
-    /// Nothing more will be read: the last request's content is invalid, or too long to be worth reading.
+    /// Nothing more will be read, as the last request's content is either invalid or too long to be worth reading.
     Closed,
 }
 
@@ -122,8 +122,7 @@ impl Connection {
         matches!(self.close, Close::Now { .. })
     }
 
-    /// Returns `true` if the peer asked us to close the connection, and all request content it announced has
-    /// arrived.
+    /// Returns `true` if the peer asked us to close the connection and has sent all request content it announced.
     #[must_use]
     pub fn is_closed_by_peer(&self) -> bool {
         self.close == Close::Now { by_peer: true } && !matches!(self.reading, Reading::Content(_))
@@ -142,7 +141,7 @@ impl Connection {
         head.keep_alive && self.close == Close::No && !matches!(self.reading, Reading::Closed)
     }
 
-    /// Gives up on a response that cannot be completed. The connection closes once the output is sent.
+    /// Gives up on a response that cannot be completed. The connection will close once the output is sent.
     pub fn break_off(&mut self) {
         self.reading = Reading::Closed;
         self.close = Close::Now { by_peer: false };
@@ -168,8 +167,8 @@ impl Connection {
     /// Reads the next request from `input`, which must start with the first byte that the last call did not
     /// consume.
     ///
-    /// Returns the number of bytes consumed. A request is consumed to its end, a refused request is not consumed
-    /// at all. `head` is valid only after [`Step::Request`].
+    /// Returns the number of bytes consumed. A request is consumed to its end, whereas a refused request is not consumed at all.
+    /// `head` is valid only after [`Step::Request`].
     #[inline]
     pub fn next_request<'a>(&mut self, input: &'a [u8], head: &mut Head<'a>) -> (usize, Step) {
         // If we've answered a request whose content is still arriving, skip that content first.
@@ -196,11 +195,11 @@ impl Connection {
             return (skipped, Step::More);
         }
 
-        // A slow client may send its head in many small pieces. We look for the end of the head among the new
-        // bytes before we parse everything again. A head that is too large is parsed in any case because the
-        // parser knows which limit was exceeded.
+        // A slow client may send its head in many small pieces. To avoid parsing everything again each time, first look for the end
+        // of the head among the new bytes. A head that is too large is parsed in any case, since only the parser knows which limit
+        // was exceeded.
         if scanned > 0 && input.len() < HEAD_BYTES_MAX {
-            // The end of the head is four bytes long, and up to three of them may have arrived before.
+            // The end of the head is four bytes long, up to three of which may have arrived before.
             let unscanned = scanned.saturating_sub(3).min(input.len());
             if !has_end_of_head(&input[unscanned..]) {
                 return (skipped, self.await_rest(input));
@@ -239,8 +238,7 @@ impl Connection {
         self.skip_content(head, rest)
     }
 
-    /// Discards the last request's content, as far as it has arrived. Whatever is missing is skipped by
-    /// [`Connection::next_request`].
+    /// Discards the last request's content as far as it has arrived. [`Connection::next_request`] will skip the rest.
     ///
     /// `rest` is the input that follows the head. Returns the number of bytes consumed.
     ///
@@ -266,8 +264,8 @@ impl Connection {
         }
     }
 
-    /// Starts receiving request content, which the caller should read with [`Connection::read_content`]. Clients
-    /// that sent `Expect: 100-continue` are asked to go ahead.
+    /// Starts receiving request content, which the caller should read with [`Connection::read_content`]. If the client sent
+    /// `Expect: 100-continue`, it is asked to go ahead.
     ///
     /// # Errors
     /// The announced length exceeds `bytes_max`. The connection closes after the response.
@@ -277,7 +275,7 @@ impl Connection {
         bytes_max: u32,
         output: &mut Output,
     ) -> Result<(), ContentTooLong> {
-        // Here, chunk heads count as content. Allow as much for them as for the content itself.
+        // Chunk heads count as content here, so allow as much for them as for the content itself.
         let bytes_max = if head.framing == Framing::Chunked {
             bytes_max.saturating_mul(2).saturating_add(CHUNK_HEADS_BYTES_MIN)
         } else {
@@ -355,15 +353,14 @@ impl Connection {
     /// The response should have [`Refusal::status`]. Returns the number of content bytes written.
     pub fn refuse(&mut self, response: &Response<'_>, output: &mut Output) -> u64 {
         self.close = Close::Now { by_peer: false };
-        // Responses to HEAD never have a body. RFC 9110 §9.3.2 does not make an exception for errors.
+        // Responses to HEAD MUST NOT have a body, and RFC 9110 §9.3.2 does not make an exception for errors.
         let is_head = matches!(self.reading, Reading::Head { is_head: true, .. });
         let answer = if is_head { response.answer.without_body() } else { *response.answer };
         put_response(output, &Response { answer: &answer, ..*response }, Some("close"));
         answer.sent_content_bytes()
     }
 
-    /// Decides if the connection will stay open after this response, and asks for content that the client is
-    /// holding back.
+    /// Decides if the connection will stay open after this response. If the client is holding back content, asks for it.
     fn begin_response(&mut self, head: &Head<'_>, output: &mut Output) {
         if head.expects_continue && self.has_no_content_yet(head) {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -382,8 +379,8 @@ impl Connection {
     }
 }
 
-/// Returns the value for the `Connection` field. `None` means that the field is not needed because this is the
-/// version's default: HTTP/1.1 connections stay open, HTTP/1.0 connections close.
+/// Returns the value for the `Connection` field, or `None` if the version's default is fine: HTTP/1.1 connections stay open,
+/// HTTP/1.0 connections close.
 #[must_use]
 pub fn connection_option(keeps_open: bool, head: &Head<'_>) -> Option<&'static str> {
     match (keeps_open, head.common.version) {
@@ -395,7 +392,7 @@ pub fn connection_option(keeps_open: bool, head: &Head<'_>) -> Option<&'static s
 
 /// Returns `true` if an incomplete or invalid request looks like a `HEAD` request.
 ///
-/// We skip empty lines as the parser does. Otherwise the result would depend on how the request is split.
+/// Empty lines are skipped, as in the parser. Otherwise, the result would depend on how the request is split.
 fn begins_as_head(input: &[u8]) -> bool {
     let mut line = input;
     while let Some(rest) = line.strip_prefix(b"\r\n") {
@@ -406,7 +403,7 @@ fn begins_as_head(input: &[u8]) -> bool {
 
 /// Returns `true` if `bytes` contains an empty line.
 ///
-/// Bare line feeds count too. The parser will refuse them at once, instead of waiting for more input.
+/// Bare line feeds count as well, so that the parser will refuse them at once instead of waiting for more input.
 fn has_end_of_head(bytes: &[u8]) -> bool {
     bytes.windows(4).any(|window| window == b"\r\n\r\n") || bytes.windows(2).any(|window| window == b"\n\n")
 }

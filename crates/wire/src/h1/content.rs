@@ -1,7 +1,8 @@
-//! Reads request content, if only to find the next request. We discard it unless a handler needs it.
+//! Reads request content, if only to find the next request. Unless a handler needs the content, it is
+//! discarded.
 //!
-//! Content must never be parsed as a request (request smuggling). If it violates the grammar of RFC 9112 §7.1,
-//! or is too long to be worth reading, the connection closes.
+//! Content must *never* be parsed as a request (request smuggling). If it violates the grammar of RFC 9112
+//! §7.1 or is too long to be worth reading, the connection closes.
 
 use super::parse::Framing;
 use crate::grammar::{is_token_byte, is_value_byte};
@@ -42,7 +43,7 @@ pub(super) enum Chunked {
     DataEnd,
     /// After the CR that follows a chunk's data.
     DataLineEnd,
-    /// Within a trailer field name (RFC 9112 §7.1.2), after `bytes` bytes. 0 is the start of a line.
+    /// Within a trailer field name (RFC 9112 §7.1.2), after `bytes` bytes, i.e. 0 at the start of a line.
     TrailerName { bytes: u16 },
     /// Within a trailer field value, after `bytes` bytes of the line.
     TrailerValue { bytes: u16 },
@@ -70,14 +71,14 @@ impl Content {
         self == Content::Done
     }
 
-    /// Discards content from the front of `input`. Returns the number of bytes consumed, which is all of `input`
-    /// unless the content ends within it.
+    /// Discards content from the front of `input` and returns the number of bytes consumed. This will be all
+    /// of `input` unless the content ends within it.
     pub(super) fn skip(&mut self, input: &[u8]) -> Result<usize, Unreadable> {
         self.read(input, |_| {})
     }
 
-    /// Passes content from the front of `input` to `take`, without chunk heads. Returns the number of bytes
-    /// consumed, which is all of `input` unless the content ends within it.
+    /// Passes content from the front of `input` to `take`, without chunk heads, and returns the number of
+    /// bytes consumed. This will be all of `input` unless the content ends within it.
     pub(super) fn read(&mut self, input: &[u8], mut take: impl FnMut(&[u8])) -> Result<usize, Unreadable> {
         match self {
             Content::Done => Ok(0),

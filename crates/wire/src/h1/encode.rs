@@ -1,5 +1,5 @@
-//! HTTP/1.1 responses. The head is encoded into the output; large bodies are sent from the archive, and never
-//! copied.
+//! HTTP/1.1 responses. The head is encoded into the output, while large bodies are sent from the archive
+//! without being copied.
 
 use cannery_archive::Extent;
 use cannery_site::{Body, MultipartPiece};
@@ -46,8 +46,8 @@ fn put_extent(output: &mut Output, extent: Extent, archive: &[u8]) {
     }
 }
 
-/// Returns the complete response for `--dummy`: status line, length, `Connection` and `Alt-Svc` if they have
-/// values, and the body.
+/// Returns the complete response for `--dummy`: status line, length, `Connection` and `Alt-Svc` (if they have
+/// values), and the body.
 #[must_use]
 pub fn dummy_response(body: &[u8], connection: Option<&str>, alternative: Option<&str>) -> Vec<u8> {
     let line =

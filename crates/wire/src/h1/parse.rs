@@ -1,8 +1,8 @@
 //! HTTP/1 request head parser (RFC 9112 §2–§6).
 //!
-//! Request smuggling starts where two parsers disagree, so this parser is strict: lines must end with CRLF, a
-//! colon cannot follow a space, lines cannot be folded, and there must be exactly one framing. It never
-//! allocates, and never tries to repair an ambiguous request.
+//! Request smuggling starts where two parsers disagree, so this parser needs to be strict: lines must end
+//! with CRLF, a colon cannot follow a space, lines cannot be folded, and there must be exactly one framing.
+//! Ambiguous requests are *not* repaired. The parser never allocates.
 
 use cannery_site::{Full, Method, Target, Values};
 
@@ -57,8 +57,8 @@ pub(crate) enum Parsed {
 
 /// Parses one head from the front of `input` into `head`, which is valid only after [`Parsed::Head`].
 ///
-/// The caller provides the head because it takes half a kilobyte. Returning it by value through several
-/// functions would cost more than parsing it.
+/// As a head takes half a kilobyte, returning it by value through several functions would cost more than
+/// parsing it. The caller provides it instead.
 pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>, is_secured: bool) -> Parsed {
     let mut reader = Reader { input, at: 0, is_secured };
     match reader.read_head(head) {
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Parses the method. If it's longer than any known method, it is not implemented (RFC 9112 §3).
+    /// Parses the method. A method longer than all known ones cannot be implemented (RFC 9112 §3).
     #[inline]
     fn method(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
@@ -361,8 +361,8 @@ fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
     values.push(value).map_err(|Full| Refusal::HeadTooLarge)
 }
 
-/// Checks a target in absolute form. The authority must be a host without user information (RFC 9110 §4.2.1,
-/// §4.2.4), and the scheme must be one that we serve on this connection (§7.4).
+/// Checks a target in absolute form. The authority MUST be a host without user information (RFC 9110 §4.2.1,
+/// §4.2.4), and the scheme one that we serve on this connection (§7.4).
 fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
     // If the target has none of the known forms, the response depends on the method.
     let Some(Target { authority: Some(authority), .. }) = Target::parse(target) else { return Ok(()) };
@@ -375,11 +375,11 @@ fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
     }
 }
 
-/// Checks `Transfer-Encoding`. If `chunked` is not the last coding, we cannot find the end of the content (RFC
-/// 9112 §6.3).
+/// Checks `Transfer-Encoding`. Unless `chunked` is the last coding, the end of the content cannot be found
+/// (RFC 9112 §6.3).
 ///
-/// In other lists we ignore empty elements, but not here: parsers disagree about them, which is a risk of
-/// request smuggling (§11.2).
+/// In other lists, we ignore empty elements. Here, however, other parsers may treat them differently, which
+/// would risk request smuggling (§11.2).
 fn check_transfer_codings(value: &[u8]) -> Result<(), Refusal> {
     let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
     let mut codings = value.rsplit(|byte| *byte == b',').map(trim);

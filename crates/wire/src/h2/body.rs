@@ -25,7 +25,7 @@ pub(super) enum Body {
 #[derive(Debug, Default)]
 pub(super) struct OpenBody {
     bytes: Vec<u8>,
-    /// How many of `bytes` were written.
+    /// Number of bytes of `bytes` that were written.
     written: usize,
     /// Whether the body is complete.
     is_ended: bool,
@@ -50,7 +50,7 @@ impl OpenBody {
 pub(super) struct Pieces {
     /// Text of all pieces, concatenated.
     text: Vec<u8>,
-    /// How many bytes of `text` were written.
+    /// Number of bytes of `text` that were written.
     text_written: usize,
     pieces: VecDeque<Segment>,
     /// Remaining length of all pieces, in bytes.
@@ -115,7 +115,8 @@ impl Body {
         }
     }
 
-    /// Returns the length of the next chunk, at most `bytes_max`. Chunks that have to be copied are short.
+    /// Returns the length of the next chunk, at most `bytes_max`. Chunks that need to be copied should be
+    /// short.
     #[inline]
     pub(super) fn chunk_bytes(&self, bytes_max: u32) -> u32 {
         let bytes = match self {

@@ -1,8 +1,8 @@
 //! HTTP/2 connection state machine, driven by the peer's frames (RFC 9113 §5, §6).
 //!
-//! The modules below handle header blocks, request content, postponed requests and stream IDs. Frames that
-//! control the connection or its streams are in `control.rs`, responses in `respond.rs`. A stream exists only
-//! while it waits for something.
+//! The modules below handle header blocks, request content, postponed requests and stream IDs. See `control.rs` for frames that
+//! control the connection or its streams, and `respond.rs` for responses. Note that a stream only exists while it waits for
+//! something.
 
 mod header_blocks;
 mod postponed;
@@ -35,11 +35,11 @@ pub struct Connection {
     pub(super) streams: Streams,
     /// The highest stream that the peer has opened, or 0.
     pub(super) last_stream: u32,
-    /// Bit set of the last 64 streams up to `last_stream`: a stream's bit is set if the peer opened it, and clear
-    /// if the peer skipped its ID (RFC 9113 §5.1.1).
+    /// Bit set of the last 64 streams up to `last_stream`. Streams that the peer opened are set, skipped IDs are clear (RFC 9113
+    /// §5.1.1).
     opened_streams: u64,
-    /// Streams that we reset before the peer ended them, oldest first. More frames may still be in flight, and
-    /// we need to ignore them (RFC 9113 §5.1).
+    /// Streams that we reset before the peer ended them, oldest first. We need to ignore further frames on them, which may still be
+    /// in flight (RFC 9113 §5.1).
     reset_streams: Vec<u32>,
     /// The last request, until it's answered.
     pub(super) pending_request: Option<PendingRequest>,
@@ -78,7 +78,7 @@ pub(super) enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goaway {
     NotSent,
-    /// We've told the peer. It may have sent requests before it knew, so we still answer them.
+    /// The peer has been told. Since it may have sent requests before it knew, we still answer them.
     Announced,
     /// We do not answer requests on streams above this one.
     Final(u32),
@@ -109,12 +109,12 @@ pub(super) struct PendingRequest {
 /// Outcome of [`Connection::next_request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A request. Its head is in the [`HeadStore`]. The caller must answer it before the next call.
+    /// A request, with its head in the [`HeadStore`]. The caller must answer it before the next call.
     Request(StreamId),
-    /// A request that the caller must answer with the refusal's status, and without a body if it's for `HEAD`.
+    /// A request that the caller must answer with the refusal's status, without a body in the case of `HEAD`.
     Refused(StreamId, Refusal),
-    /// All content of a request has arrived, or more than its handler accepts. The caller must take and answer
-    /// the request before the next call.
+    /// A request whose content has arrived completely, or exceeds what its handler accepts. The caller must take and answer it
+    /// before the next call.
     Received(StreamId, ReceivedContent),
     /// The last frame is incomplete: call again with more input.
     More,
@@ -190,7 +190,7 @@ impl Connection {
         frame::put(output, kind::SETTINGS, 0, 0, &settings::OURS);
     }
 
-    /// Reads frames from `input`, up to the next request. Frames that need an acknowledgement get it in `output`.
+    /// Reads frames from `input` up to the next request. If a frame needs an acknowledgement, it is written to `output`.
     ///
     /// `input` must start with the first byte that the last call did not consume. Returns the number of bytes
     /// consumed.
@@ -205,8 +205,7 @@ impl Connection {
         self.time = store.time();
         let mut used = 0;
 
-        // A client must send the preface first. If what has arrived cannot become a preface any more, we do not need
-        // to wait for the rest.
+        // A client MUST send the preface first. If the bytes so far cannot become a preface, there is no need to wait for the rest.
         if self.stage == Stage::Preface {
             let Some(preface) = input.first_chunk() else {
                 self.end_input(input, 0);
@@ -258,7 +257,7 @@ impl Connection {
                 Err(fault) => fault,
             };
 
-            // A stream error concerns one stream, so the loop goes on unless there were too many of them.
+            // As a stream error only concerns one stream, the loop goes on unless there were too many of them.
             let handled = match fault {
                 Fault::Stream(id, code) => self.reset(id, code, output),
                 Fault::Connection(code) => Err(code),
@@ -272,7 +271,7 @@ impl Connection {
     /// Notes that `rest` does not contain a complete frame. `used` bytes of frames came before it.
     fn end_input(&mut self, rest: &[u8], used: usize) {
         self.has_partial_frame = !rest.is_empty();
-        // The clock restarts with each new frame, but not with the frames of an incomplete header block.
+        // Each new frame restarts the clock, except for the frames of an incomplete header block.
         let begins = used > 0 && self.block.is_none();
         if !self.has_partial_frame && self.block.is_none() {
             self.partial_since = None;
@@ -281,9 +280,8 @@ impl Connection {
         }
     }
 
-    /// Returns when the oldest incomplete request started to arrive, if there is one. It may lack a part of its
-    /// head, of a frame, or of its content. Handlers extend this: each block of content they receive restarts the
-    /// request's clock.
+    /// Returns the time when the oldest incomplete request started to arrive, if any. It may lack a part of its head, of a frame,
+    /// or of its content. For content that goes to a handler, the clock restarts with each block.
     #[must_use]
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.streams.incomplete_since().into_iter().chain(self.partial_since).min()
@@ -303,14 +301,14 @@ impl Connection {
         self.streams.has_pending_bytes()
     }
 
-    /// Returns the size of the client's HPACK table, in bytes. The table lasts as long as the connection.
+    /// Returns the size of the client's HPACK table, in bytes. This table exists as long as the connection.
     #[must_use]
     #[inline]
     pub fn table_memory(&self) -> usize {
         self.decoder.allocated_bytes()
     }
 
-    /// Returns the memory used by streams, header blocks and priorities, in bytes. HPACK tables are not included.
+    /// Returns the memory used by streams, header blocks and priorities, in bytes, not including HPACK tables.
     #[must_use]
     pub fn memory(&self) -> usize {
         let block = self.block.as_ref().map_or(0, |block| block.memory());
@@ -358,8 +356,8 @@ impl Connection {
         frame::put_goaway(output, last, code);
     }
 
-    /// Returns `true` if we've answered all requests and will not read any more. The connection should be closed
-    /// once the output is sent.
+    /// Returns `true` if all requests are answered and we will not read any more. Callers should close the connection once the
+    /// output is sent.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.stage == Stage::Closed || (matches!(self.goaway, Goaway::Final(_)) && self.streams.is_empty())

@@ -1,7 +1,7 @@
 //! Control frames: settings, windows, resets, pings, priorities, graceful shutdown (RFC 9113 §6.3 to §6.9, RFC
 //! 9218 §7.1).
 //!
-//! None of them makes us send a response, so each is charged to the connection's budget.
+//! As none of them makes us send a response, each is charged to the connection's budget.
 
 use super::connection::{Connection, Goaway, Stage};
 use super::error::{ErrorCode, Fault};
@@ -12,17 +12,15 @@ use crate::limits::PRIORITIES_REMEMBERED_MAX;
 use crate::output::Output;
 use crate::priority::Priority;
 
-/// Payload of the PING that follows our first GOAWAY. Once it's acknowledged, we know that the peer has seen the
-/// GOAWAY too.
+/// Payload of the PING that follows our first GOAWAY. An acknowledgement means that the peer has seen the GOAWAY as well.
 const GOAWAY_PING: [u8; 8] = *b"cannery!";
 
-/// Last stream of our first GOAWAY, which announces that another one will follow. All IDs are lower (RFC 9113
-/// §6.8).
+/// Last stream in our first GOAWAY, higher than any other ID. It announces that another GOAWAY will follow (RFC 9113 §6.8).
 const ANY_STREAM: u32 = 0x7fff_ffff;
 
 impl Connection {
-    /// Starts a graceful shutdown by notifying the peer (RFC 9113 §6.8). We still answer requests that the peer
-    /// sent before it was notified. See [`Connection::has_ended`].
+    /// Starts a graceful shutdown by notifying the peer (RFC 9113 §6.8). Requests that the peer sent before it was notified will
+    /// still be answered. See [`Connection::has_ended`].
     pub fn go_away(&mut self, output: &mut Output) {
         if self.goaway == Goaway::NotSent && self.stage != Stage::Closed {
             self.goaway = Goaway::Announced;
@@ -56,8 +54,7 @@ impl Connection {
         }
 
         self.forget_reset(head.stream);
-        // The peer may always reset finished streams, so we only charge for pending responses (rapid reset,
-        // CVE-2023-44487).
+        // A peer may reset finished streams at any time, so we only charge for pending responses (rapid reset, CVE-2023-44487).
         let is_pending = self.streams.remove(head.stream).is_some_and(|stream| !stream.is_answered());
         Ok(if is_pending { self.budget.charge_reset() } else { self.budget.charge_frame() }?)
     }
@@ -79,8 +76,8 @@ impl Connection {
         let changes = settings::read(payload)?;
         self.budget.charge_settings(changes.parameters)?;
 
-        // RFC 9113 §6.5.3: values are applied in order. So even if a later value is smaller, the largest one must not
-        // overflow any window.
+        // RFC 9113 §6.5.3: values are applied in order. The largest one must not overflow any window, even if a later one is
+        // smaller.
         if let Some((largest, last)) = changes.window_bytes {
             self.streams
                 .shift_windows(self.initial_window, largest)
@@ -113,7 +110,7 @@ impl Connection {
 
         if !head.has(flag::ACK) {
             frame::put(output, kind::PING, flag::ACK, 0, payload);
-        // The peer has seen our first GOAWAY. All requests that it sent earlier have arrived by now.
+        // The peer has seen our first GOAWAY, so all requests that it sent earlier should have arrived by now.
         } else if self.goaway == Goaway::Announced && payload == GOAWAY_PING {
             self.goaway = Goaway::Final(self.last_stream);
             frame::put_goaway(output, self.last_stream, ErrorCode::None);
@@ -121,7 +118,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Checks GOAWAY. Apart from that we ignore it because it only says that the peer will not accept streams from us.
+    /// Checks GOAWAY, but otherwise ignores it: it only says that the peer will not accept streams from us.
     pub(super) fn handle_goaway(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         if head.stream != 0 {
             return Err(ErrorCode::Protocol.into());
@@ -156,7 +153,7 @@ impl Connection {
             Some(stream) => {
                 stream.window.widen(increment).map_err(|TooLarge| Fault::Stream(id, ErrorCode::FlowControl))
             }
-            // RFC 9113 §6.9: the peer may have sent it before it knew that the stream is closed.
+            // RFC 9113 §6.9: the peer may have sent this before it knew that the stream is closed.
             None => Ok(()),
         }
     }
@@ -176,7 +173,7 @@ impl Connection {
 
         let priority = Priority::parse(value);
 
-        // If the stream is not open yet, keep the priority for later. A peer cannot make us keep many.
+        // If the stream is not open yet, keep the priority for later. Only a few of them are kept.
         if id > self.last_stream {
             self.early_priorities.retain(|(stream, _)| *stream != id);
             if self.early_priorities.len() >= PRIORITIES_REMEMBERED_MAX {

@@ -1,6 +1,6 @@
 //! Flow-control windows (RFC 9113 §5.2, §6.9).
 //!
-//! A window can become negative if the peer reduces the initial window size, but it never exceeds 2^31-1.
+//! A window may become negative if the peer reduces the initial window size, but will never exceed 2^31-1.
 
 /// Initial window size for streams and connections, in both directions (RFC 9113 §6.9.2).
 pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
@@ -8,7 +8,7 @@ pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
 /// Largest window allowed (RFC 9113 §6.9.1).
 pub(super) const WINDOW_BYTES_MAX: u32 = 0x7fff_ffff;
 
-/// How many more content bytes the peer accepts.
+/// Number of content bytes that the peer will still accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window(i32);
 
@@ -23,7 +23,7 @@ impl Window {
         Window(i32::try_from(bytes).unwrap_or(i32::MAX))
     }
 
-    /// Returns how many bytes may be sent.
+    /// Returns the number of bytes that may be sent.
     #[inline]
     pub(super) fn bytes(self) -> u32 {
         // If the window is negative, we cannot send anything.

@@ -11,7 +11,7 @@ pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Length of a frame head, in bytes (RFC 9113 §4.1).
 pub(super) const HEAD_BYTES: usize = 9;
 
-/// Largest payload that every peer must accept. We do not send or accept larger ones (RFC 9113 §4.2).
+/// Largest payload that every peer MUST accept (RFC 9113 §4.2). Larger ones are neither sent nor accepted.
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 16_384;
 
 /// Frame types (RFC 9113 §6, RFC 9218 §7.1).
@@ -72,7 +72,8 @@ impl FrameHead {
     }
 }
 
-/// Parses a stream ID or window increment: 31 bits, after a reserved bit that we ignore (RFC 9113 §4.1, §6.9).
+/// Parses a stream ID or window increment, i.e. 31 bits after a reserved bit, which is ignored (RFC 9113
+/// §4.1, §6.9).
 #[inline]
 pub(super) fn parse_u31(bytes: [u8; 4]) -> u32 {
     u32::from_be_bytes(bytes) & 0x7fff_ffff

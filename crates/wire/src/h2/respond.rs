@@ -1,5 +1,5 @@
-//! Writes responses. Heads are written at once. Bodies follow at once if possible, or else when it's their turn
-//! and the peer's flow-control windows allow.
+//! Writes responses. Heads are always written at once. If possible, bodies follow immediately; otherwise,
+//! they wait for their turn and for the peer's flow-control windows.
 //!
 //! Large bodies are never copied.
 
@@ -22,7 +22,8 @@ use crate::stored_request::StoredRequest;
 impl Multiplexed for Connection {
     type StreamId = StreamId;
 
-    /// Writes the head now. [`Connection::fill`] writes the body, unless it's small enough to go out now.
+    /// Writes the head now. Unless the body is small enough to follow at once, [`Connection::fill`] will
+    /// write it.
     #[inline]
     fn respond(&mut self, stream: StreamId, response: &Response<'_>, output: &mut Output) {
         let Some(request) = self.take_request(stream) else { return };
@@ -113,7 +114,7 @@ impl Multiplexed for Connection {
 }
 
 impl Connection {
-    /// Writes pending bodies by priority, as far as the peer's windows and the output have room.
+    /// Writes pending bodies by priority, as far as there is room in the peer's windows and in the output.
     ///
     /// Callers should do this after they answered requests, and each time the output was sent.
     pub fn fill(&mut self, output: &mut Output) {
@@ -199,8 +200,9 @@ impl Connection {
         self.finish_body(request, length);
     }
 
-    /// Returns the length of a body that may be sent right after its head, or `None`. The body must be small and
-    /// fit the peer's windows, and there must not be another body to send that is at least as urgent.
+    /// Returns the length of a body that may be sent right after its head, or `None`. In order to qualify,
+    /// the body must be small and fit the peer's windows, and no other body waiting to be sent may be at
+    /// least as urgent.
     #[inline]
     fn immediate_bytes(&self, request: &PendingRequest, bytes: usize) -> Option<u32> {
         let length = u32::try_from(bytes).ok()?;
@@ -227,8 +229,8 @@ impl Connection {
     }
 }
 
-/// A HEADERS frame under construction. Its length is not known before the header block is encoded, so we leave
-/// room for the frame head and fill it in later.
+/// A HEADERS frame under construction. As its length is not known before the header block is encoded, we
+/// leave room for the frame head and fill it in later.
 struct HeadersFrame {
     start: usize,
 }

@@ -19,8 +19,8 @@ const NO_RFC7540_PRIORITIES: u16 = 9;
 /// Length of a parameter, in bytes.
 const PARAMETER_BYTES: usize = 6;
 
-/// Payload of our SETTINGS. We keep the defaults of the other parameters: 4 KiB tables, 64 KiB windows, 16 KiB
-/// frames.
+/// Payload of our SETTINGS. The other parameters keep their defaults, i.e. 4 KiB tables, 64 KiB windows and
+/// 16 KiB frames.
 pub(super) const OURS: [u8; 3 * PARAMETER_BYTES] = {
     #[allow(clippy::cast_possible_truncation, reason = "the assertion below")]
     let list_bytes = FIELD_LIST_BYTES_MAX as u32;
@@ -74,12 +74,12 @@ pub(super) fn read(payload: &[u8]) -> Result<Changes, ErrorCode> {
                 let largest = changes.window_bytes.map_or(value, |(largest, _)| largest.max(value));
                 changes.window_bytes = Some((largest, value));
             }
-            // Our frames always have the smallest size that peers must accept, so a valid value does not change
-            // anything.
+            // Our frames never exceed the size that all peers have to accept, so a valid value does not
+            // change anything.
             MAX_FRAME_SIZE if !(PAYLOAD_BYTES_MAX..1 << 24).contains(&value) => {
                 return Err(ErrorCode::Protocol);
             }
-            // Other valid parameters do not matter to us. Unknown ones must be ignored (RFC 9113 §6.5.2).
+            // No other valid parameter matters to us, and unknown ones MUST be ignored (RFC 9113 §6.5.2).
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! Waiting streams (RFC 9113 §5.1), and the scheduler that chooses which one sends next.
 //!
-//! A stream waits for its flow-control window, or for the rest of the request content. If a request has no
-//! content and is answered at once, it never becomes a stream. This module does not know frames.
+//! A stream waits for its flow-control window or for the rest of the request content. Requests without
+//! content that are answered at once never become streams. This module knows nothing about frames.
 
 use std::time::Instant;
 
@@ -27,7 +27,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Returns `true` if the response is complete. The stream only waits for request content, which we discard.
+    /// Returns `true` if the response is complete and the stream only waits for request content, which will
+    /// be discarded.
     pub(super) fn is_answered(&self) -> bool {
         self.body.is_none() && self.request.is_none()
     }
@@ -61,7 +62,8 @@ pub(super) enum ContentError {
 }
 
 impl Content {
-    /// Returns the state after a head that does not end its stream. `length` is the announced length in bytes.
+    /// Returns the state after a head that does not end its stream. `length` is the announced length in
+    /// bytes.
     pub(super) fn pending(length: Option<u64>) -> Content {
         Content::Pending { left: length, window: INITIAL_WINDOW_BYTES }
     }
@@ -110,7 +112,7 @@ pub(super) struct Streams {
     list: Vec<Stream>,
     /// Number of streams with a body.
     bodies: usize,
-    /// How many of these bodies are open. Open bodies are in memory and do not refer to an archive.
+    /// Number of open bodies among them. Open bodies are in memory, i.e. they do not refer to an archive.
     open_bodies: usize,
     /// Number of streams with a request that we'll answer later.
     requests: usize,
@@ -212,10 +214,11 @@ impl Streams {
         self.list.iter_mut().try_for_each(|stream| stream.window.shift(before, after))
     }
 
-    /// Chooses the stream that sends next (RFC 9218 §10). It must have a body, and both windows must be open.
+    /// Chooses the stream that sends next (RFC 9218 §10), among those that have a body. Both windows must be
+    /// open.
     ///
-    /// More urgent streams come first. If several streams are equally urgent, non-incremental ones are sent one
-    /// after the other, and then incremental ones take turns.
+    /// More urgent streams come first. Among equally urgent ones, those that are non-incremental are sent one
+    /// after the other, after which incremental ones take turns.
     ///
     /// Note that an empty frame at the end of a body does not need a window (RFC 9113 §6.9.1).
     pub(super) fn next_to_send(&mut self, connection_window: u32) -> Option<&mut Stream> {

@@ -1,4 +1,4 @@
-//! Tests for HTTP/2 connections. They're in memory: bytes go in, and frames come out. We compare them to the RFCs.
+//! Tests for HTTP/2 connections, entirely in memory: bytes go in, frames come out, and we compare them to the RFCs.
 
 mod abuse;
 mod allocations;

@@ -130,15 +130,14 @@ pub(super) struct PendingRequest {
 /// Outcome of [`Connection::next_request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A request. Its head is in the [`HeadStore`]. The caller must answer it before the next call.
+    /// A request, with its head in the [`HeadStore`]. The caller must answer it before the next call.
     Request(Priority),
-    /// A request that the caller must answer with the refusal's status, and without a body if it's for `HEAD`.
+    /// A request that the caller must answer with the refusal's status, without a body in the case of `HEAD`.
     Refused(Priority, Refusal),
-    /// Request content exceeds what its handler accepts. The caller must take and answer the request before the
-    /// next call.
+    /// A request whose content exceeds what its handler accepts. The caller must take and answer it before the next call.
     TooLong,
-    /// The rest of the request is not worth reading. The caller should ask the peer to stop sending, with
-    /// [`ErrorCode::None`] (RFC 9114 §4.1).
+    /// The rest of the request is not worth reading, so the caller should ask the peer to stop sending, with [`ErrorCode::None`]
+    /// (RFC 9114 §4.1).
     Stop,
     /// The caller must reset the stream with this code, in both directions.
     Reset(ErrorCode),
@@ -183,15 +182,15 @@ impl Connection {
         [&stream_type(kind::CONTROL), settings::OURS.as_slice()].concat()
     }
 
-    /// Returns the start of our QPACK encoder stream, which is just its type. The rest comes from
-    /// [`take_encoder_stream`](Self::take_encoder_stream).
+    /// Returns the start of our QPACK encoder stream, which only consists of its type. Use
+    /// [`take_encoder_stream`](Self::take_encoder_stream) for the rest.
     #[must_use]
     pub fn encoder_stream_start() -> Vec<u8> {
         stream_type(kind::QPACK_ENCODER)
     }
 
-    /// Returns the start of our QPACK decoder stream, which is just its type. The rest comes from
-    /// [`take_decoder_stream`](Self::take_decoder_stream).
+    /// Returns the start of our QPACK decoder stream, which only consists of its type. Use
+    /// [`take_decoder_stream`](Self::take_decoder_stream) for the rest.
     #[must_use]
     pub fn decoder_stream_start() -> Vec<u8> {
         stream_type(kind::QPACK_DECODER)
@@ -207,8 +206,7 @@ impl Connection {
         self.sections.take_decoder_stream()
     }
 
-    /// Takes the priority updates that the peer has sent. If there are several for a stream, the last one counts
-    /// (RFC 9218 §7).
+    /// Takes the priority updates that the peer has sent. For each stream, the last update counts (RFC 9218 §7).
     pub fn take_priorities(&mut self) -> impl Iterator<Item = (StreamId, Priority)> {
         self.changed_priorities.drain(..)
     }
@@ -230,14 +228,14 @@ impl Connection {
             + priorities * size_of::<(StreamId, Priority)>()
     }
 
-    /// Returns when the oldest incomplete request started to arrive, if there is one. Each block of content for a
-    /// handler restarts the request's clock.
+    /// Returns the time when the oldest incomplete request started to arrive, if any. For content that goes to a handler, the clock
+    /// restarts with each block.
     #[must_use]
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.requests.iter().map(|request| request.since).min()
     }
 
-    /// Sets how many request streams the peer may open in total. Closed streams count too.
+    /// Sets the total number of request streams that the peer may open. Note that closed streams count as well.
     pub fn set_stream_limit(&mut self, streams: u64) {
         self.stream_limit = StreamId::request(streams);
     }
@@ -271,7 +269,7 @@ impl Connection {
             *input = &[];
             return Ok(Step::More);
         };
-        // The request is not covered by our GOAWAY, so the client can retry it on another connection.
+        // As our GOAWAY does not cover this request, the client can retry it on another connection.
         if self.goaway.is_some_and(|first| stream >= first) {
             self.requests.swap_remove(index);
             return Ok(Step::Reset(ErrorCode::RequestRejected));
@@ -389,7 +387,7 @@ impl Connection {
         Ok(self.budget.charge_reset()?)
     }
 
-    /// Stops reading a request whose response is complete. The rest of the stream will be ignored.
+    /// Stops reading a request whose response is complete. From now on, the rest of the stream will be ignored.
     pub fn stop_reading(&mut self, stream: StreamId) {
         self.postponed.retain(|request| request.stream != stream);
         self.requests.retain(|request| request.stream != stream);
@@ -437,13 +435,13 @@ impl Connection {
         Ok(self.budget.charge_reset()?)
     }
 
-    /// Appends a GOAWAY to our control stream, which asks the peer not to send more requests. We'll still answer all
-    /// requests that arrive (RFC 9114 §5.2).
+    /// Appends a GOAWAY to our control stream in order to ask the peer not to send more requests. Those that still arrive will be
+    /// answered (RFC 9114 §5.2).
     pub fn announce_end(&self, control_stream: &mut Vec<u8>) {
         encode::put_goaway(control_stream, StreamId::LAST_REQUEST);
     }
 
-    /// Appends the final GOAWAY to our control stream: we'll only answer requests that have arrived by now.
+    /// Appends the final GOAWAY to our control stream. Only requests that have arrived by now will be answered.
     pub fn stop_requests(&mut self, control_stream: &mut Vec<u8>) {
         self.goaway = Some(self.next_stream);
         encode::put_goaway(control_stream, self.next_stream);

@@ -54,7 +54,8 @@ impl ControlStream {
         }
     }
 
-    /// Consumes frames from the front of `input`, until one is complete. Returns `None` at the end of `input`.
+    /// Consumes frames from the front of `input` until one is complete. At the end of `input`, returns
+    /// `None`.
     ///
     /// # Errors
     ///
@@ -109,7 +110,7 @@ impl ControlStream {
                 return settings::read(&payload).map(Notice::Settings);
             }
             kind::GOAWAY => {
-                // RFC 9114 §5.2: IDs must not increase. We have nothing else to do because we never push.
+                // RFC 9114 §5.2: IDs MUST NOT increase. Since we never push, there is nothing else to do.
                 let push_id = single_integer(&payload)?;
                 if self.last_goaway.is_some_and(|last| push_id > last) {
                     return Err(ErrorCode::Id);
@@ -123,7 +124,7 @@ impl ControlStream {
                 }
                 self.max_push_id = Some(push_id);
             }
-            // RFC 9114 §7.2.3, RFC 9218 §7.2: we never push, so every push ID is an error.
+            // RFC 9114 §7.2.3, RFC 9218 §7.2: since we never push, every push ID is an error.
             kind::CANCEL_PUSH => {
                 single_integer(&payload)?;
                 return Err(ErrorCode::Id);

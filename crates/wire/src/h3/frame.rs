@@ -1,4 +1,4 @@
-//! Splits a stream into frames (RFC 9114 §7.1). The stream may arrive in pieces of any length.
+//! Splits a stream, which may arrive in pieces of any length, into frames (RFC 9114 §7.1).
 
 use super::varint;
 
@@ -58,7 +58,8 @@ impl FrameReader {
     pub(super) fn next<'b>(&mut self, input: &mut &'b [u8]) -> Part<'b> {
         match &mut self.state {
             State::Head { bytes, length } => {
-                // Some bytes of the head may have arrived earlier. Copy as many as the longest head could have.
+                // Since some bytes of the head may have arrived earlier, copy as many as the longest head
+                // could have.
                 let begun = *length;
                 let added = input.len().min(HEAD_BYTES_MAX - begun);
                 bytes[begun..begun + added].copy_from_slice(&input[..added]);

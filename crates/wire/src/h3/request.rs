@@ -48,7 +48,7 @@ pub(super) enum Event<'a> {
     Content(&'a [u8]),
     /// The trailer section.
     Trailers(Section<'a>),
-    /// A frame that does not mean anything to us: its type is unknown, or it's empty.
+    /// A frame that means nothing to us, either because its type is unknown or because it is empty.
     Ignored,
 }
 
@@ -57,12 +57,12 @@ pub(super) enum Event<'a> {
 pub(super) enum Section<'a> {
     /// A QPACK-encoded section.
     Whole(&'a [u8]),
-    /// A section beyond our limit. We do not decode it, and the request will be refused.
+    /// A section beyond our limit. It will not be decoded, and the request will be refused.
     TooLarge,
 }
 
 impl RequestStream {
-    /// Consumes frames from the front of `input`, up to the next event. Returns `None` at the end of `input`.
+    /// Consumes frames from the front of `input` up to the next event. At the end of `input`, returns `None`.
     ///
     /// If a field section arrives in one piece, it is not copied.
     ///

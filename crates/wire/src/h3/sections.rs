@@ -6,9 +6,9 @@ use crate::head_store::{HeadStore, Trailers, Verdict};
 use crate::qpack::{Decoder, InsertCount};
 use crate::request_head::Version;
 
-/// We collect acknowledgments up to this length. If we sent each one at once, every response packet would have
-/// another frame in it, which QUIC would need to keep track of. The price is that the peer's encoder cannot evict
-/// entries until we acknowledge the sections that use them, so it may have to use literals for some requests.
+/// Acknowledgments are collected up to this length. If each one was sent at once, every response packet would carry another frame
+/// that QUIC needs to keep track of. On the other hand, the peer's encoder cannot evict entries until we acknowledge the sections
+/// that use them, so it may have to use literals for some requests.
 const ACKNOWLEDGMENT_BYTES_MAX: usize = 32;
 
 /// Reads the field sections of a connection.
@@ -17,7 +17,7 @@ pub(super) struct SectionReader {
     decoder: Decoder,
     /// Instructions to send on our decoder stream.
     instructions: Vec<u8>,
-    /// How many of these bytes can wait for more. Only section acknowledgments can.
+    /// Number of these bytes that can wait for more. Only section acknowledgments can.
     deferrable_bytes: usize,
 }
 
@@ -35,7 +35,7 @@ impl SectionReader {
         Ok(self.decoder.read_encoder_stream(bytes, store.strings())?)
     }
 
-    /// Takes bytes to send on our decoder stream. Returns an empty vector if everything can wait.
+    /// Takes bytes to send on our decoder stream. The result is empty if everything can wait.
     pub(super) fn take_decoder_stream(&mut self) -> Vec<u8> {
         self.decoder.acknowledge_insertions(&mut self.instructions);
         let can_wait = self.instructions.len() == self.deferrable_bytes
@@ -81,7 +81,8 @@ impl SectionReader {
         Ok(trailers)
     }
 
-    /// Tells the peer that we will not decode a section, since the section may refer to its table (RFC 9204 §2.2.2.2).
+    /// Tells the peer that we will not decode a section. This is necessary because the section may refer to its table (RFC 9204
+    /// §2.2.2.2).
     pub(super) fn skip(&mut self, stream: StreamId) {
         self.decoder.cancel(&mut self.instructions, stream.number());
     }

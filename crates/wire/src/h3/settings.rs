@@ -12,8 +12,7 @@ const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 /// RFC 9297 §2.1.1.
 const H3_DATAGRAM: u64 = 0x33;
 
-/// Our SETTINGS frame. We keep the defaults of the other parameters, so the peer must not use QPACK in a way that
-/// might block streams.
+/// Our SETTINGS frame. As the other parameters keep their defaults, the peer must not use QPACK in a way that might block streams.
 pub(super) const OURS: [u8; 10] = {
     let [.., t0, t1] = (QPACK_TABLE_BYTES as u64).to_be_bytes();
     let [.., l0, l1, l2, l3] = (FIELD_LIST_BYTES_MAX as u64).to_be_bytes();
@@ -52,8 +51,8 @@ pub(super) fn read(mut payload: &[u8]) -> Result<PeerSettings, ErrorCode> {
             0x2..=0x5 => return Err(ErrorCode::Settings),
             ENABLE_CONNECT_PROTOCOL | H3_DATAGRAM if value > 1 => return Err(ErrorCode::Settings),
             QPACK_MAX_TABLE_CAPACITY => settings.qpack_table_bytes = value,
-            // We do not care how many streams may be blocked because our encoder never blocks any. Unknown parameters
-            // must be ignored (RFC 9114 §9).
+            // Our encoder never blocks any streams, so the peer's limit for them does not matter. Unknown parameters MUST be
+            // ignored (RFC 9114 §9).
             _ => {}
         }
     }

@@ -2,8 +2,7 @@
 
 use super::varint;
 
-/// The two low bits of a stream ID say who opened the stream, and whether it's bidirectional. They are zero for
-/// request streams.
+/// The two low bits of a stream ID: who opened the stream, and whether it is bidirectional. Request streams have zeros.
 const KIND_BITS: u64 = 0b11;
 
 /// A stream ID, below 2^62.
@@ -20,7 +19,7 @@ impl StreamId {
         StreamId(number)
     }
 
-    /// Returns the ID of a request stream. The first one has index 0. An index that is too large gives the last ID.
+    /// Returns the ID of a request stream, starting with index 0. If the index is too large, the result is the last ID.
     pub(super) fn request(index: u64) -> StreamId {
         StreamId::LAST_REQUEST.min(StreamId(index.saturating_mul(KIND_BITS + 1)))
     }

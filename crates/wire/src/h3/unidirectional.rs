@@ -13,7 +13,7 @@ use crate::limits::INSTRUCTION_BYTES_PER_TOKEN;
 pub enum Reading {
     /// There may be more to read.
     Continues,
-    /// We do not know the stream type. The caller should ask the peer to stop sending, with this code (RFC 9114
+    /// The stream type is unknown. The caller should ask the peer to stop sending, with this code (RFC 9114
     /// §6.2).
     Stops(ErrorCode),
 }
@@ -31,7 +31,7 @@ impl Connection {
         store: &mut HeadStore,
     ) -> Result<Reading, ErrorCode> {
         self.budget.set_time(store.seconds());
-        // The stream's type may arrive in pieces, so we might not know yet what the stream is for.
+        // Since the stream's type may arrive in pieces, it might not be known yet what the stream is for.
         let purpose = match self.peer_streams.purpose(stream) {
             Some(purpose) => purpose,
             None => {
@@ -66,7 +66,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// This stream must stay open as long as the connection (RFC 9114 §6.2.1, RFC 9204 §4.2).
+    /// RFC 9114 §6.2.1, RFC 9204 §4.2: this stream must stay open as long as the connection.
     pub fn end_unidirectional(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
         if self.peer_streams.purpose(stream).is_some() {
             return Err(ErrorCode::ClosedCriticalStream);

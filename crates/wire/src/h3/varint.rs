@@ -3,8 +3,8 @@
 /// The largest integer.
 pub(super) const MAX: u64 = (1 << 62) - 1;
 
-/// Parses an integer at the front of `bytes`, and returns it with the rest. Returns `None` if it's incomplete.
-/// Integers may be encoded longer than necessary.
+/// Parses an integer at the front of `bytes` and returns it with the rest, or `None` if it is incomplete.
+/// Note that integers may be encoded longer than necessary.
 #[inline]
 pub(super) fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let first = *bytes.first()?;

@@ -1,7 +1,7 @@
 //! Decodes header blocks (RFC 7541 §3, §6).
 //!
-//! We always decode a block completely, even if we refuse the request. It can change the dynamic table, and all later blocks depend
-//! on the table. The work is linear in the decoded size, and this size has a limit (decompression bombs).
+//! A block is always decoded completely, even if the request is refused. Otherwise, the dynamic table might be wrong for all later
+//! blocks. The work is linear in the decoded size, for which there is a limit (decompression bombs).
 
 use super::decoder_table::DecoderTable;
 use super::error::DecodeError;
@@ -17,8 +17,8 @@ use crate::limits::{FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, HPACK_TA
 pub enum List {
     /// They are. `take` was called for all of them.
     Whole,
-    /// They are larger than [`FIELD_LIST_BYTES_MAX`]. `take` was not called for those beyond the limit. You have to refuse the
-    /// request, but the connection can go on.
+    /// The fields exceed [`FIELD_LIST_BYTES_MAX`], and `take` was not called for those beyond the limit. Callers need to refuse the
+    /// request; the connection, however, can go on.
     TooLarge,
 }
 
@@ -35,14 +35,14 @@ impl Decoder {
         Decoder { table: DecoderTable::with_size_max(HPACK_TABLE_BYTES) }
     }
 
-    /// Returns how much memory the dynamic table takes, in bytes. This can be three times the size in the RFC's definition.
+    /// Returns the memory used by the dynamic table, in bytes. This can be three times the size as defined by the RFC.
     #[must_use]
     #[inline]
     pub fn allocated_bytes(&self) -> usize {
         self.table.allocated_bytes()
     }
 
-    /// Decodes a block, and calls `take` with each field. The block must include all CONTINUATION frames.
+    /// Decodes a block, calling `take` with each field. The block must include all CONTINUATION frames.
     ///
     /// `strings` is a temporary buffer. We clear it.
     ///
@@ -87,7 +87,7 @@ impl Decoder {
         (0..).map_while(|number| self.table.get(number)).map(|field| field.size()).sum()
     }
 
-    /// A block can start with changes of the table's size (RFC 7541 §4.2). Applies them, and returns the rest.
+    /// Applies the changes of the table's size that a block may start with (RFC 7541 §4.2), and returns the rest.
     #[inline]
     fn apply_size_updates<'b>(&mut self, mut block: &'b [u8]) -> Result<&'b [u8], DecodeError> {
         while let Some(0x20..=0x3f) = block.first() {
@@ -130,7 +130,7 @@ impl Decoder {
         } else if let Some(field) = STATIC_TABLE.get(index - 1) {
             Text::Plain(field.name_text)
         } else {
-            // When we insert this field, the entry with its name may be evicted (RFC 7541 §4.4). So we have to copy it.
+            // Inserting this field may evict the entry that its name is from (RFC 7541 §4.4), so the name needs to be copied.
             let start = strings.len();
             strings.extend_from_slice(self.field(index)?.name_text);
             Text::Decoded(start..strings.len())

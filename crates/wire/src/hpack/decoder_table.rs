@@ -1,7 +1,7 @@
 //! The decoder's dynamic table in HPACK (RFC 7541 §2.3.2, §4) and QPACK (RFC 9204 §3.2).
 //!
-//! It only allocates once there is an insertion, and never more than twice its size limit. If we know a name, it's stored as a
-//! [`Name`] and does not take any bytes.
+//! Nothing is allocated before the first insertion, and never more than twice the size limit. Known names are stored as a [`Name`]
+//! and do not take any bytes.
 
 use std::collections::VecDeque;
 
@@ -12,9 +12,9 @@ use crate::limits::{HPACK_TABLE_BYTES, QPACK_TABLE_BYTES};
 /// The decoder's dynamic table.
 #[derive(Debug)]
 pub(crate) struct DecoderTable {
-    /// First come bytes of evicted entries, then those of all entries from oldest to newest. Each has its name before its value.
+    /// Bytes of evicted entries, followed by those of all entries from oldest to newest. Each entry has its name before its value.
     bytes: Vec<u8>,
-    /// How many bytes we've ever removed from the start of `bytes`. Wraps around.
+    /// Total number of bytes removed from the start of `bytes`. Wraps around.
     removed: usize,
     /// Newest first.
     entries: VecDeque<Entry>,
@@ -25,7 +25,7 @@ pub(crate) struct DecoderTable {
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// Where its first byte is. Positions are counted from the very first byte that was inserted. Wraps around.
+    /// Position of its first byte, counted from the very first byte that was inserted. Wraps around.
     start: usize,
     name_bytes: u16,
     value_bytes: u16,
@@ -50,8 +50,8 @@ impl DecoderTable {
         Some(Field { name: entry.name, name_text, value, is_well_formed: entry.is_well_formed })
     }
 
-    /// Inserts a field. If there is not enough room, evicts the oldest entries first. If the field is larger than the table, all
-    /// entries are evicted (RFC 7541 §4.4).
+    /// Inserts a field. If there is not enough room, the oldest entries are evicted first. A field that is larger than the table
+    /// evicts all of them (RFC 7541 §4.4).
     pub(crate) fn insert(&mut self, field: &Field<'_>) {
         let size = field.size();
         self.evict_to(self.size_max.saturating_sub(size));
@@ -84,7 +84,7 @@ impl DecoderTable {
         self.size += size;
     }
 
-    /// Sets how large the table can get. Evicts the oldest entries until it fits.
+    /// Sets the maximum size of the table, evicting the oldest entries until it fits.
     pub(crate) fn set_size_max(&mut self, size_max: usize) {
         self.size_max = size_max;
         self.evict_to(size_max);
@@ -99,8 +99,8 @@ impl DecoderTable {
 
     /// Makes room for appending this many bytes.
     ///
-    /// We remove bytes of evicted entries once they take at least half of the buffer. So for each byte that is inserted, we move at
-    /// most one byte, and the buffer stays smaller than twice the size limit.
+    /// Bytes of evicted entries are removed once they take at least half of the buffer. This way, at most one byte is moved for
+    /// each byte inserted, and the buffer stays smaller than twice the size limit.
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.len() + bytes <= self.bytes.capacity() {
             return;
@@ -119,7 +119,7 @@ impl DecoderTable {
         }
     }
 
-    /// Returns how much memory the entries take, in bytes.
+    /// Returns the memory used by the entries, in bytes.
     #[inline]
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
@@ -133,14 +133,14 @@ impl DecoderTable {
 }
 
 impl Entry {
-    /// Returns how long the name is in `DecoderTable::bytes`.
+    /// Returns the length of the name in `DecoderTable::bytes`.
     #[inline]
     fn stored_name_bytes(&self) -> usize {
         if self.name == Name::Other { usize::from(self.name_bytes) } else { 0 }
     }
 }
 
-/// How many bytes we allocate for the first field. A browser's fields take about 600.
+/// Number of bytes allocated for the first field. A browser's fields typically take about 600.
 const FIRST_BYTES: usize = 128;
 
 const _: () = assert!(

@@ -1,13 +1,13 @@
 //! Encodes fields without the dynamic table. So the result is valid on all connections.
 //!
-//! The archiver uses this, and we also use it for fields that we do not know in advance.
+//! Used by the archiver, and by the server for fields that are not known in advance.
 
 use super::integer;
 use super::static_table;
 use crate::huffman;
 
-/// Appends a field. If it's in the static table, we use the index. Otherwise it's a literal without indexing (RFC 7541 §6.1,
-/// §6.2.2). The name must be in lower case.
+/// Appends a field: the index if it is in the static table, and otherwise a literal without indexing (RFC 7541 §6.1, §6.2.2). The
+/// name must be in lower case.
 pub fn put_field(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(!name.bytes().any(|byte| byte.is_ascii_uppercase()), "RFC 9113 §8.2.1: {name}");
     match static_table::find(name, value) {
@@ -24,8 +24,8 @@ pub fn put_field(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// Appends a string. If Huffman code is shorter, we use it (RFC 7541 §5.2, RFC 9204 §4.1.2). The length has a prefix of `bits`
-/// bits. The Huffman bit comes before it, and all bits before that are from `form`.
+/// Appends a string, using Huffman code if that is shorter (RFC 7541 §5.2, RFC 9204 §4.1.2). The length has a prefix of `bits`
+/// bits, preceded by the Huffman bit. All bits before that are from `form`.
 pub(crate) fn put_string(out: &mut Vec<u8>, form: u8, bits: u32, string: &[u8]) {
     let coded_bytes = huffman::encoded_bytes(string);
     if coded_bytes < string.len() {

@@ -1,8 +1,7 @@
 //! Knows which of our lines are in the peer's dynamic table (RFC 7541 §2.3.2, §6).
 //!
-//! When we send a line for the first time, and if there is room, it's inserted. It stays there because we never let the peer evict
-//! single entries. Instead, we empty the whole table. One byte per line is enough to find the index. We do not have to search or
-//! allocate.
+//! When a line is sent for the first time, it is inserted if there is room. Single entries are never evicted; instead, we empty the
+//! whole table if necessary. This way, one byte per line is enough to find the index, without searching or allocating.
 
 use cannery_archive::{HpackLine, LINE_IDS};
 
@@ -17,8 +16,7 @@ pub const FIRST_SERVER_LINE_ID: u8 = LINE_IDS;
 const _: () = assert!(STATIC_FIELDS + LINE_SLOTS < 0x7f, "the index of every line must fit its byte");
 const _: () = assert!(HPACK_TABLE_BYTES <= u16::MAX as usize, "sizes must fit 16 bits");
 
-/// How large our table can get, no matter what the peer allows. It's also the initial size before SETTINGS arrive (RFC 9113
-/// §6.5.2).
+/// Maximum size of our table, no matter what the peer allows. It is also the initial size before SETTINGS arrive (RFC 9113 §6.5.2).
 #[allow(clippy::cast_possible_truncation, reason = "asserted above")]
 const TABLE_BYTES_MAX: u16 = HPACK_TABLE_BYTES as u16;
 
@@ -29,13 +27,13 @@ const NEWEST_INDEX: u8 = STATIC_FIELDS as u8 + 1;
 /// A connection's encoder.
 #[derive(Debug)]
 pub struct EncoderTable {
-    /// For each slot, which insertion its line was, counted from 1. 0 if the line is not in the table.
+    /// For each slot, the number of the insertion that was its line, counted from 1, or 0 if the line is not in the table.
     insertions: [u8; LINE_SLOTS],
-    /// How many lines are in the table. At most [`LINE_SLOTS`].
+    /// Number of lines in the table, at most [`LINE_SLOTS`].
     count: u8,
-    /// How large they are together (RFC 7541 §4.1), in bytes. At most `size_max`.
+    /// Total size of these lines (RFC 7541 §4.1), in bytes, at most `size_max`.
     used: u16,
-    /// How large the table can get. This is the last size that we've sent to the peer, or the initial size.
+    /// Maximum size of the table: the last size that we have sent to the peer, or the initial size.
     size_max: u16,
     /// How the next block has to change `size_max`.
     size_update: Option<SizeUpdate>,
@@ -48,12 +46,13 @@ pub struct EncoderTable {
 enum SizeUpdate {
     /// Change it to this size.
     One(u16),
-    /// The peer has changed it several times since the last block. Send the smallest size first, and then the last one.
+    /// The peer has changed the size several times since the last block, so we need to send the smallest value first and then the
+    /// last one.
     Two(u16, u16),
 }
 
 impl EncoderTable {
-    /// Creates the encoder of a new connection. The table is empty and has its initial size.
+    /// Creates the encoder of a new connection, with an empty table that has its initial size.
     #[must_use]
     pub fn new() -> EncoderTable {
         EncoderTable {
@@ -66,7 +65,7 @@ impl EncoderTable {
         }
     }
 
-    /// Handles SETTINGS_HEADER_TABLE_SIZE. It may occur several times in a SETTINGS frame. `smallest` and `last` are two of these
+    /// Handles SETTINGS_HEADER_TABLE_SIZE, which may occur several times in a SETTINGS frame. `smallest` and `last` refer to these
     /// values.
     pub fn set_size_max(&mut self, smallest: u32, last: u32) {
         let clamp = |bytes: u32| u16::try_from(bytes).unwrap_or(u16::MAX).min(TABLE_BYTES_MAX);
@@ -86,9 +85,9 @@ impl EncoderTable {
         };
     }
 
-    /// Starts a block from this archive. `identity` is the start of its digest, or 0 if there is not any archive.
+    /// Starts a block with lines from this archive. `identity` is the start of its digest, or 0 without an archive.
     ///
-    /// If there is a new release, we empty the table. If the archive is for a different host, all its lines are literals.
+    /// The table is emptied for a new release. If the archive is for a different host, however, all its lines will be literals.
     #[inline]
     pub fn begin_block(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
         let must_empty = self.owner.begin_section(archive, identity) == Ownership::Replaced;
@@ -97,7 +96,7 @@ impl EncoderTable {
         }
     }
 
-    /// Appends all changes of the table's size that the peer does not know yet (RFC 7541 §4.2). If we have to empty the table, the
+    /// Appends all changes of the table's size that the peer does not know yet (RFC 7541 §4.2). In order to empty the table, the
     /// size is changed to 0 in between.
     #[cold]
     fn put_size_updates(&mut self, block: &mut Vec<u8>, must_empty: bool) {
@@ -156,7 +155,7 @@ impl EncoderTable {
         }
     }
 
-    /// Appends a line as a literal. If there is room, the peer inserts it into its table (RFC 7541 §6.2.1).
+    /// Appends a line as a literal. If there is room, the peer will insert it into its table (RFC 7541 §6.2.1).
     #[cold]
     fn put_first(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, slot: usize) {
         let Some(used) = self.used.checked_add(line.size).filter(|used| *used <= self.size_max) else {

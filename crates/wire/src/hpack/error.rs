@@ -2,8 +2,8 @@
 
 /// Why we cannot decode a header block. It's the peer's fault.
 ///
-/// After this, we do not know the dynamic table any more, so we have to close the connection. The code is COMPRESSION_ERROR, unless
-/// there is a different code below (RFC 9113 §4.3).
+/// Since the state of the dynamic table is unknown after an error, the connection must be closed. The code is COMPRESSION_ERROR,
+/// unless there is a different one below (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The block ends in the middle of a field.
@@ -18,7 +18,7 @@ pub enum DecodeError {
     /// A string is not valid Huffman code (RFC 7541 §5.2).
     #[error("a string in a header block is not valid Huffman code")]
     Huffman,
-    /// The table's size is changed after the first field, or is larger than we allow (RFC 7541 §4.2, §6.3).
+    /// The table's size is changed after the first field, or to more than we allow (RFC 7541 §4.2, §6.3).
     #[error("a header block changes the table size after its first field, or beyond the limit")]
     TableSize,
     /// The block has more than [`FIELD_LIST_BYTES_DECODED_MAX`](crate::limits::FIELD_LIST_BYTES_DECODED_MAX) bytes when it's

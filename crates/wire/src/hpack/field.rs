@@ -12,13 +12,12 @@ pub struct Field<'a> {
     pub name_text: &'a [u8],
     /// The value as sent.
     pub value: &'a [u8],
-    /// Whether this name and value are allowed in a request (RFC 9113 §8.2.1 and §8.3). If not, the request is malformed.
+    /// Whether this name and value are allowed in a request (RFC 9113 §8.2.1 and §8.3). Otherwise, the request is malformed.
     pub is_well_formed: bool,
 }
 
 impl Field<'_> {
-    /// Returns the size, in bytes. This is what counts for tables and for the limits of field lists (RFC 7541 §4.1, RFC 9113
-    /// §6.5.2).
+    /// Returns the size, in bytes, as it counts for tables and for the limits of field lists (RFC 7541 §4.1, RFC 9113 §6.5.2).
     #[must_use]
     #[inline]
     pub fn size(&self) -> usize {
@@ -26,22 +25,22 @@ impl Field<'_> {
     }
 }
 
-/// How many bytes a field costs in addition to its name and value (RFC 7541 §4.1).
+/// Overhead of a field, in bytes, in addition to its name and value (RFC 7541 §4.1).
 pub(crate) const FIELD_OVERHEAD: usize = 32;
 
-/// Returns `true` if requests can have this field. We have to know it, or it must be a token in lower case (RFC 9113 §8.2.1).
-/// Pseudo-header fields that we do not know are not allowed (§8.3).
+/// Returns `true` if requests may have this field. An unknown name must be a token in lower case (RFC 9113 §8.2.1); unknown
+/// pseudo-header fields are not allowed (§8.3).
 pub(crate) fn is_name(name: Name, text: &[u8]) -> bool {
     name != Name::Other || (!text.is_empty() && text.iter().all(|byte| is_lowercase_token_byte(*byte)))
 }
 
-/// Returns `true` if tokens can have this byte (RFC 9110 §5.6.2), but `false` for upper case letters.
+/// Returns `true` if tokens may contain this byte (RFC 9110 §5.6.2), except for upper case letters.
 const fn is_lowercase_token_byte(byte: u8) -> bool {
     matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'0'..=b'9' | b'^'..=b'z' | b'|' | b'~')
 }
 
-/// Returns `true` if requests can have this field value. Control characters are not allowed, except tabs. Neither is white space at
-/// the start or end (RFC 9113 §8.2.1, RFC 9110 §5.5).
+/// Returns `true` if requests may have this field value. Neither control characters (except tabs) nor white space at the start or
+/// end are allowed (RFC 9113 §8.2.1, RFC 9110 §5.5).
 pub(crate) fn is_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     !is_blank(value.first()) && !is_blank(value.last()) && value_end(value).is_none()

@@ -1,13 +1,13 @@
-//! Integers in HPACK (RFC 7541 §5.1). They start with some bits of a byte. If this is not enough, more bytes come next.
+//! Integers in HPACK (RFC 7541 §5.1). They start with some bits of a byte, followed by more bytes if necessary.
 //!
-//! We decode up to four more bytes. All integers that we accept are less than 2^28.
+//! As all integers that we accept are less than 2^28, we decode up to four more bytes.
 
 use super::error::DecodeError;
 
-/// How many more bytes there can be.
+/// Maximum number of additional bytes.
 const MORE_BYTES_MAX: u32 = 4;
 
-/// Decodes the integer that `block` starts with. It has a prefix of `bits` bits. Also returns the rest.
+/// Decodes the integer at the start of `block`, which has a prefix of `bits` bits. Also returns the rest.
 #[inline]
 pub(super) fn decode(block: &[u8], bits: u32) -> Result<(usize, &[u8]), DecodeError> {
     let (first, rest) = block.split_first().ok_or(DecodeError::Truncated)?;
@@ -29,7 +29,7 @@ fn decode_more(mut number: usize, mut rest: &[u8]) -> Result<(usize, &[u8]), Dec
     Err(DecodeError::Number)
 }
 
-/// Appends an integer. It has a prefix of `bits` bits. The other bits of the first byte are from `form`.
+/// Appends an integer with a prefix of `bits` bits. The other bits of the first byte are from `form`.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, form: u8, bits: u32, number: u64) {
     let prefix_max = (1_u64 << bits) - 1;

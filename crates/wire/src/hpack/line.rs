@@ -32,7 +32,7 @@ pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
     NewHpackLine { id, static_index: named.unwrap_or(0), size, literal }
 }
 
-/// Encodes a head's lines. They come in four runs. We start from the status and the text for HTTP/1.1.
+/// Encodes a head's lines in four runs, starting from the status and the text for HTTP/1.1.
 ///
 /// `id_of` returns a line's ID. It gets the value, and the name in lower case.
 #[must_use]
@@ -40,7 +40,7 @@ pub fn encode_head(head: &NewHead, mut id_of: impl FnMut(&str, &[u8]) -> u8) -> 
     encode_runs(head, |name, value| encode_line(id_of(name, value), name, value))
 }
 
-/// Encodes a head's lines. They come in four runs. Calls `encode` with each name and value. Names are in lower case.
+/// Encodes a head's lines in four runs, by calling `encode` with each name (in lower case) and value.
 pub(crate) fn encode_runs<L>(head: &NewHead, mut encode: impl FnMut(&str, &[u8]) -> L) -> [Vec<L>; 4] {
     let status = vec![encode(":status", head.status.to_string().as_bytes())];
     let mut run = |text: &[u8]| parse_field_lines(text).map(|(name, value)| encode(&name, value)).collect();

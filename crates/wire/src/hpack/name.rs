@@ -66,7 +66,8 @@ names! {
 }
 
 impl Name {
-    /// Returns `true` if this is a pseudo-header field of requests. They come before all other fields.
+    /// Returns `true` if this is a pseudo-header field of requests. Pseudo-header fields precede all other
+    /// fields.
     #[must_use]
     pub const fn is_pseudo(self) -> bool {
         matches!(self, Name::Authority | Name::Method | Name::Path | Name::Scheme)

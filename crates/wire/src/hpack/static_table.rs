@@ -3,7 +3,7 @@
 use super::field::Field;
 use super::name::Name;
 
-/// How many static entries there are. Indices of the dynamic table come next.
+/// Number of static entries. The indices of the dynamic table start after them.
 pub(super) const STATIC_FIELDS: usize = 61;
 
 /// The entries. Indices start at 1.
@@ -25,7 +25,8 @@ pub(crate) mod index {
     pub(crate) const VARY: u8 = 59;
 }
 
-/// Returns the index of this field, and the index of the first entry with this name. Either may be missing.
+/// Returns the index of this field and the index of the first entry with this name, either of which may be
+/// missing.
 pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
     find_in(&TEXTS, 1, name, value)
 }
@@ -46,7 +47,7 @@ pub(crate) const fn fields<const N: usize>(texts: &[(&'static str, &'static str)
     table
 }
 
-/// Finds a field in a static table. Indices start at `base`. Returns the same as [`find`].
+/// Finds a field in a static table whose indices start at `base`. Same result as [`find`].
 pub(crate) fn find_in(
     texts: &[(&str, &str)],
     base: u8,

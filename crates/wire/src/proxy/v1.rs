@@ -10,7 +10,7 @@ use crate::limits::PROXY_LINE_BYTES_MAX;
 /// How each line starts.
 pub(super) const PREFIX: &[u8] = b"PROXY ";
 
-/// Parses the line at the start of `input`. As far as there are bytes, it must start with [`PREFIX`].
+/// Parses the line at the start of `input`, which must match [`PREFIX`] as far as there are bytes.
 pub(super) fn parse(input: &[u8]) -> Parsed {
     let window = &input[..input.len().min(PROXY_LINE_BYTES_MAX)];
     let Some(end) = window.iter().position(|byte| *byte == b'\n') else {

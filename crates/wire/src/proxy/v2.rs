@@ -1,6 +1,6 @@
 //! PROXY protocol version 2. The header is a binary block (section 2.2).
 //!
-//! After the addresses, there can be extensions (TLVs). They all have to be well-formed, but we only use the checksum.
+//! The addresses may be followed by extensions (TLVs). All of them have to be well-formed, but only the checksum is used.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,7 +16,7 @@ const FIXED_BYTES: usize = SIGNATURE.len() + 4;
 /// The type of the extension that has the checksum (section 2.2.3).
 const CRC32C: u8 = 0x03;
 
-/// Parses the block at the start of `input`. As far as there are bytes, it must start with [`SIGNATURE`].
+/// Parses the block at the start of `input`, which must match [`SIGNATURE`] as far as there are bytes.
 pub(super) fn parse(input: &[u8]) -> Parsed {
     let Some(fixed) = input.first_chunk::<FIXED_BYTES>() else { return Parsed::More };
     let [.., version_and_command, kind, length_high, length_low] = *fixed;
@@ -62,7 +62,7 @@ fn source(kind: u8, block: &[u8]) -> Option<Source> {
     is_intact(block, extensions).then_some(source)
 }
 
-/// Returns `true` if the extensions at the end of a block are well-formed. If there is a checksum, it has to be correct.
+/// Returns `true` if the extensions at the end of a block are well-formed and the checksum (if any) is correct.
 fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
     let mut rest = extensions;
     let mut checksum = None;
@@ -89,8 +89,7 @@ fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
     rest.is_empty() && is_correct
 }
 
-/// Computes CRC-32C (RFC 4960, appendix B). We do it bit by bit. This is fast enough because few proxies use it, and it's only
-/// needed once per connection.
+/// Computes CRC-32C (RFC 4960, appendix B), bit by bit. Few proxies use it, and only once per connection, so this is fast enough.
 fn crc32c<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
     const POLYNOMIAL_REVERSED: u32 = 0x82f6_3b78;
     !bytes.fold(u32::MAX, |sum, byte| {

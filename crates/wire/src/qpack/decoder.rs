@@ -1,7 +1,7 @@
 //! Decodes field sections, and the encoder stream that fills the dynamic table (RFC 9204 §2.2).
 //!
-//! We do not allow blocked streams. So when a field section arrives, we can either decode it at once, or it's an error. The work is
-//! linear in the decoded size, and this size has a limit (decompression bombs).
+//! Blocked streams are not allowed, so when a field section arrives, it can be decoded at once or else is an error. The work is
+//! linear in the decoded size, for which there is a limit (decompression bombs).
 
 use std::mem;
 
@@ -17,7 +17,7 @@ use crate::limits::{
     FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, QPACK_INSTRUCTION_BYTES_MAX, QPACK_TABLE_BYTES,
 };
 
-/// How many entries the table can have (RFC 9204 §4.5.1.1).
+/// Maximum number of entries in the table (RFC 9204 §4.5.1.1).
 const ENTRIES_MAX: u64 = QPACK_TABLE_BYTES as u64 / 32;
 
 /// Decodes a connection's field sections.
@@ -26,7 +26,7 @@ pub struct Decoder {
     table: DynamicTable,
     /// The start of an instruction that is still incomplete.
     incomplete: Vec<u8>,
-    /// How many insertions the encoder knows to have arrived. The RFC calls this the Known Received Count (RFC 9204 §2.1.4).
+    /// Number of insertions that the encoder knows to have arrived. In the RFC, this is the Known Received Count (RFC 9204 §2.1.4).
     acknowledged: u64,
 }
 
@@ -35,7 +35,8 @@ pub struct Decoder {
 pub struct FieldSection {
     /// Whether `take` was called for all fields.
     pub list: List,
-    /// Whether the section refers to the dynamic table. If so, the encoder expects an acknowledgment ([`Decoder::acknowledge`]).
+    /// Set if the section refers to the dynamic table, in which case the encoder expects an acknowledgment
+    /// ([`Decoder::acknowledge`]).
     pub uses_table: Option<InsertCount>,
 }
 
@@ -50,7 +51,7 @@ impl Decoder {
         Decoder { table: DynamicTable::new(), incomplete: Vec::new(), acknowledged: 0 }
     }
 
-    /// Returns how much memory the dynamic table and an incomplete instruction take, in bytes.
+    /// Returns the memory used by the dynamic table and an incomplete instruction, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.table.allocated_bytes() + self.incomplete.capacity()
@@ -148,19 +149,19 @@ impl Decoder {
         Ok(FieldSection { list, uses_table: (required > 0).then_some(InsertCount(required)) })
     }
 
-    /// Tells the encoder that we've decoded a section. Appends this to our decoder stream (RFC 9204 §4.4.1).
+    /// Tells the encoder that a section was decoded, by appending this to our decoder stream (RFC 9204 §4.4.1).
     pub fn acknowledge(&mut self, out: &mut Vec<u8>, stream: u64, section: InsertCount) {
         integer::put(out, 0x80, 7, stream);
         self.acknowledged = self.acknowledged.max(section.0);
     }
 
-    /// Tells the encoder that we will not decode a stream's sections. Appends this to our decoder stream (RFC 9204 §4.4.2).
+    /// Tells the encoder that a stream's sections will not be decoded, by appending this to our decoder stream (RFC 9204 §4.4.2).
     pub fn cancel(&self, out: &mut Vec<u8>, stream: u64) {
         integer::put(out, 0x40, 6, stream);
     }
 
-    /// Tells the encoder how many insertions have arrived, unless it knows about all of them. Appends this to our decoder stream
-    /// (RFC 9204 §4.4.3).
+    /// Tells the encoder the number of insertions that have arrived (if it does not know yet), by appending this to our decoder
+    /// stream (RFC 9204 §4.4.3).
     pub fn acknowledge_insertions(&mut self, out: &mut Vec<u8>) {
         let increment = self.table.insert_count() - self.acknowledged;
         if increment > 0 {
@@ -186,7 +187,7 @@ impl Decoder {
         Ok((Prefix { required_insert_count, base }, rest))
     }
 
-    /// Decodes a Required Insert Count. It's sent modulo twice the number of entries that the table can have (RFC 9204 §4.5.1.1).
+    /// Decodes a Required Insert Count, which is sent modulo twice the maximum number of entries in the table (RFC 9204 §4.5.1.1).
     fn required_insert_count(&self, encoded: u64) -> Result<u64, Fault> {
         if encoded == 0 {
             return Ok(0);
@@ -210,7 +211,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes the field line that `bytes` starts with (RFC 9204 §4.5.2 to §4.5.6). Also returns the rest.
+    /// Decodes the field line at the start of `bytes` (RFC 9204 §4.5.2 to §4.5.6). Also returns the rest.
     #[inline]
     fn decode_line<'a, 'b: 'a>(
         &'a self,
@@ -230,7 +231,8 @@ impl Decoder {
                 let (index, rest) = integer::decode(bytes, 6)?;
                 Ok((self.before_base(prefix, index)?, rest))
             }
-            // Literal field line with name reference. We ignore the bit that tells intermediaries not to index the field.
+            // Literal field line with name reference. There is a bit that tells intermediaries not to index the field, which can be
+            // ignored here.
             0b0100_0000.. => {
                 let (index, rest) = integer::decode(bytes, 4)?;
                 let is_static = first & 0b0001_0000 != 0;
@@ -293,7 +295,7 @@ fn static_field(index: u64) -> Result<&'static Field<'static>, Fault> {
     usize::try_from(index).ok().and_then(|index| STATIC_TABLE.get(index)).ok_or(Fault::Index)
 }
 
-/// Decodes the value of a field. The name is from an entry. Also returns the rest.
+/// Decodes the value of a field whose name is from an entry. Also returns the rest.
 fn decode_value<'a, 'b: 'a>(
     named: Field<'a>,
     bytes: &'b [u8],
@@ -305,7 +307,7 @@ fn decode_value<'a, 'b: 'a>(
     Ok((Field { value, is_well_formed, ..named }, rest))
 }
 
-/// Copies a string from the table. If we did not, an insertion could evict the entry.
+/// Copies a string from the table. Otherwise, an insertion could evict the entry while we need it.
 fn copy(strings: &mut Vec<u8>, text: &[u8]) -> Text<'static> {
     let start = strings.len();
     strings.extend_from_slice(text);

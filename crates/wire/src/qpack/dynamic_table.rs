@@ -9,7 +9,7 @@ use crate::limits::QPACK_TABLE_BYTES;
 pub(super) struct DynamicTable {
     entries: DecoderTable,
     capacity: usize,
-    /// How many entries were ever inserted (RFC 9204 §2.1.1).
+    /// Total number of entries ever inserted (RFC 9204 §2.1.1).
     insert_count: u64,
 }
 
@@ -46,7 +46,7 @@ impl DynamicTable {
         Ok(())
     }
 
-    /// Returns an entry. The index is absolute (RFC 9204 §3.2.4). Returns an error if the entry was evicted.
+    /// Returns the entry with this absolute index (RFC 9204 §3.2.4), or an error if it was evicted.
     #[inline]
     pub(super) fn absolute(&self, index: u64) -> Result<Field<'_>, Fault> {
         let newer = self.insert_count.checked_sub(1).and_then(|newest| newest.checked_sub(index));
@@ -54,7 +54,7 @@ impl DynamicTable {
         number.and_then(|number| self.entries.get(number)).ok_or(Fault::Index)
     }
 
-    /// Returns an entry. The index is relative to the newest entry, like on the encoder stream (RFC 9204 §3.2.5).
+    /// Returns an entry by its index relative to the newest entry, like on the encoder stream (RFC 9204 §3.2.5).
     pub(super) fn relative(&self, index: u64) -> Result<Field<'_>, Fault> {
         let newest = self.insert_count.checked_sub(1);
         self.absolute(newest.and_then(|newest| newest.checked_sub(index)).ok_or(Fault::Index)?)

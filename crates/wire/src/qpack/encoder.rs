@@ -4,8 +4,8 @@ use super::{integer, static_table};
 use crate::decimal::Decimal;
 use crate::hpack::{put_integer, put_string};
 
-/// Appends a field line. If it's in the static table, we use the index. Otherwise it's a literal (RFC 9204 §4.5.2, §4.5.4, §4.5.6).
-/// The name must be in lower case.
+/// Appends a field line: the index if it is in the static table, and otherwise a literal (RFC 9204 §4.5.2, §4.5.4, §4.5.6). The
+/// name must be in lower case.
 pub fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(!name.bytes().any(|byte| byte.is_ascii_uppercase()), "RFC 9114 §4.2: {name}");
     match static_table::find(name, value) {
@@ -32,7 +32,7 @@ pub(crate) fn put_status(section: &mut Vec<u8>, status: u16) {
     }
 }
 
-/// Appends the start of a literal. The name is from the static table (RFC 9204 §4.5.4). You still have to append the value.
+/// Appends the start of a literal whose name is from the static table (RFC 9204 §4.5.4). Callers still need to append the value.
 #[inline]
 pub(crate) fn put_name_index(section: &mut Vec<u8>, static_index: u8) {
     if static_index < 0x0f {
@@ -42,7 +42,7 @@ pub(crate) fn put_name_index(section: &mut Vec<u8>, static_index: u8) {
     }
 }
 
-/// Appends the start of a literal along with its name (RFC 9204 §4.5.6), in lower case. You still have to append the value.
+/// Appends the start of a literal along with its name (RFC 9204 §4.5.6), in lower case. Callers still need to append the value.
 pub(crate) fn put_literal_name(section: &mut Vec<u8>, name: &[u8]) {
     put_integer(section, 0x20, 3, name.len() as u64);
     section.extend(name.iter().map(u8::to_ascii_lowercase));

@@ -1,8 +1,8 @@
 //! Knows which of our lines are in the peer's dynamic table (RFC 9204 §2.1).
 //!
-//! When we send a line for the first time, and if there is room, we insert it. It stays there because we never evict entries.
-//! Sections only refer to entries that the peer has acknowledged. So no stream ever has to wait for the encoder stream. One byte
-//! per line is enough to find the index. We do not have to search or allocate.
+//! When a line is sent for the first time, it is inserted if there is room, and stays there, since entries are never evicted.
+//! Sections only refer to entries that the peer has acknowledged; this way, no stream ever has to wait for the encoder stream. One
+//! byte per line is enough to find the index, without searching or allocating.
 
 use std::mem;
 
@@ -15,44 +15,43 @@ use crate::hpack::FIELD_OVERHEAD;
 use crate::limits::QPACK_TABLE_BYTES;
 use crate::table_owner::{LINE_SLOTS, Ownership, TableOwner, slot_of_server_line};
 
-/// How large an entry is at least, in bytes. Names cannot be empty.
+/// Minimum size of an entry, in bytes. Names cannot be empty.
 const ENTRY_BYTES_MIN: usize = FIELD_OVERHEAD + 1;
 
-// We never evict, and entries are larger than 32 bytes. So the insert count is always smaller than the number of entries that the
-// encoding of the Required Insert Count depends on (RFC 9204 §4.5.1.1). Then it's encoded as the count plus one.
+// As we never evict and entries are larger than 32 bytes, the insert count is always smaller than the number of entries that the
+// encoding of the Required Insert Count depends on (RFC 9204 §4.5.1.1). In this case, it is encoded as the count plus one.
 const _: () = assert!(QPACK_TABLE_BYTES / ENTRY_BYTES_MIN < 0x7f, "both bytes of a prefix must fit");
 
 /// A connection's encoder.
 #[derive(Debug)]
 pub struct EncoderTable {
-    /// For each slot, the insert count right after its line was inserted. 0 if the line is not in the table.
+    /// For each slot, the insert count right after its line was inserted, or 0 if the line is not in the table.
     insertions: [u8; LINE_SLOTS],
-    /// How many insertions there were.
+    /// Number of insertions.
     insert_count: u8,
-    /// How many of them were returned for sending.
+    /// Number of insertions that were returned for sending.
     sent_count: u8,
-    /// How many of them the peer has acknowledged (RFC 9204 §2.1.4). This is at most `sent_count`, and that is at most
-    /// `insert_count`.
+    /// Number of insertions that the peer has acknowledged (RFC 9204 §2.1.4). `known_received <= sent_count <= insert_count`.
     known_received: u8,
-    /// The section's Required Insert Count (RFC 9204 §2.1.2). It's the largest insert count of all entries that the section refers
-    /// to. It's at most `known_received`, which is the Base.
+    /// The section's Required Insert Count (RFC 9204 §2.1.2), i.e. the largest insert count of all entries that the section refers
+    /// to. At most `known_received`, which is the Base.
     required: u8,
-    /// How large the entries are together (RFC 9204 §3.2.1), in bytes. At most `capacity`.
+    /// Total size of the entries (RFC 9204 §3.2.1), in bytes, at most `capacity`.
     used: usize,
-    /// How large the table can get, in bytes.
+    /// Maximum size of the table, in bytes.
     capacity: usize,
     /// The archive that line IDs in the table refer to.
     owner: TableOwner,
-    /// How many Section Acknowledgments the peer can still send.
+    /// Maximum number of Section Acknowledgments that the peer may still send.
     unacknowledged_sections: u64,
-    /// Instructions that we have not returned yet. On each connection, all of them take less than the table.
+    /// Instructions that have not been returned yet. On each connection, all of them together take less than the table.
     encoder_stream: Vec<u8>,
     /// The start of an instruction on the decoder stream that is still incomplete.
     incomplete: Vec<u8>,
 }
 
 impl EncoderTable {
-    /// Creates the encoder of a new connection. Until the peer's SETTINGS arrive, it only uses the static table.
+    /// Creates the encoder of a new connection, which will only use the static table until the peer's SETTINGS arrive.
     #[must_use]
     pub fn new() -> EncoderTable {
         EncoderTable {
@@ -70,8 +69,7 @@ impl EncoderTable {
         }
     }
 
-    /// Returns how much memory instructions take, in bytes. These are our own ones that were not returned yet, and the peer's if
-    /// it's incomplete.
+    /// Returns the memory used by instructions, in bytes: our own that were not returned yet, and an incomplete one of the peer.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.encoder_stream.capacity() + self.incomplete.capacity()
@@ -87,7 +85,7 @@ impl EncoderTable {
         }
     }
 
-    /// Returns bytes that must be sent on our encoder stream. It's empty if there are not any.
+    /// Returns bytes that must be sent on our encoder stream, possibly none.
     #[must_use]
     pub fn take_encoder_stream(&mut self) -> Vec<u8> {
         self.sent_count = self.insert_count;
@@ -112,7 +110,7 @@ impl EncoderTable {
         Ok(())
     }
 
-    /// Executes all complete instructions. Returns the bytes that are left. They're shorter than an integer with 62 bits.
+    /// Executes all complete instructions, and returns the bytes that are left (fewer than an integer of 62 bits has).
     fn execute_all<'b>(&mut self, mut bytes: &'b [u8]) -> Result<&'b [u8], Fault> {
         loop {
             match DecoderInstruction::split(bytes) {
@@ -128,13 +126,13 @@ impl EncoderTable {
 
     fn execute(&mut self, instruction: DecoderInstruction) -> Result<(), Fault> {
         match instruction {
-            // Our sections only refer to entries that were acknowledged before. So we do not learn anything, no matter which stream
-            // it is.
+            // Our sections only refer to entries that were acknowledged before. So there is nothing new to learn here, no matter
+            // which stream it is.
             DecoderInstruction::AcknowledgeSection => {
                 let left = self.unacknowledged_sections.checked_sub(1).ok_or(Fault::Acknowledgment)?;
                 self.unacknowledged_sections = left;
             }
-            // We do not know if the stream has a section. So there may still be as many acknowledgments.
+            // The stream may not even have a section, so we need to expect as many acknowledgments as before.
             DecoderInstruction::CancelStream => {}
             DecoderInstruction::IncrementInsertCount(increment) => {
                 let increment = u8::try_from(increment)
@@ -146,8 +144,8 @@ impl EncoderTable {
         Ok(())
     }
 
-    /// Starts a section from this archive, and appends space for the prefix. `identity` is the start of the archive's digest, or 0
-    /// if there is not any archive.
+    /// Starts a section with lines from this archive, and appends space for the prefix. `identity` is the start of the archive's
+    /// digest, or 0 without an archive.
     #[inline]
     pub fn begin_section(&mut self, section: &mut Vec<u8>, archive: u16, identity: u64) {
         section.extend_from_slice(&[0, 0]);
@@ -217,7 +215,7 @@ impl EncoderTable {
     #[cold]
     fn insert(&mut self, line: QpackLine<'_>, slot: usize) {
         let size = usize::from(line.size);
-        // If the archive is damaged, lines can have other sizes. This could make our numbers overflow.
+        // In a damaged archive, lines may have other sizes, which could make our numbers overflow.
         let is_sized =
             (ENTRY_BYTES_MIN..=QPACK_TABLE_BYTES).contains(&size) && line.representation.len() <= size;
         if is_sized && put_insertion(&mut self.encoder_stream, line.representation).is_ok() {
@@ -237,7 +235,7 @@ impl Default for EncoderTable {
 /// It's not one of our literals. The archive must be damaged.
 struct NotLiteral;
 
-/// Appends an instruction that inserts a literal (RFC 9204 §4.3.2, §4.3.3). Its strings stay the same.
+/// Appends an instruction that inserts a literal, whose strings stay the same (RFC 9204 §4.3.2, §4.3.3).
 fn put_insertion(stream: &mut Vec<u8>, representation: &[u8]) -> Result<(), NotLiteral> {
     match representation.first() {
         Some(0b0101_0000..=0b0101_1111) => {

@@ -27,13 +27,13 @@ pub enum Fault {
     /// An integer has more than 62 bits (RFC 9204 §4.1.1).
     #[error("has an integer of more than 62 bits")]
     Integer,
-    /// An index is not in any table, its entry was evicted, or it's beyond the Required Insert Count (RFC 9204 §2.2.3).
+    /// An index is not in any table or is beyond the Required Insert Count, or its entry was evicted (RFC 9204 §2.2.3).
     #[error("has an index that is in no table")]
     Index,
-    /// The Base is negative, or the Required Insert Count is a number that encoders cannot send (RFC 9204 §4.5.1).
+    /// The Base is negative, or no encoder could send this Required Insert Count (RFC 9204 §4.5.1).
     #[error("has an invalid prefix")]
     Prefix,
-    /// The section needs entries that have not arrived. We do not allow blocked streams (RFC 9204 §2.1.2).
+    /// The section needs entries that have not arrived, although blocked streams are not allowed (RFC 9204 §2.1.2).
     #[error("needs entries that have not arrived")]
     Blocked,
     /// A string is not valid Huffman code (RFC 7541 §5.2).
@@ -45,7 +45,7 @@ pub enum Fault {
     /// There is a Section Acknowledgment, but no section for it (RFC 9204 §4.4.1).
     #[error("acknowledges a section that was not sent")]
     Acknowledgment,
-    /// There is an Insert Count Increment of 0, or beyond the insertions that we've sent (RFC 9204 §4.4.3).
+    /// There is an Insert Count Increment of 0 or beyond the insertions that were sent (RFC 9204 §4.4.3).
     #[error("acknowledges insertions that were not sent")]
     Increment,
     /// An entry is larger than the table (RFC 9204 §3.2.2).

@@ -11,7 +11,7 @@ pub(super) enum Instruction<'b> {
     SetCapacity(u64),
     /// Inserts a field. Its name is from the static table (RFC 9204 §4.3.2).
     InsertWithStaticName { index: u64, value: Literal<'b> },
-    /// Inserts a field. Its name is from another entry (RFC 9204 §4.3.2). The index is relative to the newest one.
+    /// Inserts a field whose name is from another entry, with an index relative to the newest one (RFC 9204 §4.3.2).
     InsertWithDynamicName { index: u64, value: Literal<'b> },
     /// Inserts a field (RFC 9204 §4.3.3).
     InsertWithLiteralName { name: Literal<'b>, value: Literal<'b> },
@@ -20,7 +20,7 @@ pub(super) enum Instruction<'b> {
 }
 
 impl<'b> Instruction<'b> {
-    /// Reads the instruction that `bytes` starts with. This takes constant time, so it does not matter if the bytes arrive one at a
+    /// Reads the instruction at the start of `bytes`. As this takes constant time, it does not matter if the bytes arrive one at a
     /// time.
     ///
     /// # Errors

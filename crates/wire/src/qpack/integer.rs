@@ -1,4 +1,4 @@
-//! Integers in QPACK (RFC 9204 §4.1.1). They are the same as in HPACK, but we decode up to 62 bits.
+//! Integers in QPACK (RFC 9204 §4.1.1). They are the same as in HPACK, except that up to 62 bits are decoded.
 
 use super::error::Fault;
 pub(super) use crate::hpack::put_integer as put;
@@ -6,7 +6,7 @@ pub(super) use crate::hpack::put_integer as put;
 /// The largest integer (RFC 9204 §4.1.1).
 const MAX: u64 = (1 << 62) - 1;
 
-/// Decodes the integer that `bytes` starts with. It has a prefix of `bits` bits. Also returns the rest.
+/// Decodes the integer at the start of `bytes`, which has a prefix of `bits` bits. Also returns the rest.
 ///
 /// # Errors
 /// [`Fault::Truncated`] if there have to be more bytes. [`Fault::Integer`] if there are more than 62 bits.

@@ -1,6 +1,6 @@
 //! Encodes field lines in advance, either in the archiver or when the server starts.
 //!
-//! They only refer to the static table, so they're valid on all connections. We never do this while answering requests.
+//! Since they only refer to the static table, they are valid on all connections. This is never done while answering requests.
 
 use cannery_archive::{NO_LINE_ID, NewHead, NewQpackLine};
 
@@ -27,7 +27,7 @@ pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewQpackLine {
     NewQpackLine { id, size, representation }
 }
 
-/// Encodes a head's lines. They come in four runs. We start from the status and the text for HTTP/1.1.
+/// Encodes a head's lines in four runs, starting from the status and the text for HTTP/1.1.
 ///
 /// `id_of` returns a line's ID. It gets the value, and the name in lower case.
 #[must_use]

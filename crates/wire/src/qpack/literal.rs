@@ -12,8 +12,8 @@ pub(super) struct Literal<'b> {
 }
 
 impl<'b> Literal<'b> {
-    /// Reads the string that `bytes` starts with. Its length has a prefix of `bits` bits. The bit before it says if the string is
-    /// Huffman-coded. Takes constant time.
+    /// Reads the string at the start of `bytes`. Its length has a prefix of `bits` bits, preceded by a bit that says if the string
+    /// is Huffman-coded. Takes constant time.
     pub(super) fn split(bytes: &'b [u8], bits: u32) -> Result<(Literal<'b>, &'b [u8]), Fault> {
         let is_coded = bytes.first().is_some_and(|byte| byte & (1 << bits) != 0);
         let (length, rest) = integer::decode(bytes, bits)?;

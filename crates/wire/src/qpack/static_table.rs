@@ -2,13 +2,14 @@
 
 use crate::hpack::{Field, fields, find_in};
 
-/// How many entries there are.
+/// Number of entries.
 const STATIC_FIELDS: usize = 99;
 
 /// The entries. Indices start at 0.
 pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = fields(&TEXTS);
 
-/// Returns the index of this field, and the index of the first entry with this name. Either may be missing.
+/// Returns the index of this field and the index of the first entry with this name, either of which may be
+/// missing.
 pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
     find_in(&TEXTS, 0, name, value)
 }

@@ -6,7 +6,7 @@ use crate::archive_ref::ArchiveRef;
 use crate::decimal::Decimal;
 use crate::server_fields::ServerFields;
 
-/// A syntax for fields: HTTP/1 text, HPACK or QPACK. The latter two have state for each connection.
+/// A syntax for fields: HTTP/1 text, HPACK or QPACK (the latter two with state for each connection).
 ///
 /// Methods append to an encoded field section. Stored lines are lines that the archiver encoded in this syntax.
 pub(crate) trait FieldEncoder {
@@ -24,8 +24,8 @@ pub(crate) trait FieldEncoder {
     /// Returns `true` if a stored line has this name.
     fn has_name(line: Self::Line<'_>, name: FieldName) -> bool;
 
-    /// Begins a section with lines from `archive`. This is necessary even if no field uses a table because HPACK sends
-    /// table size updates first. The section must end with [`FieldEncoder::end`].
+    /// Begins a section with lines from `archive`. This is necessary even if no field uses a table, since HPACK sends table size
+    /// updates first. The section must end with [`FieldEncoder::end`].
     fn begin(&mut self, section: &mut Vec<u8>, archive: ArchiveRef<'_>);
 
     /// Ends the section that begins at `start` in the buffer.
@@ -40,7 +40,7 @@ pub(crate) trait FieldEncoder {
     /// Appends a stored line from the archive passed to [`FieldEncoder::begin`].
     fn put_line(&mut self, section: &mut Vec<u8>, line: Self::Line<'_>);
 
-    /// Appends `date`, then the server's other fields. Fields with a bit in `overrides` are left out.
+    /// Appends `date` and then the server's other fields, leaving out those with a bit in `overrides`.
     fn put_server_fields(&mut self, section: &mut Vec<u8>, fields: &ServerFields, overrides: u8);
 
     fn put_status(section: &mut Vec<u8>, status: u16);
@@ -54,8 +54,7 @@ pub(crate) trait FieldEncoder {
     /// Appends an entity tag in quotes.
     fn put_etag(section: &mut Vec<u8>, etag: &[u8; 16]);
 
-    /// Appends a field whose value is appended by `append`, and is `length` bytes long. HTTP/1 text does not need the
-    /// length.
+    /// Appends a field with a value of `length` bytes, which `append` should append. HTTP/1 text does not need the length.
     fn put_with(
         section: &mut Vec<u8>,
         name: FieldName,
@@ -63,7 +62,7 @@ pub(crate) trait FieldEncoder {
         append: impl FnOnce(&mut Vec<u8>),
     );
 
-    /// Appends a field from a rule, with any name. `append` appends its value, which is `length` bytes long.
+    /// Appends a field from a rule, with any name. Its value has `length` bytes, which `append` should append.
     fn put_rule(
         section: &mut Vec<u8>,
         name: &[u8],

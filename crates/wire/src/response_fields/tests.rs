@@ -1,5 +1,5 @@
-//! Tests that each kind of response has the same status and fields in HTTP/1, HTTP/2 and HTTP/3, in the same order. Also tests how
-//! long heads are.
+//! Tests that each kind of response has the same status and fields in HTTP/1, HTTP/2 and HTTP/3, in the same order. The length of
+//! heads is tested as well.
 
 use std::io::{Read, Seek};
 
@@ -17,7 +17,7 @@ use crate::output::Output;
 use crate::qpack;
 use crate::response_head::status_line;
 
-/// When we send responses, and also when the file was last modified. In seconds since 1970.
+/// The time at which responses are sent and the file was last modified, in seconds since 1970.
 const NOW: u64 = 784_111_777;
 
 /// Requests without the empty line, and the status that they lead to.
@@ -110,7 +110,7 @@ fn repeated_heads_take_few_bytes() {
     let cold = section(&site, request, &fields, &mut table).len();
     let warm = section(&site, request, &fields, &mut table).len();
     let text = h1_text(&site, request, &fields).len();
-    // There are the indices of nine lines, the tag (21 bytes), the length (7) and the date (25).
+    // The indices of nine lines, the tag (21 bytes), the length (7) and the date (25).
     assert_eq!((text, cold, warm), (304, 157, 62));
 
     let mut table = qpack::EncoderTable::new();
@@ -118,7 +118,7 @@ fn repeated_heads_take_few_bytes() {
     let cold = section(&site, request, &fields, &mut table).len();
     let instructions = exchange(&mut table, &mut qpack::Decoder::new());
     let warm = section(&site, request, &fields, &mut table).len();
-    // There are the prefix, the indices of nine lines (10 bytes), the tag (20), the length (6) and the date (24).
+    // The prefix, the indices of nine lines (10 bytes), the tag (20), the length (6) and the date (24).
     assert_eq!((cold, instructions, warm), (115, 57, 62));
 }
 
@@ -138,7 +138,7 @@ fn head_without_lines_still_has_a_status() {
     }
 }
 
-/// Sends a table's encoder stream to a decoder, and the decoder acknowledges it. Returns how long the stream is.
+/// Sends a table's encoder stream to a decoder, which acknowledges it. Returns the length of the stream.
 fn exchange(table: &mut qpack::EncoderTable, decoder: &mut qpack::Decoder) -> usize {
     let instructions = table.take_encoder_stream();
     decoder.read_encoder_stream(&instructions, &mut Vec::new()).unwrap();
@@ -221,7 +221,7 @@ fn print(field: &Field<'_>) -> String {
     format!("{name}: {value}")
 }
 
-/// Creates a site. It has pages in Brotli and identity, a page in identity with a modification time, redirects, a page with a
+/// Creates a site with pages in Brotli and identity, a page in identity with a modification time, redirects, a page with a
 /// different status, error pages, and a damaged head.
 fn site() -> Site {
     let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();

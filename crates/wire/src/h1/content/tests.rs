@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Reads `input` in pieces of `piece` bytes. Returns how long the content is, and if it has ended.
+/// Reads `input` in pieces of `piece` bytes. Returns the length of the content and whether it has ended.
 fn skip(input: &[u8], piece: usize) -> Result<(usize, bool), Unreadable> {
     let mut content = Content::new(Framing::Chunked, SKIPPED_BYTES_MAX).unwrap();
     let mut skipped = 0;

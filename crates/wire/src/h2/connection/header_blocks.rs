@@ -1,7 +1,7 @@
 //! Header blocks: requests, trailers, and blocks on closed streams (RFC 9113 §4.3, §6.2, §6.10).
 //!
-//! We need to decode every block (`head_store.rs`), even if we are going to ignore it because it may change
-//! the table that all later blocks depend on.
+//! Every block needs to be decoded (see `head_store.rs`), even if it is going to be ignored, since it may
+//! change the table that all later blocks depend on.
 
 use super::{Connection, FrameOutcome, PendingRequest};
 use crate::h2::error::{ErrorCode, Fault};

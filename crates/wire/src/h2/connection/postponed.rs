@@ -1,7 +1,7 @@
-//! Postponed requests. Either we are still receiving their content, or a handler is working on the response.
+//! Postponed requests, which are either still receiving their content or waiting for a handler to respond.
 //!
-//! Each of them occupies a stream, so the stream limit bounds their number. If the client resets the stream,
-//! the request is dropped.
+//! Since each of them occupies a stream, the stream limit bounds their number. A request is dropped if the client resets its
+//! stream.
 
 use super::{Connection, FrameOutcome, PendingRequest, ReceivedContent, StreamId};
 use crate::h2::body::Body;
@@ -22,8 +22,8 @@ impl Connection {
         self.streams.add(Stream { id, priority, window, content, body: None, request, since });
     }
 
-    /// Makes a postponed request the pending one, so that it can be answered. Returns `None` if it does not exist
-    /// any more, and `Some(None)` if it was kept without its content.
+    /// Makes a postponed request the pending one in order to answer it. Returns `None` if it no longer exists, and `Some(None)` if
+    /// it was kept without its content.
     pub(in crate::h2) fn resume_kept(&mut self, stream: StreamId) -> Option<Option<StoredRequest>> {
         self.streams.find(stream.number()).filter(|stream| stream.request.is_some())?;
         let Stream { id, priority, window, content, request, .. } = self.streams.remove(stream.number())?;
@@ -45,7 +45,7 @@ impl Connection {
         if kept.request.content().len() + bytes.len() > kept.bytes_max {
             return FrameOutcome::Received(id, ReceivedContent::TooLong);
         }
-        // Handlers may accept large uploads from slow clients. Each block that is complete restarts the timeout.
+        // Handlers may accept large uploads from slow clients, so each complete block restarts the timeout.
         let blocks_before = kept.request.content().len() / CONTENT_BLOCK_BYTES;
         kept.request.content_mut().extend_from_slice(bytes);
         if kept.request.content().len() / CONTENT_BLOCK_BYTES > blocks_before {
@@ -70,13 +70,12 @@ impl Connection {
         }
     }
 
-    /// Cleans up after a response: if more request content may come that we cannot use, resets the stream.
+    /// Cleans up after a response: if the client may send more request content that we cannot use, the stream is reset.
     pub fn settle(&mut self, stream: StreamId, output: &mut Output) {
         self.remove_if_done(stream.number(), output);
     }
 
-    /// Appends bytes to an open body. Returns how many bytes are pending, or `None` if the client has cancelled
-    /// the request.
+    /// Appends bytes to an open body. Returns the number of pending bytes, or `None` if the client has cancelled the request.
     pub fn append_body(&mut self, stream: StreamId, bytes: &[u8], ends: bool) -> Option<usize> {
         match &mut self.streams.find(stream.number())?.body {
             Some(Body::Open(open)) => Some(open.append(bytes, ends)),
@@ -84,7 +83,7 @@ impl Connection {
         }
     }
 
-    /// Returns how many bytes of an open body are pending, or `None` if the stream does not have an open body.
+    /// Returns the number of pending bytes of an open body, or `None` if the stream does not have an open body.
     #[must_use]
     pub fn pending_body_bytes(&mut self, stream: StreamId) -> Option<u64> {
         let body = self.streams.find(stream.number())?.body.as_ref()?;

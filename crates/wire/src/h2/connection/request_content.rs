@@ -1,4 +1,4 @@
-//! Request content (RFC 9113 §6.1). It counts for flow control, and is discarded unless a handler needs it.
+//! Request content (RFC 9113 §6.1). It always counts for flow control, but is discarded unless a handler needs it.
 
 use super::{Connection, FrameOutcome};
 use crate::h2::error::{ErrorCode, Fault};
@@ -8,7 +8,7 @@ use crate::h2::stream::{Content, ContentError};
 use crate::output::Output;
 
 impl Connection {
-    /// Handles a DATA frame: counts its content, and ends the stream if this is the last frame.
+    /// Handles a DATA frame by counting its content. If this is the last frame, the stream ends.
     pub(super) fn handle_data(
         &mut self,
         head: FrameHead,
@@ -31,7 +31,7 @@ impl Connection {
         self.acknowledge(payload_bytes, output);
 
         let ends_stream = head.has(flag::END_STREAM);
-        // These streams are closed for us. The peer may not know yet, so this is not an error.
+        // For us, these streams are closed. However, the peer may not know yet, so this is not an error.
         if self.is_beyond_goaway(id) {
             return Ok(FrameOutcome::Continue);
         }
@@ -59,11 +59,10 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Counts received content against the connection window, and reopens the window once half of it has been
-    /// used.
+    /// Counts received content against the connection window, which is reopened once half of it has been used.
     ///
-    /// We can afford that even for content we keep, since there is a limit for each request and for the memory of
-    /// the connection as a whole.
+    /// This is acceptable even for content that we keep, since there is a limit for each request, and one for the memory of the
+    /// connection as a whole.
     fn acknowledge(&mut self, bytes: u32, output: &mut Output) {
         self.unacknowledged += bytes;
         if self.unacknowledged > INITIAL_WINDOW_BYTES / 2 {
@@ -87,8 +86,8 @@ impl Connection {
 
     /// Removes an answered stream if its content has ended, or cannot continue.
     ///
-    /// Content cannot continue once it has used up the window, since we do not need the rest. In this case we reset
-    /// the stream (RFC 9113 §8.1).
+    /// Content that has used up the window cannot continue. As we do not need the rest, the stream is reset in this case (RFC 9113
+    /// §8.1).
     pub(in crate::h2) fn remove_if_done(&mut self, id: u32, output: &mut Output) {
         let Some(stream) = self.streams.find(id) else { return };
         if !stream.is_answered() {

@@ -1,6 +1,6 @@
-//! Stream IDs (RFC 9113 §5.1, §5.1.1). Tells which streams were opened, skipped, or reset by us.
+//! Stream IDs (RFC 9113 §5.1, §5.1.1): tells which streams were opened, skipped, or reset by us.
 //!
-//! Most of these streams do not exist any more, or never did, so we only remember the latest.
+//! Only the latest streams are remembered, since most others no longer exist or never did.
 
 use super::header_blocks::BlockRole;
 use super::{Connection, Goaway};
@@ -9,7 +9,7 @@ use crate::h2::stream::Content;
 use crate::limits::RESET_STREAMS_REMEMBERED_MAX;
 
 impl Connection {
-    /// Returns what a header block on this stream is for (RFC 9113 §5.1, §5.1.1). Opens the stream if it's new.
+    /// Returns what a header block on this stream is for (RFC 9113 §5.1, §5.1.1). A new stream is opened.
     #[inline]
     pub(super) fn role_of(&mut self, id: u32) -> Result<BlockRole, ErrorCode> {
         if id > self.last_stream && id % 2 == 1 {
@@ -40,19 +40,17 @@ impl Connection {
         }
     }
 
-    /// Returns `true` for streams that the peer has not opened yet, for streams that only the server can open, and
-    /// for stream 0.
+    /// Returns `true` for streams that the peer has not opened yet, for streams that only the server may open, and for stream 0.
     pub(in crate::h2) fn is_idle(&self, id: u32) -> bool {
         id > self.last_stream || id.is_multiple_of(2)
     }
 
-    /// Returns `true` if our final GOAWAY excluded this stream. We ignore its frames (RFC 9113 §6.8).
+    /// Returns `true` if our final GOAWAY excluded this stream, so that its frames should be ignored (RFC 9113 §6.8).
     pub(super) fn is_beyond_goaway(&self, id: u32) -> bool {
         matches!(self.goaway, Goaway::Final(last) if id > last)
     }
 
-    /// Remembers a stream we reset because the peer may have sent frames on it. Forgets the oldest one if there
-    /// are too many.
+    /// Remembers a stream that we reset, as the peer may have sent frames on it. If there are too many, forgets the oldest one.
     pub(super) fn remember_reset(&mut self, id: u32) {
         if self.reset_streams.len() >= RESET_STREAMS_REMEMBERED_MAX {
             self.reset_streams.remove(0);
@@ -64,7 +62,7 @@ impl Connection {
         self.reset_streams.contains(&id)
     }
 
-    /// Forgets a stream we reset. The peer has ended it, so we will not receive more frames.
+    /// Forgets a stream that we reset. The peer has ended it, so there will be no more frames.
     pub(in crate::h2) fn forget_reset(&mut self, id: u32) {
         self.reset_streams.retain(|other| *other != id);
         if self.reset_streams.is_empty() {
@@ -72,8 +70,8 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if the peer opened this stream, which must not be above `last_stream`. We remember only 64
-    /// streams, and assume that all earlier ones were opened.
+    /// Returns `true` if the peer opened this stream, which must not be above `last_stream`. Only 64 streams are remembered; all
+    /// earlier ones are assumed to have been opened.
     fn was_opened(&self, id: u32) -> bool {
         let steps = (self.last_stream - id) / 2;
         self.opened_streams.checked_shr(steps).is_none_or(|opened| opened & 1 == 1)

@@ -13,7 +13,7 @@ use crate::limits::{
     PRIORITIES_REMEMBERED_MAX, RESET_STREAMS_REMEMBERED_MAX, RESETS_MAX, SETTINGS_COST, STREAMS_MAX,
 };
 
-/// Sends `next(0)`, `next(1)` and so on. At some point, the connection must close with ENHANCE_YOUR_CALM. Returns how many it has
+/// Sends `next(0)`, `next(1)` and so on, until the connection closes with ENHANCE_YOUR_CALM. Returns the number of times it has
 /// accepted.
 fn count_accepted(peer: &mut Peer, next: impl Fn(u32) -> Vec<u8>) -> u32 {
     for number in 0..1_000_000 {
@@ -98,7 +98,7 @@ fn empty_frames_on_a_stream_are_bounded() {
     peer.send(&post(1, "/100000", &[]));
     let padded = frame(DATA, PADDED, 1, &[1, 0]);
     assert_eq!(count_accepted(&mut peer, |_| padded.clone()), CREDIT_MAX - SETTINGS_COST);
-    // If a stream is closed, it can still be reset, but we charge for each reset.
+    // A closed stream may still be reset, but each reset is charged.
     let mut peer = Peer::open();
     peer.send(&get(1, "/0"));
     count_accepted(&mut peer, |_| reset(1));
@@ -138,7 +138,7 @@ fn continuations_are_bounded() {
 
 #[test]
 fn decompression_bombs_are_refused() {
-    // A field with 4,000 bytes is inserted into the table. Each byte after that refers to it.
+    // A field with 4,000 bytes is inserted into the table, and each byte after that refers to it.
     let bomb =
         |times: usize| [b"\x40\x01a\x7f\x80\x1e".as_slice(), &[b'x'; 3967], &vec![0xbe; times]].concat();
     let mut peer = Peer::open();
@@ -239,7 +239,7 @@ fn honest_peer_never_exceeds_its_budget() {
     }
     assert_eq!(bytes, 4_000_000);
 
-    // The user leaves many pages, one after another. Each time, the browser resets all open streams.
+    // The user leaves many pages, one after another. Each time, the browser will reset all open streams.
     let mut peer = Peer::open();
     for page in 0..1000_u32 {
         let ids = (0..20).map(|number| 2 * (20 * page + number) + 1);
@@ -257,7 +257,7 @@ fn honest_peer_never_exceeds_its_budget() {
 
 #[test]
 fn proxy_with_aborted_requests_stays_within_budget() {
-    // All of this happens within a second. One of a hundred requests is reset before its response.
+    // All of this happens within a second, and one of a hundred requests is reset before its response.
     let mut peer = Peer::open();
     for number in 0..100_000_u32 {
         let id = 2 * number + 1;

@@ -168,7 +168,8 @@ fn graceful_shutdown_answers_earlier_requests() {
 
 #[test]
 fn frames_beyond_the_final_goaway_are_ignored() {
-    // Requests may be on their way when a client receives the GOAWAY. Then it still sends their content (RFC 9113 §6.8).
+    // Requests may be on their way when a client receives the GOAWAY, in which case it will still send their content (RFC 9113
+    // §6.8).
     let mut peer = Peer::open();
     peer.fills = false;
     peer.send(&get(1, "/100000"));
@@ -185,7 +186,7 @@ fn frames_beyond_the_final_goaway_are_ignored() {
 
 #[test]
 fn trailers_after_a_reset_are_ignored() {
-    // If content fills its window exactly, the stream is reset after the response, while the trailers are still on their way. Do
+    // If content fills its window exactly, the stream is reset after the response while the trailers are still on their way. We do
     // this on as many streams as possible.
     let mut peer = Peer::open();
     for number in 0..STREAMS_MAX {

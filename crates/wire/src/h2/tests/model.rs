@@ -1,6 +1,6 @@
-//! Compares connections to a simple model. For any sequence of operations, both must write the same frames.
+//! Compares connections to a simple model. Both should write the same frames for any sequence of operations.
 //!
-//! The model follows the RFCs frame by frame. It uses maps and wide integers, and doesn't share code with connections.
+//! The model follows the RFCs frame by frame, using maps and wide integers. It does not share any code with connections.
 
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ struct ModelStream {
     state: State,
     priority: (u8, bool),
     window: i64,
-    /// How many bytes of the body are left, and how many there were.
+    /// Remaining and total length of the body, in bytes.
     left: u64,
     bytes: u64,
 }

@@ -1,6 +1,6 @@
 //! A peer in memory. It sends frames, answers requests, and parses the responses.
 //!
-//! For `/N`, the response is `N` bytes of an archive, and for `/text/N`, it's `N` bytes of text. All other paths get a 404. The
+//! The response is `N` bytes of an archive for `/N`, `N` bytes of text for `/text/N`, and a 404 for any other path. Note that the
 //! peer only checks the syntax of frames.
 
 use cannery_archive::Extent;
@@ -20,7 +20,7 @@ use crate::response::Response;
 use crate::server_fields::ServerFields;
 use crate::stored_request::StoredRequest;
 
-/// The longest payload that the connection may send. Our peers never allow more (RFC 9113 §4.2).
+/// Maximum payload that the connection may send. Our peers never allow more (RFC 9113 §4.2).
 const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 /// A frame from the connection.
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Content {
     }
 }
 
-/// How much content a request for `/received` may have, in bytes.
+/// Maximum length of the content of a request for `/received`, in bytes.
 pub(super) const RECEIVED_BYTES_MAX: usize = 200_000;
 
 pub(super) struct Peer {
@@ -145,7 +145,8 @@ impl Peer {
         frames
     }
 
-    /// Answers each request in `input` with 13 bytes, and discards the response. Returns how many there were. Doesn't allocate.
+    /// Answers each request in `input` with 13 bytes and discards the response. Returns the number of requests. This must not
+    /// allocate.
     pub(super) fn answer_all(&mut self, input: &[u8]) -> usize {
         let mut used = 0;
         let mut count = 0;
@@ -298,7 +299,7 @@ pub(super) fn last_headers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     http2::headers(stream, END_STREAM, &field_block(fields))
 }
 
-/// Encodes a field block that ends the stream. Its frames have up to `bytes` bytes of payload.
+/// Encodes a field block that ends the stream, in frames with up to `bytes` bytes of payload.
 pub(super) fn in_frames(stream: u32, block: &[u8], bytes: usize) -> Vec<u8> {
     let count = block.len().div_ceil(bytes);
     let frames = block.chunks(bytes).enumerate().flat_map(|(number, part)| {

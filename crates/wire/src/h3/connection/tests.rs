@@ -37,7 +37,7 @@ impl Client {
         Ok(reading)
     }
 
-    /// Sends bytes on a request stream. If there's a request, answers it. Returns the last outcome that isn't [`Step::More`].
+    /// Sends bytes on a request stream, answering the request if there is one. Returns the last outcome other than [`Step::More`].
     fn send(&mut self, stream: u64, bytes: &[u8]) -> Result<Step, ErrorCode> {
         let stream = StreamId::new(stream);
         let mut last = Step::More;
@@ -300,7 +300,7 @@ fn requests_after_goaway_are_rejected() {
     assert_eq!(control, b"\x07\x08\xff\xff\xff\xff\xff\xff\xff\xfc\x07\x01\x08");
 }
 
-/// Returns how often a client can do something after a request. Also returns the error that stops it.
+/// Returns the number of times a client can do something after a request, and the error that stops it.
 fn times(mut act: impl FnMut(&mut Client, u64) -> Result<(), ErrorCode>) -> Option<(u64, ErrorCode)> {
     let mut client = Client::new();
     client.connection.open(StreamId::new(0), Instant::now());

@@ -1,4 +1,4 @@
-//! Tests with the examples of RFC 7541 appendix C, and with invalid blocks. Also compares the decoder to a simple table.
+//! Tests with the examples of RFC 7541 appendix C and with invalid blocks, and a comparison of the decoder to a simple table.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// Returns the table's entries, and how large it is. Like in the appendix, the newest one comes first.
+/// Returns the table's entries (newest first, as in the appendix) and its size.
 fn table(decoder: &Decoder) -> (Vec<String>, usize) {
     let entries = (0..).map_while(|number| decoder.table.get(number));
     let entries: Vec<_> = entries.collect();
@@ -100,7 +100,7 @@ fn requests_of_the_appendix() {
 
 #[test]
 fn responses_of_the_appendix_evict_old_entries() {
-    // From RFC 7541 appendix C.5 without Huffman code, and C.6 with it. The table has 256 bytes.
+    // From RFC 7541 appendix C.5 (without Huffman code) and C.6 (with Huffman code). The table has 256 bytes.
     let plain = [
         "4803 3330 3258 0770 7269 7661 7465 611d 4d6f 6e2c 2032 3120 4f63 7420 3230 3133 2032 303a 3133 3a32 3120 \
          474d 546e 1768 7474 7073 3a2f 2f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",

@@ -17,7 +17,7 @@ impl Peer {
         Peer { table: EncoderTable::new(), decoder: Decoder::new() }
     }
 
-    /// Sends lines from an archive and from the server. Checks that the peer can decode them, and returns the block.
+    /// Sends lines from an archive and from the server, checks that the peer can decode them, and returns the block.
     fn send(&mut self, archive: u16, identity: u64, lines: &[NewHpackLine], own: &[NewHpackLine]) -> Vec<u8> {
         let mut block = Vec::new();
         self.table.begin_block(&mut block, archive, identity);

@@ -83,7 +83,7 @@ fn checksum_is_verified() {
     for place in 16..good.len() {
         let mut bad = good.clone();
         bad[place] ^= 0x10;
-        // If a type or length is different, it's a different list of extensions, and may be well-formed.
+        // With a different type or length, it is a different list of extensions, which may be well-formed.
         let is_content = place < 28 || place == 31 || (35..39).contains(&place);
         assert!(!is_content || source_of(&bad).is_none(), "byte {place}");
     }

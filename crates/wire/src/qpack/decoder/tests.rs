@@ -1,4 +1,4 @@
-//! Tests with the examples of RFC 9204 appendix B, and with invalid bytes. Also compares the decoder to a simple table.
+//! Tests with the examples of RFC 9204 appendix B and with invalid bytes, and a comparison of the decoder to a simple table.
 
 use std::collections::VecDeque;
 
@@ -85,7 +85,7 @@ fn examples_of_the_appendix() {
 #[test]
 fn invalid_sections_are_errors() {
     let mut decoder = Decoder::new();
-    // Set the capacity to 96, and insert `:authority: a` three times. The first one is evicted.
+    // Set the capacity to 96 and insert `:authority: a` three times, so that the first one is evicted.
     read(&mut decoder, "3f41 c001 61 c001 61 c001 61").unwrap();
     for (section, fault) in [
         ("", Fault::Truncated),

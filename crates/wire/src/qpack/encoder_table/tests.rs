@@ -7,7 +7,7 @@ use super::*;
 use crate::hpack::{Field, List};
 use crate::qpack::{Decoder, encode_line};
 
-/// An encoder table and the peer's decoder. On the streams between them, bytes can arrive late or never.
+/// An encoder table and the peer's decoder. On the streams between them, bytes may arrive late or never.
 struct Peer {
     table: EncoderTable,
     decoder: Decoder,
@@ -34,7 +34,7 @@ impl Peer {
         peer
     }
 
-    /// Sends lines from an archive and from the server. Checks that the peer can decode them at once, and returns the section.
+    /// Sends lines from an archive and from the server, checks that the peer can decode them at once, and returns the section.
     fn send(&mut self, archive: u16, identity: u64, lines: &[NewQpackLine], own: &[NewQpackLine]) -> Vec<u8> {
         let mut section = Vec::new();
         self.table.begin_section(&mut section, archive, identity);
