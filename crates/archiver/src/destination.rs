@@ -1,4 +1,4 @@
-//! Destination of a build: a path, or an unnamed file in memory or on disk.
+//! Destination of a build, which is either a path or an unnamed file in memory or on disk.
 
 pub(crate) mod disk; // Files without a name on disk.
 pub(crate) mod memory_file; // Files without a name in memory.
@@ -20,7 +20,7 @@ const IN_MEMORY: &str = "the archive in memory";
 
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// A temporary file next to the path. Once it's complete, it replaces the archive there.
+    /// A temporary file next to the path, which will replace the archive there once it is complete.
     Path(Staging),
     /// A file in memory that only this process has.
     Memory(Space),
@@ -53,8 +53,8 @@ impl Destination {
         matches!(self, Destination::Memory(space) if space.needs_disk(archive_bytes))
     }
 
-    /// Creates a file on disk for an archive that will probably be too large for memory. Its contents have `content_bytes` bytes.
-    /// If this fails, returns `None`: we'll try again once the archive really is too large.
+    /// Creates a file on disk for an archive that will probably be too large for memory, given that its contents have
+    /// `content_bytes` bytes. Returns `None` if this fails, in which case we will try again once the archive really is too large.
     pub(crate) fn begin_on_disk(&mut self, content_bytes: u64) -> Option<File> {
         let Destination::Memory(space) = self else { return None };
         let file = space.create_on_disk(content_bytes).ok()?;
@@ -62,8 +62,8 @@ impl Destination {
         Some(file)
     }
 
-    /// Creates a file on disk for an in-memory archive that has reached this length. If this fails, returns `None`, and the archive
-    /// stays in memory.
+    /// Creates a file on disk for an in-memory archive that has reached this length. If this fails, `None` is returned and the
+    /// archive should stay in memory.
     pub(crate) fn move_to_disk(&mut self, archive_bytes: u64) -> Option<File> {
         let Destination::Memory(space) = self else { return None };
         match space.create_on_disk(archive_bytes) {
@@ -114,8 +114,8 @@ impl Destination {
             .map_err(|source| Error::ReadBack { path: self.path().to_owned(), source })
     }
 
-    /// Publishes `file`, the finished archive. If it has a path, it replaces the old archive there; otherwise, it's
-    /// write-protected.
+    /// Publishes `file`, the finished archive: it either replaces the old archive at the path, or is
+    /// write-protected if there is no path.
     pub(crate) fn publish(self, file: &File) -> Result<(), Error> {
         match self {
             Destination::Path(staging) => staging.publish(file),

@@ -1,8 +1,8 @@
-//! Converts kawipiko archives to our format. Bodies, paths, statuses and header fields stay the same.
+//! Converts kawipiko archives to our format, preserving bodies, paths, statuses and header fields.
 //!
-//! The input is the list of paths returned by [`kawipiko`]. Ordinary builds start from source files instead, so we only share
-//! their last steps: [`Store`] for bodies and [`Heads`] for heads. In kawipiko, a wildcard answers every path in its folder that
-//! has no record of its own, so we convert it to a rule.
+//! The input is the list of paths returned by [`kawipiko`]. As ordinary builds start from source files instead, only their last
+//! steps can be shared: [`Store`] for bodies and [`Heads`] for heads. Wildcards in kawipiko answer every path in their folder
+//! that has no record of its own, so they are converted to rules.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -40,7 +40,8 @@ const OWN_FIELDS: [&str; 9] = [
 /// kawipiko also serves pages without these suffixes.
 const STRIPPED_SUFFIXES: [&str; 5] = [".html", ".htm", ".xhtml", ".xht", ".txt"];
 
-/// Maximum length of a decoded body. All bodies in a kawipiko archive are shorter than 4 GiB in total.
+/// Maximum length of a decoded body. For comparison, all bodies in a kawipiko archive together are
+/// shorter than 4 GiB.
 const BODY_BYTES_MAX: u64 = 1 << 30;
 
 /// Maximum length of a host name (RFC 1035 §2.3.4).
@@ -72,7 +73,8 @@ impl ImportReport {
     }
 }
 
-/// Converts the kawipiko archive at `input`. `output` is replaced as a whole or not at all.
+/// Converts the kawipiko archive at `input`. `output` will be replaced as a whole, or not at all if
+/// this fails.
 ///
 /// # Errors
 /// The input cannot be read or is damaged, or the output cannot be written.
@@ -184,7 +186,8 @@ fn answers<'a>(
         let kind = match found.kind {
             Kind::Redirect => redirect(found, report),
             Kind::File | Kind::Listing => {
-                // If the same content also has a name with a suffix, kawipiko created this one by removing the suffix.
+                // If the same content has a name with a suffix as well, then this name was created by kawipiko, by
+                // removing the suffix.
                 let has_suffix = |suffix: &&str| {
                     let with_suffix = [found.path, suffix.as_bytes()].concat();
                     files.get(with_suffix.as_slice()) == Some(&found.reference)
@@ -207,7 +210,8 @@ fn answers<'a>(
     Ok(answers)
 }
 
-/// Splits a path into host, if any, and the rest, which starts with `/`. Returns `None` if the path cannot be a key.
+/// Splits a path into host, if any, and the rest, starting with `/`. Returns `None` if the path cannot be used as a
+/// key.
 fn split_host(path: &[u8]) -> Option<(Option<&str>, &[u8])> {
     let (host, path) = match path.strip_prefix(b"://") {
         Some(rest) => {
@@ -253,8 +257,8 @@ fn coding_of(found: &Path<'_>) -> Option<Coding> {
     Coding::ALL.into_iter().find(|coding| coding.name() == name.unwrap_or("identity"))
 }
 
-/// Checks that a body can be decoded. The format has no checksums, so clients would get damaged bytes. Shared bodies are checked
-/// once.
+/// Checks that a body can be decoded. Since the format does not contain checksums, clients would otherwise get damaged bytes.
+/// Shared bodies are only checked once.
 fn check_body(found: &Path<'_>, checked: &mut HashSet<(*const u8, Coding)>) -> Result<(), ReadError> {
     let Some(coding) = coding_of(found) else { return Ok(()) };
     if !checked.insert((found.body.as_ptr(), coding)) {
@@ -279,7 +283,8 @@ fn content(found: &Path<'_>, store: &mut Store, report: &mut ImportReport) -> Re
     let mut representation = Vec::new();
     let mut resource = Vec::new();
     let mut overrides = 0;
-    // If the only coding is not identity, clients may reject it, so the response depends on `Accept-Encoding`.
+    // If identity is not available, clients may reject the only coding, so the response depends on
+    // `Accept-Encoding`.
     let is_negotiable = coding != Coding::Identity;
     let mut vary = vec![if is_negotiable { "Accept-Encoding" } else { "" }];
 
@@ -344,7 +349,8 @@ fn write(
 ) -> Result<(), cannery_archive::WriteError> {
     let mut buffer = KeyBuffer::new();
 
-    // Wildcards by site, with their folders. This has an entry for every host, since each host needs a root scope.
+    // Wildcards by site, along with their folders. There must be an entry for every host, as each host needs a
+    // root scope.
     let mut sites: BTreeMap<Option<&str>, Vec<(&[u8], NewRecord<'_>)>> = BTreeMap::new();
     for answer in answers {
         let wildcards = sites.entry(answer.host).or_default();

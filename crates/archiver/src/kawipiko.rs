@@ -1,7 +1,8 @@
-//! Reads archives made by kawipiko. They are 32-bit constant databases, where paths refer to heads and bodies.
+//! Reads archives made by kawipiko. These are 32-bit constant databases in which paths refer to heads and
+//! bodies.
 //!
-//! We trust no number in the file. There is no checksum, so we cannot notice a changed byte inside a body. All other
-//! inconsistencies are errors that give a position.
+//! No number in the file should be trusted. A changed byte inside a body cannot be detected, since there is no
+//! checksum; any other inconsistency is an error that includes a position.
 
 mod tables;
 
@@ -13,7 +14,7 @@ use self::tables::{NAMES, VALUES};
 const SCHEMA_KEY: &[u8] = b"schema";
 const SCHEMA: &[u8] = b"kawipiko-2022a";
 
-/// How many hash tables the header refers to.
+/// Number of hash tables that the header refers to.
 const TABLES: usize = 256;
 const HEADER_BYTES: usize = TABLES * 8;
 
@@ -103,7 +104,8 @@ pub(crate) fn read(file: &[u8]) -> Result<Vec<Path<'_>>, ReadError> {
 /// Key and value.
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
-/// Checks that the hash tables refer to exactly these records, then returns them in file order.
+/// Checks that these records are exactly the ones referred to by the hash tables, then returns them
+/// in file order.
 fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     let damaged = |what, offset| ReadError::Damaged { what, offset };
     // Kawipiko writes this record first.
@@ -126,7 +128,8 @@ fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
         }
         tables_end = position.checked_add(length).ok_or(damaged("a hash table", position))?;
         let table = file.get(position..tables_end).ok_or(damaged("a hash table", position))?;
-        // Both numbers are 0 in an empty slot. The hash alone may be 0 for a key.
+        // Both numbers are 0 in an empty slot. Note that the hash alone is not enough, since it may
+        // be 0 for a key.
         let used = table.chunks_exact(8).filter_map(|slot| number(slot, 4)).filter(|record| *record != 0);
         positions.extend(used);
     }
@@ -148,7 +151,8 @@ fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
         let (Some(key_end), Some(data_end)) = (key_end, data_end) else { return Err(damaged(what, at)) };
 
         let key = &file[at + 8..key_end];
-        // Kawipiko loses keys with a hash of 0: no table refers to them, so no server finds them.
+        // Keys with a hash of 0 are lost by kawipiko: they are not in any table, so no server would
+        // find them.
         let is_found = positions.remove(&at);
         if !is_found && hash(key) != 0 || !keys.insert(key) {
             return Err(damaged("a record that no lookup finds", at));
@@ -179,7 +183,8 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
 /// A head's status and fields.
 type Head<'a> = (u16, Vec<(&'static str, &'a str)>);
 
-/// Decodes a head. It's a list of pairs: the name comes from the table, the value from the table or the head itself.
+/// Decodes a head, i.e. a list of pairs. Names come from the table, whereas values come from either the table or the
+/// head itself.
 fn head(mut rest: &[u8]) -> Option<Head<'_>> {
     let mut status = None;
     let mut fields = Vec::new();

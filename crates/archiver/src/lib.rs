@@ -1,15 +1,16 @@
 //! Compiles a source folder into an archive.
 //!
-//! [`compile`] builds once, into a file. A [`Compiler`] is meant for folders that are being edited: it builds again and
-//! again, into memory, or on disk if the archive is large. Both run the pipeline in `build` below, which has about a line
-//! for each step. This crate never prints, and the archive does not depend on threads, clocks or the order of directory
-//! entries.
+//! [`compile`] builds once, into a file. For folders that are being edited, you should use a [`Compiler`], which builds
+//! again and again, either into memory or (if the archive is large) on disk. Both of them run the pipeline in `build`
+//! below, which has about one line per step. This crate never prints anything, and the archive does not depend on
+//! threads, clocks or the order of directory entries.
 //!
-//! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
+//! This crate is internal to Cannery, i.e. its interface may change in any release. Programs should use the `cannery` crate
+//! instead.
 
 #![forbid(unsafe_code)]
 
-// The rooms, from the outermost to the innermost: a module may only import from modules further down.
+// The rooms, from the outermost to the innermost. Modules may only import from modules further down.
 
 // Converts kawipiko archives.
 mod import;
@@ -114,7 +115,8 @@ use crate::sources::source_facts::SourceFacts;
 
 /// Compiles the folder `options.sources` into the archive `options.archive`.
 ///
-/// The archive is replaced as a whole or not at all: if the build fails, the old archive stays as it is.
+/// The archive is replaced as a whole or not at all, i.e. if the build fails, the old archive remains in
+/// place.
 ///
 /// # Errors
 /// See [`Error`]. Each error names the path that caused it.
@@ -131,7 +133,7 @@ pub(crate) struct Built {
     known: Vec<(FileStamp, SourceFacts)>,
     /// The bodies in the archive, which the next build may copy.
     bodies: Bodies,
-    /// Number of compressed contents that were left to a later build because this was a quick one.
+    /// Number of compressed contents that this build, being a quick one, has left to a later build.
     deferred: u64,
     /// Whether one of the folder's own pages answers `/`.
     has_start_page: bool,
@@ -139,7 +141,8 @@ pub(crate) struct Built {
     routes: Routes,
 }
 
-/// Runs the pipeline. Without a session, the archive replaces `options.archive`; with one, it's written to an unnamed file.
+/// Runs the pipeline. If there is a session, the archive is written to an unnamed file; otherwise, it replaces
+/// `options.archive`.
 pub(crate) fn build(
     options: &Options,
     mut session: Option<&mut Session<'_>>,
@@ -158,14 +161,16 @@ pub(crate) fn build(
     stopwatch.stage(Stage::Walk, None);
     let (mut sources, mut report) = prepare::sources(options, &destination, session.as_deref_mut())?;
 
-    // Plan the routes before anything is hashed or compressed: many mistakes in a site show up here already.
+    // Plan the routes before hashing or compressing anything, since this is where many mistakes in a site
+    // show up.
     stopwatch.stage(Stage::Route, None);
     let mut routes = routes::plan(&sources, options);
     rules::add(&mut routes, &mut sources, options)?;
     let mut header_rules = header_rules::parse(&mut routes, &sources)?;
     content_encoding::find(&mut routes, &mut sources, &mut header_rules)?;
 
-    // From here on, the build either fails with all errors it has found so far, or only adds warnings.
+    // At this point, the build can still fail with all errors found so far. Afterwards, there may only
+    // be warnings.
     report.diagnostics.append(&mut routes.diagnostics);
     report.diagnostics.append(&mut previous.notes);
     report.diagnostics.append(&mut suspects::find(&sources, options));
@@ -174,7 +179,8 @@ pub(crate) fn build(
         return Err(Error::Sources { path: destination.path().to_owned(), report: Box::new(report) });
     }
 
-    // We ask before listings are added because a generated listing is not a start page that the folder could lose.
+    // This must be determined before listings are added: a generated listing is not a start page that the folder
+    // could lose.
     let has_start_page = routes.has_start_page();
 
     if options.include_folder_listing {
@@ -183,7 +189,8 @@ pub(crate) fn build(
         report.generated = listing::add(&mut routes, &mut sources, options, listings);
     }
 
-    // A program may be replacing the whole folder right now. It's better to keep the last archive than to publish half a site.
+    // The whole folder may currently be in the process of being replaced. In this case, we prefer keeping the last archive to
+    // publishing half a site.
     let may_be_unfinished = session.as_ref().is_some_and(|session| session.may_be_unfinished);
     prepare::check_unfinished(options, &sources, has_start_page, may_be_unfinished)?;
     prepare::check_start_page(options, &sources, &routes)?;
@@ -211,7 +218,8 @@ pub(crate) fn build(
     };
     let mut read = reading.run(&mut store)?;
 
-    // Some file names contain a hash of the content. We mark those as immutable, so that browsers need not ask again.
+    // Files with a hash of the content in their name are marked as immutable, so that browsers do not have to ask
+    // again.
     let names = InferableNames::with_rules(options, &routes, &header_rules);
     bundles::unmark_entries(names, &sources, &mut read.contents);
     let mut remarks = immutable::mark(options, &sources, &mut read.contents)?;
@@ -228,14 +236,15 @@ pub(crate) fn build(
     stopwatch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
     let tally = encoding.run(&mut read.contents, &mut store)?;
 
-    // Files of earlier releases that open pages may still request. They're read from the previous archive.
+    // Files of earlier releases that may still be requested by open pages. These are read from the
+    // previous archive.
     let (skip_rules, _) = prepare::skip_rules(options)?;
     let selection = Selection { routes: &routes, evidence: &evidence, names, skip_rules: &skip_rules };
     let carried = Carryover::store(&previous, &selection, &mut store)?;
     report.diagnostics.extend(carried.note());
 
-    // All bodies are stored, so only small records follow. If they may not fit, the store switches to the
-    // 64-bit format now, while it still can.
+    // All bodies have been stored, so only small records will follow. If these may not fit, this is the
+    // last chance for the store to switch to the 64-bit format.
     stopwatch.stage(Stage::Write, Some(routes.paths.len() as u64));
     let (bytes, records) = emit::bound(&routes, &sources, options);
     let (carried_bytes, carried_records) = carried.bound();
@@ -245,7 +254,7 @@ pub(crate) fn build(
     let archive = destination.path().to_owned();
     let write_error = || Error::write(&archive);
 
-    // Routes and response heads refer to the bodies by their IDs, so they come last.
+    // These come last, since routes and response heads refer to bodies by their IDs.
     let own_fields = StandIns::find(&sources, &routes, &header_rules);
     let emission = Emission::new(
         options,
@@ -281,12 +290,14 @@ pub(crate) fn build(
     report.add_archive(&facts);
     report.diagnostics.append(&mut routes.diagnostics);
 
-    // The link checker looks up paths in the finished archive, just like the server will. A quick build leaves this out.
+    // The link checker looks up paths in the finished archive, exactly like the server will. In quick builds, it is
+    // skipped.
     if options.check_links != LinkCheck::Off && effort == Effort::Full {
         let links = Links::open(options, &sources, &routes, destination.open(&file)?);
         stopwatch.stage(Stage::Links, Some(links.file_count()));
         let mut found = links.check(progress)?;
-        // If a name has several pages, `left_out` has reported it already. Do not report each link to it again.
+        // Names with several pages have already been reported by `left_out`, so links to them should not be
+        // reported as well.
         let known: HashSet<String> = report.files_with(left_out::PAGES_LEFT_OUT);
         found.retain(|diagnostic| diagnostic.code != "linked-left-out" || !known.contains(&diagnostic.file));
         report.diagnostics.append(&mut found);
@@ -300,7 +311,8 @@ pub(crate) fn build(
     if let Destination::Path(_) = destination {
         report.diagnostics.extend(replaced::note(options, &routes));
     }
-    // This warning is about the machine, not about the folder, so `--strict` does not turn it into an error.
+    // As this warning is about the machine rather than the folder, it should not be turned into an error by
+    // `--strict`.
     report.diagnostics.extend(destination.warning());
     destination.publish(&file)?;
     report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);

@@ -1,11 +1,11 @@
 //! Link checker: finds internal links in pages and style sheets that lead nowhere.
 //!
-//! Links are joined to the URL of their file like in a browser, and looked up in the finished archive with the server's own
-//! [`Site`]. This means that rules, redirects, fallback pages and listings count just like for a client. For example, a link in
-//! `<a>` is a navigation, so a fallback page may answer it, but a link in `<script>` or `<img>` is not. We ignore links to other
-//! origins, and links that are created by scripts.
+//! Links are joined to the URL of their file, as in a browser, and then looked up in the finished archive with the server's own
+//! [`Site`]. This way, rules, redirects, fallback pages and listings have the same effect as for a client. For example, a link
+//! in `<a>` is a navigation and may be answered by a fallback page, unlike a link in `<script>` or `<img>`. Links to other
+//! origins are ignored, as are links created by scripts.
 //!
-//! Since this reads the text of each page anyway, it also finds policies in pages that would block the preview script.
+//! As the text of each page is read anyway, this is also where policies are found that would block the preview script.
 
 mod extract;
 mod url;
@@ -37,7 +37,7 @@ const REDIRECTS_MAX: usize = 20;
 /// Maximum number of redirects to missing pages to report individually.
 const REDIRECTS_REPORTED_MAX: usize = 5;
 
-/// Maximum number of names to report that were left out although there are links to them.
+/// Maximum number of reported names that were left out even though there are links to them.
 const LEFT_OUT_REPORTED_MAX: usize = 5;
 
 /// The command that lists broken links.
@@ -46,7 +46,7 @@ const LIST_FLAG: &str = "`cannery-archiver --check-links`";
 /// Maximum size of sources held in memory at once, including their links.
 const HELD_BYTES_MAX: u64 = 32 << 20;
 
-/// For wildcards, we look up this host in place of all hosts that the wildcard covers.
+/// Host to look up in place of all hosts covered by a wildcard.
 const ANY_LABEL: &str = "any-host-below";
 
 /// Prefix of the server's own pages, which are not in any archive.
@@ -82,7 +82,7 @@ enum TargetError {
 /// Targets that have been looked up, with their errors.
 type KnownTargets = HashMap<(Url, Purpose), Option<TargetError>>;
 
-/// The pages and style sheets of a site, and the site in which to look up their links.
+/// The pages and style sheets of a site, along with the site used for looking up their links.
 pub(crate) struct Links<'a> {
     options: &'a Options,
     sources: &'a Sources,
@@ -180,7 +180,7 @@ impl<'a> Links<'a> {
             let start = Url { host, path: "/".to_owned() };
             let Some(url) = start.join(target).filter(|url| self.is_checked(url, &start)) else { continue };
 
-            // The same rule may be listed twice, once by its path and once among the forced rules. Report it only once.
+            // A rule may be listed twice, by its path and among the forced rules, but it should only be reported once.
             let is_part = rule.source.static_path().is_some_and(|path| is_asset(suffix(&path)));
             let purpose = if is_part { Purpose::Part } else { Purpose::Page };
             if let Some(TargetError::Status(status)) = self.follow(&url, purpose, &mut scratch)
@@ -192,7 +192,8 @@ impl<'a> Links<'a> {
         broken
     }
 
-    /// Returns a file's broken links, each of them only once, and policies that would block the preview script.
+    /// Returns the broken links of a file (each of them only once) as well as policies that would block the
+    /// preview script.
     fn check_file(
         &self,
         file: &LinkingFile,
@@ -251,7 +252,8 @@ impl<'a> Links<'a> {
         !is_exception && self.is_internal(url, file)
     }
 
-    /// Returns a warning for each name that a built-in rule has left out although there are links to it.
+    /// Returns a warning for each name that was left out by a built-in rule even though there are links
+    /// to it.
     fn linked_left_out(&self, broken: &[(SourceId, BrokenLink)]) -> Vec<Diagnostic> {
         let mut found = Vec::new();
         for skipped in self.sources.skipped.iter().filter(|skipped| left_out::is_built_in(skipped)) {
@@ -274,8 +276,8 @@ impl<'a> Links<'a> {
         found
     }
 
-    /// Returns `true` if the archive is responsible for a URL: either it has the same host as the file, or the archive has
-    /// something for its host.
+    /// Returns `true` if the archive is responsible for a URL, i.e. if the URL has the same host as the file, or if the
+    /// archive has something for its host.
     fn is_internal(&self, url: &Url, file: &Url) -> bool {
         let is_known = |host: &str| self.routes.sites_of_name(host).first().is_some_and(Option::is_some);
         url.host == file.host || url.host.as_deref().is_some_and(is_known)
@@ -298,7 +300,7 @@ impl<'a> Links<'a> {
         error
     }
 
-    /// Requests a URL and follows redirects. Returns `None` if they lead to a page or out of the site.
+    /// Requests a URL and follows redirects. Returns `None` if they end at a page or leave the site.
     fn follow(&self, url: &Url, purpose: Purpose, scratch: &mut Scratch) -> Option<TargetError> {
         let mut at = url.clone();
         for _ in 0..=REDIRECTS_MAX {
@@ -315,7 +317,8 @@ impl<'a> Links<'a> {
 
             let answer = self.site.answer(&request, scratch);
             let Fields::Redirect(location) = answer.fields else {
-                // If an error page is requested by its own name, its status is not a sign of a broken link.
+                // An error page that is requested by its own name has the status of an error as well, but
+                // the link is not broken.
                 let is_file = matches!(answer.reason, Reason::Path(Origin::File | Origin::Alias));
                 let is_found = answer.status < 400 || is_file || at.path.starts_with(SERVER_PAGES);
                 return (!is_found).then_some(TargetError::Status(answer.status));
@@ -373,7 +376,8 @@ fn url_of(path: &[u8]) -> Option<Url> {
     Some(Url { host, path: format!("/{path}") })
 }
 
-/// Returns `true` for template placeholders, for example `{{ url }}`, which a script or a later build step will replace.
+/// Returns `true` for template placeholders such as `{{ url }}`, which will be replaced by a script or a later build
+/// step.
 fn is_template(reference: &[u8]) -> bool {
     const MARKS: [&[u8]; 5] = [b"{{", b"{%", b"<%", b"${", b"#{"];
     MARKS.iter().any(|mark| reference.windows(mark.len()).any(|window| window == *mark))
@@ -412,7 +416,8 @@ impl Lines<'_> {
             self.line = 1;
         }
         let feeds = self.text[self.offset..offset].iter().filter(|byte| **byte == b'\n').count();
-        // Beyond 2^32 lines, the line number in the warning will be too small. That is good enough.
+        // Beyond 2^32 lines, the warning will contain a line number that is too small. This should
+        // be good enough.
         self.line = self.line.saturating_add(u32::try_from(feeds).unwrap_or(u32::MAX));
         self.offset = offset;
         self.line

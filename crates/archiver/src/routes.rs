@@ -1,4 +1,5 @@
-//! Routes: decides which source answers each path, and which fallback pages and rules apply below each folder.
+//! Routes: decides which source answers each path, as well as which fallback pages and rules apply below each
+//! folder.
 //!
 //! At this point, only names matter. [`rules`](crate::routes::rules) adds the rules in `_redirects`.
 
@@ -38,11 +39,12 @@ pub(crate) type HostId = Option<u32>;
 pub(crate) struct Host {
     /// Name in lower case. `*.example.com` stands for all hosts below `example.com`.
     pub(crate) name: String,
-    /// Whether the host has a site of its own. If so, the default site is not searched.
+    /// Whether the host has a site of its own, in which case the default site is not searched.
     pub(crate) has_site: bool,
 }
 
-/// Returns a host's index into lists with an entry for each site. The default site comes first.
+/// Returns the index of a host into lists that have an entry for each site, starting with the
+/// default site.
 pub(crate) fn site_index(host: HostId) -> usize {
     host.map_or(0, |host| host as usize + 1)
 }
@@ -96,7 +98,7 @@ pub(crate) enum RuleName {
 pub(crate) struct RuleFile {
     pub(crate) id: SourceId,
     pub(crate) host: HostId,
-    /// Folder relative to the root of its site. Either empty or with a trailing `/`.
+    /// Folder relative to the root of its site, which is either empty or ends with `/`.
     pub(crate) folder: Box<[u8]>,
 }
 
@@ -110,9 +112,11 @@ pub(crate) struct Routes {
     pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
     /// Scopes by folder key.
     pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
-    /// Number of rules with overlapping ends in their pattern. The server's index cannot exclude these.
+    /// Number of rules in which the ends of the pattern overlap, so that they cannot be excluded by the
+    /// server's index.
     pub(crate) overlapping_rules: usize,
-    /// Generated texts by status, for rules with an error status whose page does not exist.
+    /// Generated texts by status, which are needed for rules with an error status if there is no
+    /// page for it.
     pub(crate) status_texts: BTreeMap<u16, SourceId>,
     /// All rules, in order of precedence.
     pub(crate) rules: Vec<RedirectRule>,
@@ -124,12 +128,13 @@ pub(crate) struct Routes {
     pub(crate) control: Vec<SourceId>,
     pub(crate) redirect_files: Vec<RuleFile>,
     pub(crate) header_files: Vec<RuleFile>,
-    /// Names without suffix of files that are not pages, for example `/security` for `security.txt`. Rules take precedence.
+    /// Names without suffix of files that are not pages, e.g. `/security` for `security.txt`. Rules take precedence over
+    /// these.
     pub(crate) weak_aliases: BTreeSet<(HostId, Box<[u8]>)>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// Pages that are named like a status, but belong to a series of numbered pages.
+/// Pages that are named like a status, but are actually part of a series of numbered pages.
 #[derive(Default)]
 struct NumberedPages {
     count: usize,
@@ -153,8 +158,8 @@ impl NumberedPages {
     }
 }
 
-/// A file that answers a path such as `/folder/` or `/page`, unless there is a file with exactly that name. If there are several,
-/// the lowest rank wins.
+/// A file that answers a path such as `/folder/` or `/page`, provided that there is no file with exactly that name. If there are
+/// several, the one with the lowest rank wins.
 struct Alias {
     rank: usize,
     id: SourceId,
@@ -184,7 +189,8 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
         false
     });
 
-    // A folder for an invalid host may have thousands of files, so only warn once per folder.
+    // The folder of an invalid host may contain thousands of files, so there should only be one
+    // warning per folder.
     for (folder, (files, reason)) in invalid_hosts {
         let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
         let mut message = format!("{reason} ({files})");
@@ -361,7 +367,8 @@ fn folder_keys(sources: &Sources, routes: &Routes) -> HashSet<(HostId, Box<[u8]>
     keys
 }
 
-/// Returns a single note about pages whose short name is also the name of a folder with an index page.
+/// Returns a single note about all pages with a short name that is also the name of a folder with an
+/// index page.
 fn hiding_note(sources: &Sources, hiding: &[(SourceId, HostId, Box<[u8]>)]) -> Option<Diagnostic> {
     let (id, _, folder) = hiding.first()?;
     let folder = String::from_utf8_lossy(folder);
@@ -378,8 +385,8 @@ fn hiding_note(sources: &Sources, hiding: &[(SourceId, HostId, Box<[u8]>)]) -> O
 }
 
 impl Scope {
-    /// If the folder has only asset fallbacks, such as `_wildcard.png`, and a page for 404, returns both: the fallback also answers
-    /// missing pages, which is probably a mistake.
+    /// If the folder has a page for 404 and its only fallbacks are for assets (e.g. `_wildcard.png`), returns both. The fallback
+    /// would also answer missing pages, which is probably a mistake.
     fn fallback_that_hides_errors(&self) -> Option<(SourceId, SourceId)> {
         let error_page = *self.error_pages.get(&404)?;
         let (_, first) = self.fallbacks.first()?;
@@ -392,7 +399,8 @@ impl Routes {
     /// Returns the index of a host, and adds the host if it's new.
     pub(crate) fn add_host(&mut self, name: &str) -> u32 {
         let id = self.host_ids.get(name).copied().unwrap_or_else(|| {
-            // Each host takes at least a line or a file, and there are fewer than 2^32 of these.
+            // This cannot overflow: each host takes at least a line or a file, of which there are
+            // fewer than 2^32.
             let id = u32::try_from(self.hosts.len()).expect("hosts are counted by 32 bits");
             self.hosts.push(Host { name: name.to_owned(), has_site: false });
             self.host_ids.insert(name.to_owned(), id);
@@ -404,7 +412,7 @@ impl Routes {
         id
     }
 
-    /// Returns the index of a host that has a site of its own, and adds the host if it's new.
+    /// Returns the index of a host that has a site of its own, adding the host if necessary.
     fn add_site(&mut self, name: &str) -> u32 {
         let id = self.add_host(name);
         self.hosts[id as usize].has_site = true;
@@ -416,8 +424,8 @@ impl Routes {
         std::iter::once(None).chain((0..).take(self.hosts.len()).map(Some))
     }
 
-    /// Returns the sites in which the server looks up this host's paths. These are the host itself, matching wildcards, and the
-    /// default site, in this order. The first host with a site of its own is always the last.
+    /// Returns the sites in which the server looks up this host's paths: the host itself, matching wildcards, and the default
+    /// site, in this order. The list ends with the first host that has a site of its own.
     pub(crate) fn sites_of(&self, host: HostId) -> Vec<HostId> {
         self.host_name(host).map_or_else(|| vec![None], |name| self.sites_of_name(name))
     }
@@ -446,17 +454,20 @@ impl Routes {
         })
     }
 
-    /// Returns `true` if a fallback page would answer this path if it had no file.
+    /// Returns `true` if this path, assuming that it has no file, would be answered by a fallback
+    /// page.
     pub(crate) fn has_fallback_for(&self, host: HostId, path: &[u8]) -> bool {
         let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         folders.map(|(slash, _)| &path[..=slash]).any(|folder| {
             let scope = self.scopes.get(&(host, folder.into()));
-            // The path has no suffix, so it does not matter if fallbacks are for pages or assets.
+            // Since the path has no suffix, there is no need to distinguish fallbacks for pages
+            // from those for assets.
             scope.is_some_and(|scope| !scope.fallbacks.is_empty())
         })
     }
 
-    /// Returns the nearest page for this status: searches the path's folder and its parents, on each of the host's sites.
+    /// Returns the nearest page for this status. On each of the host's sites, the path's folder and its parents are
+    /// searched.
     pub(crate) fn nearest_error_page(&self, host: HostId, path: &[u8], status: u16) -> Option<SourceId> {
         self.sites_of(host).into_iter().find_map(|site| {
             let slashes = path.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
@@ -494,12 +505,13 @@ impl Routes {
         host.map(|host| self.hosts[host as usize].name.as_str())
     }
 
-    /// Returns `true` if the host has a site of its own. For the default site, this is `false`.
+    /// Returns `true` if the host has a site of its own, which is not the case for the default
+    /// site.
     pub(crate) fn has_site(&self, host: HostId) -> bool {
         host.is_some_and(|host| self.hosts[host as usize].has_site)
     }
 
-    /// Returns the source that answers a percent-decoded path on a host. Returns `None` if there is no such path, or if it's
+    /// Returns the source that answers a percent-decoded path on a host, or `None` if the path does not exist or is
     /// redirected.
     pub(crate) fn source_at(&self, host: HostId, path: &[u8]) -> Option<SourceId> {
         let mut buffer = KeyBuffer::new();
@@ -517,7 +529,7 @@ impl Routes {
         u32::try_from(self.rules.len()).expect("each rule takes a line, of which there are fewer than 2^32")
     }
 
-    /// Adds a warning that is a sentence about the file: its path, and this predicate.
+    /// Adds a warning that is a sentence about the file, consisting of its path and this predicate.
     pub(crate) fn warn(&mut self, path: &[u8], code: &'static str, predicate: impl fmt::Display) {
         self.diagnostics.push(Diagnostic::warning_that(path, code, predicate));
     }
@@ -527,7 +539,7 @@ impl Routes {
     }
 }
 
-/// If another file with the same folder and suffix has a number as its name that is not a status, returns its name.
+/// Returns the name of another file with the same folder and suffix that is named by a number which isn't a status.
 fn numbered_sibling(sources: &Sources, id: SourceId) -> Option<String> {
     let path = sources.path(id);
     let folder = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];

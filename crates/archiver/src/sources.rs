@@ -1,4 +1,5 @@
-//! Source files: their bytes, whole and unchanged, and what the last build knows about them.
+//! Source files: their bytes, which are read whole and unchanged, and the last build's knowledge
+//! about them.
 
 pub(crate) mod decode; // Decoders, with a limit.
 pub(crate) mod snapshot; // The last build.

@@ -1,13 +1,14 @@
 //! On-disk cache of source file digests, so that unchanged files are not read again.
 //!
 //! The cache is a single file that is loaded and replaced as a whole. An entry is valid as long as the file at its absolute
-//! path has exactly the same stamp. Files modified within two seconds before the build are not stored because they could be
-//! modified again within the same tick of the file system's clock. We do not use the clock for anything else. If the cache is
+//! path has exactly the same stamp. Files modified within two seconds before the build are not stored, since they could be
+//! modified again within the same tick of the file system's clock (the clock isn't used for anything else). If the cache is
 //! damaged or has another version, we start with an empty one.
 //!
-//! The cache also records which compressed results have been verified, so that each has to be decoded only once. This means
-//! that we trust it, so we only use it if no other user except root can write to it. A cache copied from another machine is
-//! harmless: the inodes differ, so nothing matches. Problems with the cache are reported as warnings.
+//! The cache also records which compressed results have been verified, in order to decode each of them only once. As this
+//! means that its content is trusted, the cache is only used if no other user except root can write to it. A cache copied
+//! from another machine is harmless: inodes will differ, so nothing matches. Problems with the cache are reported as
+//! warnings.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -30,10 +31,10 @@ use crate::sources::source_facts::{Probe, SourceFacts};
 /// Magic bytes. The digit is the format version.
 const MAGIC: &[u8; 8] = b"CANRSRC3";
 
-/// Files younger than this, in nanoseconds, are not stored: some file systems have a resolution of two seconds.
+/// Minimum age, in nanoseconds, of files to be stored, as some file systems have a resolution of two seconds.
 const RACY_NS: i128 = 2_000_000_000;
 
-/// File mode. Since we trust the file, other users must not be able to write to it.
+/// File mode. Other users must not be able to write to the file, since we trust it.
 const MODE: u32 = 0o600;
 
 /// Permission bits that would let other users write.
@@ -74,7 +75,8 @@ pub(super) struct SourcesCache {
 }
 
 impl SourcesCache {
-    /// Loads the cache at `place`. If it does not exist or cannot be trusted, starts with an empty one.
+    /// Loads the cache at `place`, or starts with an empty one if it does not exist or cannot be
+    /// trusted.
     ///
     /// # Errors
     /// Returns an error if the name exists but is not a regular file.
@@ -93,7 +95,8 @@ impl SourcesCache {
         Ok(SourcesCache { place: place.to_owned(), memory, began_ns, unused })
     }
 
-    /// Returns the properties of the file at this absolute path, unless its stamp has changed.
+    /// Returns the properties of the file at this absolute path, provided that its stamp is still
+    /// the same.
     pub(super) fn find(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
         self.memory.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
     }
@@ -103,8 +106,8 @@ impl SourcesCache {
         self.memory.verified.get(key)
     }
 
-    /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `verified`, and writes
-    /// the cache to disk. Returns warnings.
+    /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `verified` and writes
+    /// the cache to disk, returning any warnings.
     pub(super) fn replace(
         mut self,
         root: &[u8],
@@ -222,7 +225,7 @@ fn decode(bytes: &[u8]) -> Option<Memory> {
     let mut rest = written.strip_prefix(MAGIC)?;
 
     let count = u64::from_le_bytes(take(&mut rest)?);
-    // The count has not been checked against anything, so we derive the capacity from the file length instead.
+    // The count is untrusted, so the capacity has to be derived from the length of the file instead.
     let mut entries = Vec::with_capacity(rest.len() / (ENTRY_BYTES + 48));
     for _ in 0..count {
         entries.push(decode_entry(&mut rest)?);

@@ -1,7 +1,7 @@
 //! Stores bodies in the archive that is being written, each digest once.
 //!
-//! We start with the 32-bit format. If it runs out of room, we convert what we have to the 64-bit format, in a second temporary
-//! file, and continue there, unless the options ask for a particular format.
+//! We start with the 32-bit format. If it runs out of room, everything is converted to the 64-bit format in a second temporary
+//! file, where writing continues (unless the options ask for a particular format).
 
 use std::io::Read;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::settings::error::Error;
 use crate::settings::options::FormatChoice;
 use crate::sources::snapshot::Snapshot;
 
-/// Allowance for response heads, the manifest and small records when we estimate whether 32-bit positions are enough.
+/// Allowance for response heads, the manifest and small records when estimating whether 32-bit positions will be
+/// enough.
 const SLACK_BYTES: u64 = 16 << 20;
 const SLACK_RECORDS: u64 = 65_536;
 
@@ -46,8 +47,8 @@ impl Store {
         };
 
         let file = match earlier.as_ref().map(|earlier| earlier.estimate_archive_bytes(content_bytes)) {
-            // If we know that memory will not suffice, it's better to start on disk: moving the archive there later would take a
-            // quarter of the time of a quick build.
+            // If it is already known that memory will not suffice, we should start on disk: moving the archive there later would
+            // take a quarter of the time of a quick build.
             Some(bytes) if destination.needs_disk(bytes) => destination.begin_on_disk(content_bytes),
             Some(_) | None => None,
         };
@@ -69,7 +70,7 @@ impl Store {
         self.write_body(digest, bytes.len() as u64, |writer| writer.body_from_slice(digest, bytes))
     }
 
-    /// Stores a body of `length` bytes from a reader, unless the archive has it already.
+    /// Stores a body of `length` bytes from a reader, unless it is already part of the archive.
     pub(super) fn body_from(
         &mut self,
         digest: &Digest,
@@ -79,7 +80,7 @@ impl Store {
         self.write_body(digest, length, |writer| writer.body(digest, length, content))
     }
 
-    /// Copies a body from the archive of the last build, unless the new archive has it already.
+    /// Copies a body from the archive of the last build, unless it is already part of the new one.
     pub(super) fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, Error> {
         let earlier = Arc::clone(self.earlier.as_ref().expect("the extent is of the last build"));
         self.write_body(digest, extent.length, |writer| {
@@ -112,7 +113,8 @@ impl Store {
         Ok(body)
     }
 
-    /// Makes room for `records` more records of `bytes` bytes in total, and for heads, the manifest and small records.
+    /// Makes room for `records` more records with a total of `bytes` bytes, as well as heads, the manifest and small
+    /// records.
     pub(crate) fn require(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
         self.leave_memory_if_full(bytes, records)?;
         let required = self.with_writer(|writer| {
@@ -130,7 +132,8 @@ impl Store {
         Ok((writer, self.destination, self.bodies))
     }
 
-    /// Moves an in-memory archive to disk if `records` more records of `bytes` bytes in total would make it too large.
+    /// Moves an in-memory archive to disk if it would become too large with `records` more records with a total of
+    /// `bytes` bytes.
     fn leave_memory_if_full(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let archive_bytes = writer.length_with(bytes, records).unwrap_or(u64::MAX);
@@ -165,7 +168,7 @@ impl Store {
     }
 }
 
-/// Lets the writer copy bodies from the archive of the last build, which is only possible if both have the same format.
+/// Lets the writer copy bodies from the archive of the last build, provided that both have the same format.
 fn set_source(writer: &mut Writer, earlier: Option<&Snapshot>) {
     if let Some(earlier) = earlier.filter(|earlier| earlier.archive.format() == writer.format()) {
         writer.set_source(Arc::clone(&earlier.archive));

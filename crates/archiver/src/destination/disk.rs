@@ -1,8 +1,9 @@
 //! Temporary files on disk, for archives that are too large for memory.
 //!
-//! The pages of such a file belong to the page cache, so the kernel may drop them and read them again. The file does not have a
-//! name, so other users cannot open it. The kernel removes it when the last descriptor and mapping are gone, even after a crash.
-//! Unlike memory, a file cannot be sealed: a process of the same user that may trace ours can modify it via `/proc/PID/fd`.
+//! As the pages of such a file belong to the page cache, the kernel may drop them and read them again when needed. The file does
+//! not have a name, which prevents other users from opening it, and is removed by the kernel together with the last descriptor
+//! and mapping, even after a crash. Unlike memory, however, a file cannot be sealed: a process of the same user that may trace
+//! ours is able to modify it via `/proc/PID/fd`.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -25,13 +26,14 @@ use std::sync::Arc;
 
 use crate::ground::diagnostic::Diagnostic;
 
-/// If an archive of a [`Compiler`](crate::Compiler) is larger than this, not counting response heads, it's a temporary file on
-/// disk. Up to four archives exist at a time: the one being served, the one before it, and those of a quick and a full build. So
-/// they take up to 256 MiB of memory in total. Text sites, which people edit most, are hardly ever written to disk.
+/// Maximum size of an archive of a [`Compiler`](crate::Compiler) in memory, not counting response heads. Larger ones are stored
+/// in a temporary file on disk. Up to four archives exist at a time (the one being served, the one before it, and those of a
+/// quick and a full build), so they take up to 256 MiB of memory in total. Text sites, which are edited the most, will hardly
+/// ever be written to disk.
 pub const MEMORY_ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 
-/// Environment variables for the directory, in order of precedence. `CACHE_DIRECTORY` is set by systemd's `CacheDirectory=`. It may
-/// contain several directories, separated by colons.
+/// Environment variables for the directory, in order of precedence. Note that `CACHE_DIRECTORY`, as set by systemd's
+/// `CacheDirectory=`, may contain several directories separated by colons.
 const VARIABLES: [&str; 2] = ["CACHE_DIRECTORY", "TMPDIR"];
 
 /// A directory for large temporary files that exists everywhere (`file-hierarchy(7)`).
@@ -49,7 +51,8 @@ pub struct TemporaryDirectory {
 }
 
 impl TemporaryDirectory {
-    /// Returns the directory from the environment. If there is none, or it's in memory, returns `/var/tmp`.
+    /// Returns the directory given by the environment, or `/var/tmp` if there is none or if it is in
+    /// memory.
     #[must_use]
     pub fn from_environment() -> TemporaryDirectory {
         TemporaryDirectory::from_variables(env::var_os)
@@ -71,7 +74,7 @@ impl TemporaryDirectory {
         })
     }
 
-    /// Lets `create` create the files, for example because this process is in a sandbox. They must be in the same directory.
+    /// Uses `create` to create files, e.g. because this process is in a sandbox. They must be in the same directory.
     #[must_use]
     pub fn with_files_from(
         self,
@@ -83,7 +86,8 @@ impl TemporaryDirectory {
     /// Creates an empty, unnamed file for reading and writing.
     ///
     /// # Errors
-    /// Returns the system's error. The directory may be missing, not be writable, or be in memory.
+    /// Returns the system's error, for example if the directory is missing, not writable, or in
+    /// memory.
     pub fn create(&self) -> io::Result<File> {
         if let Some(create) = &self.create {
             return create();
@@ -140,10 +144,11 @@ impl Space {
         archive_bytes > self.memory_bytes_max && self.warning.is_none()
     }
 
-    /// Creates a file on disk, if there is room for an archive of this length.
+    /// Creates a file on disk, provided that there is enough room for an archive of this length.
     pub(super) fn create_on_disk(&self, archive_bytes: u64) -> io::Result<File> {
         let file = self.directory.create()?;
-        // Check this first. If we filled up the file system, other programs would suffer until the build fails.
+        // This must be checked first: if we filled up the file system, other programs would be affected until
+        // the build fails.
         match rustix::fs::fstatvfs(&file) {
             Ok(found) if found.f_bavail.saturating_mul(found.f_frsize) < archive_bytes => {
                 Err(rustix::io::Errno::NOSPC.into())

@@ -1,8 +1,9 @@
-//! Atomically replaces an archive, or a program with an archive: temporary file, fsync, rename, fsync of the directory.
+//! Atomically replaces an archive, or a program with an archive, by means of a temporary file, fsync, rename, and fsync
+//! of the directory.
 //!
-//! The temporary file is in the same directory, and it's removed if the build fails or is interrupted. A running build locks its
-//! temporary file. This allows the next build in the same directory to remove files left behind by builds that were killed, no
-//! matter how their archives were named.
+//! The temporary file is created in the same directory and will be removed if the build fails or is interrupted. It is also
+//! locked for the duration of the build. This allows the next build in the same directory to remove any files left behind by
+//! builds that were killed, regardless of the names of their archives.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -23,11 +24,12 @@ const SUFFIX: &[u8] = b".cannery.tmp";
 /// Maximum number of names to try for a temporary file.
 const NAMES_MAX: u32 = 100;
 
-/// Replaces the file at `path` with whatever `write` writes, as a whole or not at all. The file keeps its permissions. A new file
-/// gets `mode`, subject to the umask.
+/// Replaces the file at `path` with whatever `write` writes, either completely or not at all. Permissions of an existing file are
+/// kept, whereas a new file is created with `mode`, subject to the umask.
 ///
 /// # Errors
-/// The path does not name a file, or the file cannot be written. In this case, the old file is unchanged.
+/// The path does not name a file, or the file cannot be written. In both cases, the old file is left
+/// unchanged.
 pub fn replace_file(
     path: &Path,
     mode: u32,
@@ -51,7 +53,8 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Prepares to replace the archive at `path`. Removes temporary files left behind by builds that were killed.
+    /// Prepares to replace the archive at `path`. This also removes temporary files left behind by builds that
+    /// were killed.
     pub(crate) fn beside(path: &Path) -> Result<Staging, Error> {
         // If it's a symlink, keep it and replace its target.
         let archive = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -90,7 +93,8 @@ impl Staging {
                 created => created?,
             };
 
-            // Between these two steps, another build may have removed the file because it was not locked.
+            // Before the file was locked, another build may have removed it, so check that this is still
+            // our file.
             let is_ours =
                 file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| is_same_file(&found, &file));
             if is_ours {
@@ -146,7 +150,8 @@ impl Staging {
         name
     }
 
-    /// Removes temporary files that are not locked by any process. Errors are ignored because leftover files are harmless.
+    /// Removes temporary files that are not locked by any process. Errors are ignored, as leftover files do not cause any
+    /// harm.
     fn remove_stale(&self) {
         let Ok(entries) = fs::read_dir(self.folder()) else { return };
         for entry in entries.flatten().filter(|entry| is_temporary_name(&entry.file_name())) {
@@ -159,7 +164,7 @@ impl Staging {
     }
 }
 
-/// Returns `true` if this is the temporary file of any archive, which means that there are two numbers before the suffix.
+/// Returns `true` if this is the temporary file of some archive, i.e. if there are two numbers before the suffix.
 fn is_temporary_name(name: &OsStr) -> bool {
     let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     let Some(numbered) = name.as_bytes().strip_prefix(b".").and_then(|rest| rest.strip_suffix(SUFFIX)) else {

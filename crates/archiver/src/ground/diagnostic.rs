@@ -1,6 +1,7 @@
 //! Diagnostics: remarks about the source folder, with file and line.
 //!
-//! Diagnostics are just values in the report. [`crate::compile`] decides by severity if one of them fails the build.
+//! Diagnostics are just values in the report. Depending on their severity, [`crate::compile`] decides whether the
+//! build should fail.
 
 use std::fmt;
 
@@ -14,8 +15,8 @@ pub enum Severity {
     Note,
     /// Probably a mistake. With `--strict`, it's an error.
     Warning,
-    /// A problem that would make the site insecure, for example a page that would be public although it was meant to be protected.
-    /// The build fails.
+    /// The build fails because of a problem that would make the site insecure, e.g. if a page that was meant to be protected would
+    /// be public.
     Error,
 }
 
@@ -35,10 +36,10 @@ impl fmt::Display for Severity {
 pub struct Diagnostic {
     /// The severity.
     pub severity: Severity,
-    /// File relative to the source root, or the absolute path of a directory outside it. For display only: invalid UTF-8 is
-    /// replaced with U+FFFD.
+    /// File relative to the source root, or the absolute path of a directory outside of it. As this is for display only,
+    /// invalid UTF-8 is replaced with U+FFFD.
     pub file: String,
-    /// Line number, starting at 1, or `None` if the remark is about the whole file.
+    /// Line number, starting at 1, or `None` if the remark is about the file as a whole.
     pub line: Option<u32>,
     /// A stable kebab-case code for this kind of remark, for example `redirect-shadowed`.
     pub code: &'static str,
@@ -63,7 +64,8 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Note, ..Diagnostic::warning(path, code, message) }
     }
 
-    /// Creates a warning that is a sentence about the file: its path, and this predicate, such as "is left out".
+    /// Creates a warning that is a sentence about the file, consisting of its path and this predicate (e.g. "is
+    /// left out").
     pub(crate) fn warning_that(path: &[u8], code: &'static str, predicate: impl fmt::Display) -> Diagnostic {
         Diagnostic::warning(path, code, format!("`{}` {predicate}", String::from_utf8_lossy(path)))
     }
@@ -91,8 +93,8 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Escapes control characters. File names and rule files are not trusted, so they may contain escape sequences that must not reach
-/// the terminal.
+/// Escapes control characters. Names and contents of files are not trusted: they may contain escape sequences, which must not
+/// reach the terminal.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {

@@ -1,6 +1,7 @@
 //! Hash maps with digests as keys.
 //!
-//! Digests are uniformly distributed, so we need not hash them again. Builds look up tens of thousands.
+//! Digests are uniformly distributed, so there is no need to hash them again. This matters because
+//! builds look up tens of thousands of them.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,6 +1,6 @@
-//! Assigns IDs to frequent header lines. HTTP/2 and HTTP/3 refer to lines by these IDs.
+//! Assigns IDs to frequent header lines, which are used by HTTP/2 and HTTP/3 to refer to them.
 //!
-//! The same lines always have the same IDs, no matter in which order they are counted.
+//! The same lines must always get the same IDs, regardless of the order in which they are counted.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -19,7 +19,8 @@ impl Uses {
         *self.heads.entry(head).or_insert(0) += uses;
     }
 
-    /// Returns how often each line is used. Omits lines that do not fit into a dynamic table or are in HPACK's static table.
+    /// Returns the number of uses of each line, except for those that do not fit into a dynamic table or are in HPACK's
+    /// static table.
     fn lines(&self) -> HashMap<Line, u64> {
         let mut lines = HashMap::new();
         for (head, uses) in &self.heads {

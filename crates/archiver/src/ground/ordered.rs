@@ -1,7 +1,8 @@
-//! Runs jobs in parallel with results in order, so that the archive does not depend on timing.
+//! Runs jobs in parallel but returns their results in order, which keeps the archive independent of
+//! timing.
 //!
-//! Workers take jobs in order. The calling thread commits results in the same order, and holds back those that come early. We limit
-//! the number of held bytes because otherwise results might pile up while a slow job is running.
+//! Workers take jobs in order. The calling thread commits results in the same order and holds back those that come early. While a
+//! slow job is running, results might pile up, so there is a limit on the number of held bytes.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Limits {
     /// Number of workers.
     pub(crate) threads: usize,
-    /// Maximum number of bytes held by jobs and results when another job starts. If a job is larger than this, it runs alone.
+    /// Maximum number of bytes held by jobs and results when another job is started. A job that is larger than this will run
+    /// alone.
     pub(crate) held_bytes_max: u64,
 }
 
@@ -24,11 +26,12 @@ pub(crate) struct Jobs<'j, J, W> {
 
 /// Runs all jobs and commits their results in order.
 ///
-/// `scratch` creates a worker's state, which is kept between jobs. `work` returns a result, along with the number of bytes that it
-/// holds until it's committed.
+/// `scratch` creates the state of a worker, which is kept between jobs. `work` returns a result, as well as the number of bytes
+/// that it will hold until it is committed.
 ///
 /// # Errors
-/// Returns the first error in job order. All earlier results have been committed, but none of the later ones.
+/// Returns the first error in job order. At this point, all earlier results have been committed, but none of
+/// the later ones.
 pub(crate) fn run<J, W, S, R, E>(
     limits: Limits,
     jobs: &Jobs<'_, J, W>,
@@ -100,7 +103,8 @@ impl<R, E> Queue<R, E> {
         Queue { state: Mutex::new(state), room: Condvar::new(), result: Condvar::new(), held_bytes_max, jobs }
     }
 
-    /// Returns the next job as soon as there is room for it, or `None` after the last one.
+    /// Waits until there is room for the next job, then returns it. Returns `None` after the last
+    /// one.
     fn take(&self, weight: impl Fn(usize) -> u64) -> Option<usize> {
         let mut state = self.lock();
         loop {
@@ -108,7 +112,8 @@ impl<R, E> Queue<R, E> {
                 return None;
             }
             let bytes = weight(state.begun);
-            // If all started jobs have been committed, take the next in any case: no other thread is left to wake us up.
+            // If all started jobs have been committed, no other thread is left to wake us up, so the next one must be
+            // taken in any case.
             if state.begun == state.committed || state.held + bytes <= self.held_bytes_max {
                 state.held += bytes;
                 state.begun += 1;
@@ -159,12 +164,14 @@ impl<R, E> Queue<R, E> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<R, E>> {
-        // Only plain assignments change the state, so it's consistent even if a thread has panicked.
+        // The state is consistent even after another thread has panicked, since it is only changed
+        // by plain assignments.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Stops the run if this thread panics. Otherwise, others would wait for its result forever.
+/// Stops the run if this thread panics. Otherwise, the other threads would wait for its result
+/// forever.
 struct StopOnPanic<'q, R, E>(&'q Queue<R, E>);
 
 impl<R, E> Drop for StopOnPanic<'_, R, E> {

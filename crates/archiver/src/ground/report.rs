@@ -1,6 +1,6 @@
 //! Report of a build: numbers, sizes, remarks.
 //!
-//! Times differ from run to run, so only the numbers become part of the archive, in its manifest.
+//! Since times differ from run to run, the manifest in the archive only contains the numbers.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,8 @@ pub struct Report {
     pub heads: u64,
     /// Totals by coding, in the order of [`cannery_archive::Coding::ALL`]. Unused codings are omitted.
     pub codings: Vec<CodingTotal>,
-    /// Bytes of padding. Large bodies start at a page boundary, so there may be padding in front of them.
+    /// Bytes of padding, which may be needed in front of large bodies, since these start at a page
+    /// boundary.
     pub padding_bytes: u64,
     /// Length of the archive in bytes.
     pub archive_bytes: u64,
@@ -53,8 +54,8 @@ pub struct Report {
     pub skipped: Vec<SkippedGroup>,
     /// Remarks about the source folder.
     pub diagnostics: Vec<Diagnostic>,
-    /// Problems with the caches, with their paths. Since they do not affect the archive, [`Report::warnings`] does not include
-    /// them.
+    /// Problems with the caches, along with their paths. As they do not affect the archive, they aren't part of
+    /// [`Report::warnings`].
     pub cache_warnings: Vec<Diagnostic>,
     /// The largest files, up to [`Report::BIGGEST_MAX`].
     pub biggest: Vec<BigFile>,

@@ -2,10 +2,12 @@
 
 use crate::ground::diagnostic::{Diagnostic, Severity};
 
-/// Limits the length of a line. Clients and proxies do not accept longer targets in a field.
+/// Maximum length of a line. Longer targets in a field would not be accepted by clients and proxies
+/// anyway.
 pub(crate) const LINE_BYTES_MAX: usize = 4096;
 
-/// Why a line yields no rule. Together with file and line, this becomes a diagnostic.
+/// The reason why a line yields no rule. Together with the file and line number, it is turned into
+/// a diagnostic.
 #[derive(Debug)]
 pub(crate) struct RuleError {
     pub(crate) severity: Severity,
@@ -18,7 +20,8 @@ impl RuleError {
         RuleError { severity: Severity::Warning, code, message: message.into() }
     }
 
-    /// Creates an error. The site would be insecure without the line, so the build fails.
+    /// Creates an error, which makes the build fail. To be used if the site would be insecure
+    /// without the line.
     pub(crate) fn error(code: &'static str, message: impl Into<String>) -> RuleError {
         RuleError { severity: Severity::Error, ..RuleError::new(code, message) }
     }

@@ -1,7 +1,7 @@
-//! Temporary files, which are removed when dropped, or all together if the process is interrupted.
+//! Temporary files, which are removed when dropped or, if the process is interrupted, all at once.
 //!
-//! The list of files is global because a signal ends the whole process. Files are created, renamed and removed while the list is
-//! locked, so [`remove_all`] cannot miss any.
+//! The list of files has to be global, since a signal ends the whole process. Files are only created, renamed or removed while
+//! the list is locked, so that [`remove_all`] cannot miss any of them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Mode of unnamed files. They have a name for a moment, and during this time no other user should be able to open them.
+/// Mode of unnamed files. They have a name for a brief moment, in which other users should not be able to open them.
 const UNLINKED_MODE: u32 = 0o600;
 
 /// Makes names unique within this process.
@@ -58,7 +58,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         let mut live = live();
-        // If the file is no longer in the list, it was renamed, or it belongs to another build.
+        // If the file is not in the list, it was renamed in the meantime or belongs to another build.
         if live.remove(&self.path) {
             let _ = fs::remove_file(&self.path);
         }
@@ -67,7 +67,8 @@ impl Drop for Temporary {
 
 /// Writes a whole file under the name `temporary`, and then renames it to `place`.
 pub(crate) fn write_whole(temporary: PathBuf, place: &Path, mode: u32, parts: &[&[u8]]) -> io::Result<()> {
-    // If it exists, it was left behind by a process that had the same ID and no longer exists.
+    // If this file exists, it was left behind by an earlier process that happened to have the same
+    // ID.
     let _ = fs::remove_file(&temporary);
     let (temporary, mut file) = Temporary::create(temporary, mode)?;
     parts.iter().try_for_each(|part| file.write_all(part))?;
@@ -75,7 +76,7 @@ pub(crate) fn write_whole(temporary: PathBuf, place: &Path, mode: u32, parts: &[
     temporary.persist(place)
 }
 
-/// Creates an empty file in a directory for reading and writing, and unlinks it at once.
+/// Creates an empty file in a directory for reading and writing and unlinks it right away.
 pub(crate) fn create_unlinked(directory: &Path) -> io::Result<File> {
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let name = format!(".cannery-{}-{serial}.tmp", std::process::id());
@@ -84,11 +85,11 @@ pub(crate) fn create_unlinked(directory: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// As long as this exists, all builds in this process are blocked. It must be kept until the process exits.
+/// Blocks all builds in this process for as long as it exists. It must be kept until the process exits.
 #[must_use = "without it a build goes on and creates new files"]
 pub struct Frozen(#[allow(dead_code, reason = "held, not read")] MutexGuard<'static, BTreeSet<PathBuf>>);
 
-/// Removes the temporary files of all builds in this process. After this, the process must exit.
+/// Removes the temporary files of all builds in this process, which must exit after this call.
 pub fn remove_all() -> Frozen {
     let live = live();
     for path in live.iter() {

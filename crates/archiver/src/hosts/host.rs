@@ -14,7 +14,7 @@ pub(crate) fn starts_with_ignoring_case(text: &[u8], prefix: &[u8]) -> bool {
     text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// Splits a source into its host, if it begins with `http://host`, `https://host` or `://host`, and its path.
+/// Splits a source into its path and, if it begins with `http://host`, `https://host` or `://host`, its host.
 pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), RuleError> {
     let rest = match text.strip_prefix("://") {
         Some(rest) => rest,
@@ -53,7 +53,8 @@ pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), R
     Ok((Some(labels.join(".")), if path.is_empty() { "/" } else { path }))
 }
 
-/// Returns a host in lower case without its port. `*.example.com` stands for all hosts below `example.com`.
+/// Returns a host in lower case without its port, where `*.example.com` stands for all hosts below
+/// `example.com`.
 pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
     let host = match authority.find(']') {
         Some(end) if authority.starts_with('[') => &authority[..=end],
@@ -90,7 +91,8 @@ pub(super) fn is_too_deep(host: &str) -> bool {
     host.strip_prefix("*.").is_some_and(|name| name.split('.').count() > WILDCARD_LABELS_MAX)
 }
 
-/// Returns `true` if a rule for the host `rule` applies to `host`. Both may be wildcards.
+/// Returns `true` if a rule for the host `rule` applies to `host`. Note that both of them may be
+/// wildcards.
 pub(crate) fn covers(rule: &str, host: &str) -> bool {
     if !rule.contains(':') || rule.starts_with('[') {
         return rule == host || rule.strip_prefix('*').is_some_and(|name| host.ends_with(name));

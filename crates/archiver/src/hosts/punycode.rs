@@ -1,6 +1,8 @@
-//! Converts international host names to the form in requests: lower case, with `xn--` and Punycode (RFC 3492).
+//! Converts international host names to the form used in requests: lower case, with `xn--` and Punycode (RFC
+//! 3492).
 //!
-//! We only need this for messages and the command line, so beyond letter case, nothing is normalized (RFC 5891 §4.2.1).
+//! This is only needed for messages and the command line, so we do not normalize anything except for letter case (RFC
+//! 5891 §4.2.1).
 
 const BASE: u32 = 36;
 const T_MIN: u32 = 1;
@@ -13,7 +15,7 @@ const INITIAL_N: u32 = 128;
 /// Limits the length of a label in a host name (RFC 1035 §2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
 
-/// Converts a host name to lower case and ASCII, and removes a dot at the end. Returns `None` if a label is too long.
+/// Converts a host name to lower case and ASCII and removes a trailing dot. Returns `None` if a label is too long.
 #[must_use]
 pub fn ascii_host(name: &str) -> Option<String> {
     let name = name.strip_suffix('.').unwrap_or(name).to_lowercase();

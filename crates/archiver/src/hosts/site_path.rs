@@ -1,4 +1,4 @@
-//! Maps paths in the source folder to sites. `_hosts/HOST/` is the root of a host's site.
+//! Maps paths in the source folder to sites: the root of a host's site is `_hosts/HOST/`.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,8 @@ pub(crate) fn site_of(path: &[u8]) -> Site<'_> {
     }
 }
 
-/// Returns a source path in which a wildcard host's folder is spelled `*.example.com`, just like in paths of earlier releases.
+/// Returns a source path with a wildcard host's folder spelled `*.example.com`, which is how it is spelled in paths of earlier
+/// releases.
 pub(crate) fn canonical(path: &[u8]) -> Cow<'_, [u8]> {
     match path.strip_prefix(b"_hosts/_wildcard.") {
         Some(rest) => Cow::Owned([b"_hosts/*.", rest].concat()),
@@ -40,7 +41,8 @@ pub(crate) fn canonical(path: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// If an earlier release's path is in a wildcard host's folder, returns it with the folder's other spelling.
+/// If a path of an earlier release is in the folder of a wildcard host, returns the same path with the other
+/// spelling of this folder.
 pub(crate) fn other_wildcard_folder(path: &[u8]) -> Option<Vec<u8>> {
     let rest = path.strip_prefix(b"_hosts/*.")?;
     Some([b"_hosts/_wildcard.", rest].concat())
@@ -51,29 +53,32 @@ pub(crate) fn is_host_folder(folder: &[u8]) -> bool {
     matches!(site_of(&[folder, b"/"].concat()), Site::Host(_, b""))
 }
 
-/// Returns the subfolder of `_hosts/` that contains a file, or the file itself if it's directly in `_hosts/`.
+/// Returns the subfolder of `_hosts/` that contains a file, or the file itself if it is located directly in
+/// `_hosts/`.
 pub(crate) fn host_folder(path: &[u8]) -> &[u8] {
     let rest = path.strip_prefix(HOSTS_FOLDER).unwrap_or_default();
     let name = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
     &path[..path.len() - rest.len() + name]
 }
 
-/// If a subfolder of `_hosts/` is named after a host, but not as in requests, returns the correct spelling.
+/// Returns the correct spelling for a subfolder of `_hosts/` that is named after a host, but differently
+/// from requests.
 pub(crate) fn ascii_folder(folder: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(folder.strip_prefix(HOSTS_FOLDER)?).ok()?;
     let host = ascii_host(name)?;
     (host != name && host_of_folder(&host).is_some()).then(|| format!("_hosts/{host}"))
 }
 
-/// Returns the host that a folder is named after. Both `*.example.com` and, for file systems that do not allow `*`,
-/// `_wildcard.example.com` stand for all hosts below `example.com`.
+/// Returns the host that a folder is named after. All hosts below `example.com` can be written `*.example.com` or,
+/// for file systems that do not allow `*`, `_wildcard.example.com`.
 fn host_of_folder(name: &str) -> Option<Cow<'_, str>> {
     let below = name.strip_prefix("_wildcard.");
     let host = below.map_or(Cow::Borrowed(name), |below| Cow::Owned(format!("*.{below}")));
     is_host(host.strip_prefix("*.").unwrap_or(&host)).then_some(host).filter(|host| !is_too_deep(host))
 }
 
-/// Checks a name according to RFC 1123 §2.1: labels of letters, digits and hyphens, without a hyphen at either end.
+/// Checks a name according to RFC 1123 §2.1. Labels consist of letters, digits and hyphens, but MUST NOT begin or
+/// end with a hyphen.
 fn is_host(name: &str) -> bool {
     let is_label = |label: &str| {
         let plain =

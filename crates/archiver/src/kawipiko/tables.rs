@@ -1,4 +1,5 @@
-//! Heads in kawipiko's archives refer to these tables of names and values. Numbers start at 1.
+//! Tables of names and values that are referred to by heads in kawipiko's archives. Numbers start
+//! at 1.
 
 /// Field names. The first one is the status.
 pub(super) const NAMES: [&str; 122] = [

@@ -1,7 +1,7 @@
 //! Extracts links from HTML and CSS, and policies from HTML, with their byte offsets.
 //!
-//! For HTML, we use a tokenizer that follows the WHATWG standard. For CSS, we only recognize comments, strings, `url()` and
-//! `@import`.
+//! HTML is read with a tokenizer that follows the WHATWG standard. In CSS, only comments, strings, `url()` and `@import`
+//! are recognized.
 
 use std::convert::Infallible;
 
@@ -23,7 +23,7 @@ pub(super) struct Link {
 pub(super) enum Purpose {
     /// Navigates to it, in a window or frame.
     Page,
-    /// Loads it as a part of the page, for example a script or an image.
+    /// Loads it as a part of the page, e.g. a script or an image.
     Part,
     /// Either of them, depending on the target.
     Any,
@@ -65,8 +65,7 @@ const ORIGIN_RELATIONS: [&[u8]; 2] = [b"preconnect", b"dns-prefetch"];
 /// `<link>` relations whose target is a part of the page.
 const PART_RELATIONS: [&[u8]; 7] =
     [b"apple-touch-icon", b"icon", b"manifest", b"mask-icon", b"modulepreload", b"preload", b"stylesheet"];
-/// `<link>` relations whose target is another page.
-/// Relations of `<link>` with another page as target.
+/// Relations of `<link>` for which the target is another page.
 const PAGE_RELATIONS: [&[u8]; 4] = [b"author", b"canonical", b"next", b"prev"];
 
 /// Extracts the links of an HTML document.
@@ -95,7 +94,8 @@ struct Reader {
     attributes: Vec<(Attribute, Link)>,
 }
 
-/// An attribute that may contain a link or a policy, or that decides if another one does.
+/// An attribute that may contain a link or a policy, or on which the meaning of another one
+/// depends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attribute {
     Url,
@@ -143,18 +143,19 @@ impl Reader {
             CallbackEvent::String { value } if self.element == b"style" => {
                 self.document.links.extend(css(value).into_iter().map(|link| link.after(offset)));
             }
-            // Browsers without scripts treat its content as part of the page, but the tokenizer returns it as text.
+            // The content is part of the page for browsers without scripts, but the tokenizer returns it as text.
             CallbackEvent::String { value } if self.element == b"noscript" => {
                 let inner = html(value);
                 self.document.links.extend(inner.links.into_iter().map(|link| link.after(offset)));
             }
-            // The content of `<style>` is a single string, so whatever comes next is not part of the style sheet.
+            // The content of `<style>` is a single string, so anything after this does not belong to the style
+            // sheet.
             CallbackEvent::EndTag { .. } => self.element.clear(),
             _ => {}
         }
     }
 
-    /// Returns `true` if an attribute has one of these values. Letter case does not matter.
+    /// Returns `true` if an attribute has one of these values, ignoring letter case.
     fn has_value(&self, wanted: Attribute, values: &[&[u8]]) -> bool {
         self.attributes.iter().any(|(attribute, link)| {
             let value = link.reference.trim_ascii();
@@ -251,7 +252,7 @@ impl Reader {
     }
 }
 
-/// Names of `<meta>` elements whose content is the URL of an image, video or sound.
+/// Names of `<meta>` elements for which the content is the URL of an image, video or sound.
 const MEDIA_NAMES: [&[u8]; 11] = [
     b"msapplication-tileimage",
     b"og:audio",
@@ -266,7 +267,8 @@ const MEDIA_NAMES: [&[u8]; 11] = [
     b"twitter:image:src",
 ];
 
-/// Returns the URL in a refresh such as `5; url=/next` (HTML, "shared declarative refresh steps").
+/// Returns the URL in a refresh such as `5; url=/next` (see "shared declarative refresh steps" in
+/// HTML).
 fn refresh_target(content: &[u8]) -> Option<&[u8]> {
     let is_time = |byte: &u8| byte.is_ascii_digit() || *byte == b'.' || byte.is_ascii_whitespace();
     let start = content.iter().position(|byte| !is_time(byte))?;
@@ -301,7 +303,8 @@ fn srcset(text: &[u8]) -> Vec<&[u8]> {
         let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
         let url = &rest[..end];
         rest = &rest[end..];
-        // A comma at its end separates candidates; otherwise descriptors follow up to the next one.
+        // Candidates are separated by a comma at the end of the URL; otherwise, there are
+        // descriptors up to the next comma.
         let trimmed = url.iter().rposition(|byte| *byte != b',').map_or(0, |last| last + 1);
         urls.push(&url[..trimmed]);
         if trimmed == url.len() {
@@ -358,7 +361,7 @@ pub(super) fn css(text: &[u8]) -> Vec<Link> {
     links
 }
 
-/// Adds a link. One with an escape is passed over: URLs have none, and the hacks that have one are no links.
+/// Adds a link. Those with an escape are skipped: URLs do not contain escapes, and hacks that do are not links.
 fn push(links: &mut Vec<Link>, reference: &[u8], offset: usize) {
     if !reference.contains(&b'\\') {
         let reference = reference.trim_ascii().to_vec();
@@ -366,7 +369,8 @@ fn push(links: &mut Vec<Link>, reference: &[u8], offset: usize) {
     }
 }
 
-/// Returns the index of the quote that ends the string at the start of `text`, or where the text ends.
+/// Returns the index of the quote at the end of the string at the start of `text`, or the end of the
+/// text if it is not closed.
 fn string_end(text: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < text.len() && text[at] != quote {

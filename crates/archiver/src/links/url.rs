@@ -1,6 +1,7 @@
 //! Joins references in links with the URL of the file they are in.
 //!
-//! We read links as browsers do, so this follows the WHATWG URL standard as far as `http` and `https` need it.
+//! Links should be read as browsers do, so this follows the WHATWG URL standard to the extent needed for
+//! `http` and `https`.
 
 use crate::rulefiles::percent::percent_encode;
 
@@ -16,7 +17,8 @@ pub(super) struct Url {
 impl Url {
     /// Resolves `reference` against this URL.
     ///
-    /// Returns `None` if it stays in the same document, or leads to another scheme or port, or to no valid host.
+    /// Returns `None` if the link stays in the same document, if it leads to another scheme or port, or if the
+    /// host is not valid.
     pub(super) fn join(&self, reference: &[u8]) -> Option<Url> {
         let reference = clean(reference);
         let rest = match scheme(&reference) {
@@ -47,8 +49,8 @@ impl Url {
     }
 }
 
-/// Cleans a reference like browsers do: removes white space at both ends, tabs and line feeds, and turns backslashes into
-/// slashes. The query and the fragment go too.
+/// Cleans a reference like browsers do: white space at both ends, tabs and line feeds are removed, and backslashes are
+/// turned into slashes. The query and the fragment are removed as well.
 fn clean(reference: &[u8]) -> Vec<u8> {
     let is_path = |byte: &u8| !matches!(byte, b'?' | b'#');
     let visible =
@@ -65,7 +67,7 @@ fn scheme(reference: &[u8]) -> Option<&[u8]> {
     is_scheme.then_some(scheme)
 }
 
-/// Returns the host of an authority in lower case, unless there is a user or an unusual port.
+/// Returns the host of an authority in lower case, or `None` if there is a user or an unusual port.
 fn host(authority: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(authority).ok()?;
     let (host, port) = match text.rsplit_once(':') {

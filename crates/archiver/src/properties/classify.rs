@@ -1,6 +1,7 @@
 //! Media types by file name: a built-in table, and the user's overrides.
 //!
-//! Only the name matters. If [`MediaType::charset`] is set, the caller must check that the content is valid UTF-8.
+//! Only the name is taken into account. If [`MediaType::charset`] is set, the caller must check that the content
+//! is valid UTF-8.
 
 mod table;
 
@@ -34,14 +35,14 @@ struct Override {
 }
 
 impl MediaTypes {
-    /// Adds an override with the form `EXT=TYPE`, for example `ts=text/plain` or `.geo=application/geo+json`. If there is already
-    /// one for the extension, it's replaced.
+    /// Adds an override with the form `EXT=TYPE`, e.g. `ts=text/plain` or `.geo=application/geo+json`. An existing override for
+    /// the same extension is replaced.
     ///
-    /// If the table has a row for this type, other properties come from there; otherwise, from the type's family. Parameters of
-    /// the type are kept.
+    /// If the table has a row for this type, then other properties are taken from there; otherwise, they are those of the
+    /// type's family. Parameters of the type are kept.
     ///
     /// # Errors
-    /// Returns an error if the text does not have this form, or if TYPE is not a media type (RFC 9110 §8.3.1).
+    /// Returns an error if the text does not have this form or if TYPE is not a media type (RFC 9110 §8.3.1).
     pub fn set(&mut self, assignment: &str) -> Result<(), MediaTypeError> {
         let error = || MediaTypeError { assignment: assignment.to_owned() };
         let (extension, text) = assignment.split_once('=').ok_or_else(error)?;
@@ -58,7 +59,7 @@ impl MediaTypes {
         Ok(())
     }
 
-    /// Returns the type of the file at `path`, which must be relative to the source root.
+    /// Returns the type of the file at `path`, which should be relative to the source root.
     pub fn of(&self, path: &[u8]) -> MediaType<'_> {
         let mut buffer = [0; SHORT_BYTES_MAX];
         let Some(extension) = lower_case_extension(file_name(path), &mut buffer) else {
@@ -75,8 +76,8 @@ impl MediaTypes {
     }
 }
 
-/// First bytes of all extensions in the table. Each build looks up every name several times, and comparing numbers takes a
-/// fraction of the time of comparing strings.
+/// First bytes of all extensions in the table. Since each build looks up every name several times, we compare numbers,
+/// which takes a fraction of the time needed for strings.
 static BEGINNINGS: [u64; TABLE.len()] = {
     let mut beginnings = [0; TABLE.len()];
     let mut row = 0;
@@ -87,7 +88,8 @@ static BEGINNINGS: [u64; TABLE.len()] = {
     beginnings
 };
 
-/// Returns the first eight bytes as a number. These numbers have the same order as the strings.
+/// Returns the first eight bytes as a number. Comparing these numbers gives the same order as
+/// comparing the strings.
 const fn beginning(extension: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let mut place = 0;
@@ -106,7 +108,8 @@ pub struct MediaTypeError {
     pub assignment: String,
 }
 
-/// Type of unknown files. It's worth trying to compress them because we only keep smaller results.
+/// Type of unknown files. As compressed results are only kept if they are smaller, it's worth
+/// trying to compress these.
 const UNKNOWN: MediaType<'static> =
     MediaType { text: "application/octet-stream", charset: false, compress: true };
 
@@ -114,7 +117,8 @@ const PLAIN: MediaType<'static> = MediaType { text: "text/plain", charset: true,
 
 const JSON: MediaType<'static> = MediaType { text: "application/json", charset: false, compress: true };
 
-/// Names without extension that are text by convention. Only in upper case because `/readme`, for example, may well be a page.
+/// Names without extension that are text by convention. They must be in upper case, as `/readme`, for example, may well be a
+/// page.
 const PLAIN_NAMES: [&str; 18] = [
     "AUTHORS",
     "CHANGELOG",
@@ -192,7 +196,8 @@ fn by_family(essence: &str) -> MediaType<'static> {
     MediaType { text: "", charset: is_text, compress: is_text || is_structured || !is_media }
 }
 
-/// Checks for `type "/" subtype` with optional parameters. Bytes that might end a header field are not allowed.
+/// Checks for `type "/" subtype` with optional parameters. Bytes that could end a header field MUST NOT be
+/// accepted.
 fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
         !part.is_empty()

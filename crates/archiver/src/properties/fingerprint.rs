@@ -1,16 +1,16 @@
 //! Verified fingerprints: names that contain a digest of the file's own content.
 //!
-//! Build tools use names such as `app-3f9a1c02.js`, so that clients can keep a copy forever. We only trust such a name if we hash
-//! the content and find that the name contains the start of the digest.
+//! Build tools use names such as `app-3f9a1c02.js`, which allow clients to keep a copy forever. In order to trust such a name, we
+//! hash the content and check that the name contains the start of the digest.
 //!
-//! Some tools hash other things, for example their input, or the content before other names are inserted. Such names cannot be
-//! verified here. See the module `bundles` instead.
+//! However, some tools hash other things, for example their input, or the content before other names are inserted. Such names
+//! cannot be verified here, see the module `bundles` instead.
 //!
 //! # Probability of a false match
 //!
-//! The weakest token has 8 hexadecimal digits, which are 32 bits. For each content, there are 12 byte strings: 9 digests, of which
-//! 3 are integers that tools may write in either byte order. This means that the probability for an unrelated name to match is 12
-//! / 2^32, one in 358 million. All other tokens have at least 36 bits (in base 36, which encodes an integer, the first digit may
+//! The weakest token has 8 hexadecimal digits, i.e. 32 bits. For each content, there are 12 byte strings: 9 digests, of which 3
+//! are integers that tools may write in either byte order. The probability for an unrelated name to match is therefore 12 / 2^32,
+//! or one in 358 million. All other tokens have at least 36 bits (in base 36, which encodes an integer, the first digit may
 //! contain almost no information: 7 * 5.17), and together they add about two hundredths to that.
 
 use std::borrow::Cow;
@@ -35,10 +35,10 @@ pub struct Candidate<'a> {
 
 impl<'a> Candidate<'a> {
     /// Looks for a token that might be a digest. It must have at least 8 letters and digits (for base64url, also `-` and `_`)
-    /// between separators, which are `.`, `-`, `_` and both ends of the name.
+    /// and must be enclosed by separators, i.e. `.`, `-`, `_` or the ends of the name.
     ///
-    /// Words such as `getting-started` and `Introduction` are excluded. Unfortunately, so are digests that only have lower-case
-    /// letters, for example 7 in 100 of those in base 36. Such files will just be cached for less time.
+    /// Words such as `getting-started` and `Introduction` are excluded. Unfortunately, this also excludes digests with
+    /// lower-case letters only, e.g. 7 in 100 of those in base 36, so such files will be cached for less time.
     pub fn in_name(file_name: &'a [u8]) -> Option<Candidate<'a>> {
         let has_plain_token = file_name.split(|&byte| is_separator(byte)).any(|token| {
             token.len() >= TOKEN_LEN_MIN && token.len() <= TOKEN_LEN_MAX && could_be_digest(token)
@@ -63,7 +63,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Hashes a content to compare it with its name. Takes about 5 kB of memory.
+/// Hashes a content in order to compare it with its name. This takes about 5 kB of memory.
 pub struct Check<'a> {
     name: &'a [u8],
     md5: Md5,
@@ -135,7 +135,7 @@ fn could_be_digest(token: &[u8]) -> bool {
     token.iter().all(u8::is_ascii_alphanumeric) && (is_hex || !is_word)
 }
 
-/// Returns `true` if `-` or `_` may be base64url digits. This is the case if a capital follows a lower-case letter or a digit,
+/// Returns `true` if `-` or `_` may be base64url digits. We assume this if a capital follows a lower-case letter or a digit,
 /// which is common in digests but rare in titles.
 fn has_base64url_token(part: &[u8]) -> bool {
     let is_mixed = part.windows(2).any(|pair| {
@@ -173,8 +173,8 @@ fn carries(name: &[u8], encoded: &[u8]) -> bool {
         .any(|start| begins_with_token(&name[start..], encoded))
 }
 
-/// Returns `true` if a prefix of `rest` that ends at a separator is also a prefix of `encoded`. We have to try every separator
-/// because it might be a base64url digit.
+/// Returns `true` if a prefix of `rest` that ends at a separator is also a prefix of `encoded`. Since a separator might be a
+/// base64url digit as well, we need to try each of them.
 fn begins_with_token(rest: &[u8], encoded: &[u8]) -> bool {
     let shared = rest.iter().zip(encoded).take_while(|(a, b)| a == b).count();
     (TOKEN_LEN_MIN..=shared).any(|end| rest.get(end).is_none_or(|&byte| is_separator(byte)))
@@ -188,8 +188,8 @@ fn carries_one_case(name: &[u8], lower: &[u8]) -> bool {
     carries(name, lower) || carries(name, &lower.to_ascii_uppercase())
 }
 
-/// Encodes bytes in groups of `width` bits without padding, starting with the most significant bit (RFC 4648 §3.2). The alphabet
-/// must have `2^width` letters.
+/// Encodes bytes in groups of `width` bits without padding, most significant bit first (RFC 4648 §3.2). The alphabet must have
+/// `2^width` letters.
 fn in_bits(bytes: &[u8], width: u32, alphabet: &[u8]) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(bytes.len() * 2);
     let mut pending: usize = 0;

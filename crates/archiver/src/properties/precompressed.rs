@@ -1,14 +1,15 @@
-//! Files that are already compressed according to `Content-Encoding` in `_headers`, for example `game.wasm.br` in a Unity build.
+//! Files that are already compressed according to `Content-Encoding` in `_headers`, e.g. `game.wasm.br` in a Unity build.
 //!
-//! With other providers, such a line means that the file is sent as it is, so browsers that do not support the coding cannot read
-//! it. We decode the file during the build instead, and publish the content under the same name. From then on, it's compressed and
-//! negotiated like any other file. The media type comes from the name without the coding's suffix.
-//! [`content_encoding`](crate::routes::content_encoding) finds these files.
+//! With other providers, such a line means that the file is sent as it is, even to browsers that do not support the coding. Here,
+//! the file is decoded during the build instead, and its content is published under the same name, to be compressed and negotiated
+//! like any other file. The media type is derived from the name without the coding's suffix. See
+//! [`content_encoding`](crate::routes::content_encoding) for how these files are found.
 
 use cannery_archive::Coding;
 use cannery_base::{FileStamp, FileVersion};
 
-/// Maximum length of a decoded file, since we hold it in memory. A few bytes may decode to gigabytes.
+/// Maximum length of a decoded file, which has to be held in memory. Note that a few bytes may decode
+/// to gigabytes.
 pub(crate) const DECODED_BYTES_MAX: u64 = 512 << 20;
 
 /// Suffixes of compressed files. The last one is used by older Unity versions.
@@ -37,14 +38,15 @@ pub(crate) fn inner_name(path: &[u8]) -> &[u8] {
     SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix)).unwrap_or(path)
 }
 
-/// Returns a stamp for the decoded file. No real file has this stamp. Otherwise, if the rule is removed, a cache might take the
-/// decoded content for the content of the file.
+/// Returns a stamp for the decoded file that no real file can have. Otherwise, a cache might mistake the decoded content for
+/// the content of the file once the rule is removed.
 pub(crate) fn stamp_of_decoded(stamp: &FileStamp, length: u64) -> FileStamp {
     let version = FileVersion { size: length, inode: !stamp.version.inode, ..stamp.version };
     FileStamp { version, ..*stamp }
 }
 
-/// Returns `true` if the stamp belongs to a decoded file. We can tell because no file system has this many inodes.
+/// Returns `true` if the stamp belongs to a decoded file. These can be recognized because no file system has this
+/// many inodes.
 pub(crate) fn is_of_decoded(stamp: &FileStamp) -> bool {
     stamp.version.inode > u64::MAX / 2
 }

@@ -1,6 +1,8 @@
-//! Recognizes special names, such as `index.html` and `404.html`: derives the role of a file from its name alone.
+//! Recognizes special names such as `index.html` and `404.html`. The role of a file is derived from its name
+//! alone.
 //!
-//! If a name is a number, [`routes`](crate::routes) decides if it's a status or part of a series.
+//! If the name is a number, it may be a status or part of a series, which is decided in
+//! [`routes`](crate::routes).
 
 /// Suffixes of index pages, in order of preference.
 const INDEX_SUFFIXES: [&str; 7] = ["html", "htm", "xhtml", "xht", "txt", "json", "xml"];
@@ -11,7 +13,7 @@ const STRIPPED_SUFFIXES: [&str; 5] = ["html", "htm", "xhtml", "xht", "txt"];
 /// Suffixes with which a plain number is a fallback or error page.
 const PAGE_SUFFIXES: [&str; 4] = ["html", "htm", "xhtml", "xht"];
 
-/// Statuses for which a site may have an error page, since either the server or a rule may use them.
+/// Statuses that may have an error page, since they can be used either by the server or by a rule.
 const ERRORS: [u16; 18] =
     [400, 403, 404, 405, 406, 408, 410, 412, 413, 414, 416, 417, 421, 431, 500, 501, 503, 505];
 
@@ -20,7 +22,8 @@ const ERRORS: [u16; 18] =
 pub(crate) enum Role<'n> {
     /// Only answers its own name.
     Plain,
-    /// Index page. The lowest rank is preferred. If it's `hidden`, it is not served under its own name.
+    /// Index page. The lowest rank takes precedence. If `hidden` is set, the file is not served under
+    /// its own name.
     Index { rank: usize, hidden: bool },
     /// Fallback page for paths below the folder.
     Fallback { suffix: &'n [u8], hidden: bool },
@@ -61,7 +64,8 @@ pub(crate) fn role(name: &[u8]) -> Role<'_> {
     }
 }
 
-/// Returns the status in a name without suffix, such as `_404` or `404`, and whether it begins with an underscore.
+/// Returns the status in a name without suffix (e.g. `_404` or `404`), and whether the name begins with an
+/// underscore.
 fn error_of(stem: &[u8]) -> Option<(u16, bool)> {
     let number = stem.strip_prefix(b"_").unwrap_or(stem);
     let status = number_of(number).filter(|status| ERRORS.contains(status))?;
@@ -84,7 +88,7 @@ pub(crate) fn is_hidden(name: &[u8]) -> bool {
     }
 }
 
-/// Returns the name without its suffix, and the suffix' rank, if a URL may omit it.
+/// If a URL may omit the suffix, returns the name without it, along with the suffix' rank.
 pub(crate) fn stripped(name: &[u8]) -> Option<(&[u8], usize)> {
     let (stem, suffix) = split(name)?;
     Some((stem, place(&STRIPPED_SUFFIXES, suffix)?))
@@ -95,13 +99,14 @@ pub(crate) fn is_page_suffix(suffix: &[u8]) -> bool {
     place(&PAGE_SUFFIXES, suffix).is_some()
 }
 
-/// Returns `true` for a number that is not a status, such as that of a tile or a chapter.
+/// Returns `true` for numbers that are not a status, for example those of tiles or chapters.
 pub(crate) fn is_ordinary_number(name: &[u8], suffix: &[u8]) -> bool {
     let Some((stem, own)) = split(name) else { return false };
     own == suffix && stem.iter().all(u8::is_ascii_digit) && !number_of(stem).is_some_and(is_known_status)
 }
 
-/// Returns `true` for 200, for registered errors (RFC 9110 §16.2.2), and for those of large hosts.
+/// Returns `true` for 200, for registered errors (RFC 9110 §16.2.2), and for additional errors used
+/// by large hosts.
 fn is_known_status(number: u16) -> bool {
     matches!(number, 200 | 400..=418 | 421..=426 | 428..=429 | 431 | 451 | 500..=508 | 510..=511 | 520..=530)
 }

@@ -1,6 +1,6 @@
 //! Writes path and scope records.
 //!
-//! At this point, all bodies are in the archive, and all routes have been decided.
+//! At this point, all bodies are part of the archive, and all routes have been decided.
 
 use cannery_archive::{
     Coding, HeaderEffect, Key, KeyBuffer, NewHeaderRule, NewRecord, NewRepresentation, NewRule, NewScope,
@@ -109,13 +109,14 @@ struct Delivery<'p> {
     host: HostId,
     id: SourceId,
     status: u16,
-    /// Path whose header rules are merged into the heads. If it's `None`, the server applies the rules.
+    /// Path whose header rules are merged into the heads, or `None` if the rules will be applied by the
+    /// server.
     path: Option<RulePath<'p>>,
     origin: Origin,
 }
 
 impl Delivery<'_> {
-    /// Returns a page that is sent for paths that are not known at build time.
+    /// Returns a page that will be sent for paths that are not known at build time.
     fn without_path(host: HostId, id: SourceId, status: u16) -> Delivery<'static> {
         Delivery { host, id, status, path: None, origin: Origin::Alias }
     }
@@ -192,7 +193,7 @@ impl<'a> Emission<'a> {
         Ok(emitted)
     }
 
-    /// Counts how often each header line is used. Must be called before the first head is written.
+    /// Counts the uses of each header line. This must be done before the first head is written.
     fn number_lines(&mut self, carried: &Carryover) {
         let routes = self.routes;
         for ((host, key), route) in &routes.paths {
@@ -269,13 +270,13 @@ impl<'a> Emission<'a> {
         'a: 'p,
     {
         let routes: &'a Routes = self.routes;
-        // A listing is not a file, and it changes with every file in its folder. Rules that describe a file should not apply to
-        // it, just as they do not apply to rewritten paths.
+        // Listings are not files, and they change with every file in their folder. Therefore rules that describe a file should
+        // not apply to them, just like they do not apply to rewritten paths.
         let is_rewritten = matches!(origin, Origin::Rule | Origin::Generated);
         RulePath { site: site_index(host), host: routes.host_name(host), path, is_rewritten }
     }
 
-    /// Returns the header fields of a page's own file, if the page is sent in place of another path.
+    /// Returns the header fields of the page's own file if it is sent in place of another path.
     fn own_fields(&self, delivery: &Delivery<'_>) -> &'a MergedFields {
         let own = delivery.is_stand_in().then(|| self.stand_ins.representation(delivery.host, delivery.id));
         own.flatten().unwrap_or(&NO_FIELDS)
@@ -346,7 +347,8 @@ impl<'a> Emission<'a> {
                 representations,
             };
 
-            // Only a forged archive can have an invalid key. Requests cannot reach it, so we may drop it.
+            // Keys can only be invalid in a forged archive. It is fine to drop such a path, as no request
+            // can reach it.
             let name = path.key.strip_prefix(b"/").unwrap_or(&path.key);
             let Ok(key) = Key::from_file(name, &mut buffer) else { continue };
             writer.path(self.routes.host_name(path.host), key, &record)?;
@@ -416,7 +418,7 @@ impl<'a> Emission<'a> {
             });
         }
 
-        // Without a site of its own, a host uses the header rules of the default site.
+        // Hosts without a site of their own use the header rules of the default site.
         if is_root && (host.is_none() || own_site) {
             let rules = (0..).zip(self.heads.rules(site_index(host)));
             new.header_rules =

@@ -1,7 +1,7 @@
 //! Renders response heads. Representations with the same fields share a head.
 //!
-//! We need two passes over all heads because header lines are numbered by frequency before we write the first head. Fields that
-//! vary per request are not part of any head.
+//! Two passes over all heads are needed, because header lines must have been numbered by frequency before the first head is
+//! written. Fields that vary per request are not part of any head.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,8 @@ pub(super) struct Look<'a> {
     pub(super) coding: Coding,
     /// Whether there are other representations, or clients may reject this one.
     pub(super) negotiable: bool,
-    /// Whether the choice of this response depends on [`cannery_site::Intent`] and caches may reuse it without asking.
+    /// Whether the choice of this response depends on [`cannery_site::Intent`] and caches may reuse it without
+    /// asking.
     pub(super) varies_by_intent: bool,
     pub(super) cache_control: Option<&'a str>,
 }
@@ -38,7 +39,7 @@ pub(super) struct RulePath<'p> {
     pub(super) site: usize,
     pub(super) host: Option<&'p str>,
     pub(super) path: &'p [u8],
-    /// Whether a `_redirects` rule shows another file here, or the path is a folder listing.
+    /// Whether the path is a folder listing, or shows another file because of a `_redirects` rule.
     pub(super) is_rewritten: bool,
 }
 
@@ -60,7 +61,8 @@ pub(crate) struct Heads<'a> {
     /// Cached rules of the last path.
     merged: Merged,
     uses: Uses,
-    /// Counts of heads without rules. These are so common that they should be rendered only once.
+    /// Counts of heads without rules, which are so common that each of them should be rendered only
+    /// once.
     looks_used: HashMap<Look<'a>, u64, RandomState>,
     line_ids: LineIds,
     by_look: HashMap<Look<'a>, HeadId, RandomState>,
@@ -80,7 +82,8 @@ pub(super) fn caching<'a>(
         return None;
     }
     if status >= 400 {
-        // A page for a missing path must not outlive the next release, which may have this path. Caches cannot revalidate errors.
+        // A page for a missing path must not outlive the next release, in which the path may exist. Note that caches cannot
+        // revalidate errors.
         return Some("no-store");
     }
     if options.preview {
@@ -109,7 +112,8 @@ impl<'a> Heads<'a> {
         self.written.len() as u64
     }
 
-    /// Counts a representation's head. This includes the header rules of `path`, if any, and the fields of its own file.
+    /// Counts the head of a representation, including the header rules of `path` (if any) and the fields of its own
+    /// file.
     pub(super) fn note(&mut self, look: Look<'a>, path: Option<RulePath<'_>>, own: &MergedFields) {
         let options = self.options;
         let fields = match path {
@@ -128,7 +132,8 @@ impl<'a> Heads<'a> {
         self.uses.add(head, 1);
     }
 
-    /// Numbers the lines of all counted heads. Must be called before the first head is written.
+    /// Numbers the lines of all heads that were counted. This must be done before the first head is
+    /// written.
     pub(crate) fn number(&mut self) {
         let mut uses = std::mem::take(&mut self.uses);
         for (look, times) in self.looks_used.drain() {
@@ -137,10 +142,10 @@ impl<'a> Heads<'a> {
         self.line_ids = LineIds::of(&uses);
     }
 
-    /// Returns a representation's head with the header rules of `path`. New heads are written. Without a path, returns the head
-    /// without rules because the server will add the fields for the requested path.
+    /// Returns the head of a representation with the header rules of `path`, writing it if it is new. If there is no path, the
+    /// head is returned without rules, as the server will add the fields for the requested path.
     ///
-    /// `own` are the fields of a file that is sent in place of another path.
+    /// `own` contains the fields of a file that is sent in place of another path.
     pub(super) fn of(
         &mut self,
         writer: &mut Writer,
@@ -170,7 +175,8 @@ impl<'a> Heads<'a> {
     ) -> Result<HeadId, WriteError> {
         let mut added = own.clone();
         if let Some(RulePath { site, host, path, is_rewritten }) = path {
-            // The server adds the fields of matching rules to this head. It cannot replace any, so we must not include those.
+            // The fields of matching rules will be added to this head by the server. As it cannot replace any, these must not
+            // be included here.
             let rules = self.rules(site);
             added.retain(|name| !headers::is_named_exactly(rules, path, name));
             if !is_rewritten {
@@ -209,7 +215,8 @@ impl<'a> Heads<'a> {
         self.write_ruled(writer, head.clone(), Some(plain))
     }
 
-    /// Returns the ID of a head with fields from rules. `plain` is the same head without them.
+    /// Returns the ID of a head with fields from rules, where `plain` is the same head without
+    /// these fields.
     fn write_ruled(
         &mut self,
         writer: &mut Writer,
@@ -231,15 +238,17 @@ impl<'a> Heads<'a> {
         Ok(id)
     }
 
-    /// Returns a site's header rules. The server applies these to paths that are not known at build time.
+    /// Returns the header rules of a site, which the server will apply to paths that are not known at
+    /// build time.
     pub(super) fn rules(&self, site: usize) -> &'a [HeaderRule] {
         self.rules.get(site).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns a path's merged header rules, including the fields of a file that is shown in its place.
+    /// Returns the merged header rules of a path, including the fields of a file that is shown in its
+    /// place.
     fn merge(&mut self, rule_path: RulePath<'_>, own: &MergedFields) -> &MergedFields {
         let RulePath { site, host, path, is_rewritten } = rule_path;
-        // Consecutive calls often have the same path, for example for several codings of the same file.
+        // Consecutive calls often have the same path, e.g. when there are several codings of a file.
         let merged = &self.merged;
         if (merged.site, &*merged.path, merged.is_rewritten, &merged.own) != (site, path, is_rewritten, own) {
             let fields = match self.rules.get(site) {
@@ -256,7 +265,7 @@ impl<'a> Heads<'a> {
 
 /// Renders a head. Fields of the site's rules come last and override the defaults.
 fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
-    // The error may be fixed in the next release, so errors must never be immutable, even if a rule says so for all paths.
+    // An error may be fixed in the next release, so it must never be immutable, not even if a rule for all paths says so.
     let is_lasting = |name: &str, value: &str| {
         look.status >= 400 && name == "cache-control" && value.to_ascii_lowercase().contains("immutable")
     };
@@ -305,7 +314,8 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
         put_field(lines, &title_case(name), value.as_bytes());
     }
 
-    // Content security policies are cumulative (CSP3 §8.1): browsers enforce both the site's and the server's policy.
+    // Content security policies are cumulative (CSP3 §8.1), i.e. browsers enforce the policies of both the site and
+    // the server.
     let replaces = |name: &&String| *name != "content-security-policy";
     let overridden = merged.fields.iter().map(|(name, _)| name).filter(replaces).chain(&merged.removed);
 
@@ -322,8 +332,8 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
     }
 }
 
-/// Returns `true` for fields that we do not send in previews. After the next edit, the same name has other bytes, and browsers
-/// would remember HSTS for months.
+/// Returns `true` for fields that should not be sent in previews: after the next edit, the same name will have other bytes,
+/// and HSTS would be remembered by browsers for months.
 pub(super) fn is_unfit_for_preview(name: &str) -> bool {
     ["cache-control", "strict-transport-security"].contains(&name)
 }

@@ -1,20 +1,23 @@
 //! Recognizes fingerprinted names that were made by build tools.
 //!
-//! Some tools hash their input, or the content before other names are inserted. [`fingerprint`](crate::properties::fingerprint)
-//! cannot verify such names because the hash does not match the content. We still trust a name if there is evidence that a tool
-//! made it:
+//! Some tools hash their input, or the content before other names are inserted. Since the hash does not match the content then,
+//! [`fingerprint`](crate::properties::fingerprint) cannot verify such names. They may still be trusted if there is evidence
+//! that they were made by a tool:
 //!
-//! - Its folder: `_app/immutable/` is reserved for fingerprints, and so are names with a hash in `_next/static/`, `_astro/` and
+//! - Its folder: `_app/immutable/` is reserved for fingerprints, as are names with a hash in `_next/static/`, `_astro/` and
 //!   `_nuxt/`.
-//! - A file that only this tool writes, along with a name in the tool's style (Gatsby, Trunk).
-//! - A manifest in the tool's own format that lists the name, for example `.vite/manifest.json`.
-//! - Imports that start from an entry point that Vite or Angular wrote into a page.
-//! - Earlier releases, in which a similar script changed its name along with its content.
+//! - A file that is only written by this tool, together with a name in the tool's style (Gatsby,
+//!   Trunk).
+//! - A manifest in the tool's own format that lists the name, e.g. `.vite/manifest.json`.
+//! - Imports that start from an entry point which Vite or Angular has written into a page.
+//! - Earlier releases in which the name of a similar script changed along with its content.
 //!
-//! However, we never trust names of pages (by suffix or by a `Content-Type` rule), service workers or manifests: a browser with a
-//! stale one would never learn about the new one. If an earlier release had other bytes under a name, that refutes any evidence.
+//! However, we must never trust names of pages (by suffix or by a `Content-Type` rule), service workers or manifests, as a
+//! browser with a stale copy would never learn about a new one. Any evidence is refuted if an earlier release had other bytes
+//! under the same name.
 //!
-//! Other names that look hashed are reported, along with the flag that would declare them immutable.
+//! Other names that look like they contain a hash are reported, along with the flag that would
+//! declare them immutable.
 
 mod evidence;
 mod manifests;
@@ -51,7 +54,8 @@ const CHANGED_REPORTED_MAX: usize = 10;
 #[derive(Clone, Copy)]
 pub(crate) struct InferableNames<'a> {
     options: &'a Options,
-    /// Header rules that set a media type, for each site, and routes to find the site of a path.
+    /// Header rules of each site that set a media type, as well as routes for finding the site of a
+    /// path.
     typed: Option<(&'a Routes, &'a [Vec<HeaderRule>])>,
 }
 
@@ -98,15 +102,16 @@ fn is_entry_type(text: &str) -> bool {
     entries.iter().any(|entry| essence(text).trim().eq_ignore_ascii_case(entry))
 }
 
-/// Removes the mark from names that contain a verified digest, but cannot be fingerprints for another reason.
+/// Removes the mark from names that do contain a verified digest, but cannot be fingerprints for some other
+/// reason.
 pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, contents: &mut Contents) {
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
         content.fingerprinted &= names.may_infer(&file.path);
     }
 }
 
-/// Marks files as fingerprinted if a tool made their names, and reports names that only look like it. If the bytes under a name
-/// have changed since an earlier release, the file loses its mark.
+/// Marks files as fingerprinted if their names were made by a tool, and reports names that only look like this. The mark is
+/// removed if the bytes under a name have changed since an earlier release.
 ///
 /// # Errors
 ///
@@ -126,7 +131,8 @@ pub(crate) fn mark(
     let mut changed = Vec::new();
     let mut newly_mutable = Vec::new();
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
-        // An earlier release has the last word. If it had other bytes under this name, the name is not a fingerprint.
+        // Earlier releases have the last word: if one of them had other bytes under this name, it cannot be a
+        // fingerprint.
         let path: &[u8] = &file.path;
         if let Some(refuted) = evidence.refutation(path) {
             if content.fingerprinted || refuted.immutable_in.is_some() {
@@ -175,7 +181,8 @@ pub(crate) fn mark(
     Ok(remarks)
 }
 
-/// Returns a warning about a changed file that was immutable, either by a flag or in an earlier release.
+/// Returns a warning about a changed file that used to be immutable, either because of a flag or in an
+/// earlier release.
 fn changed_file(path: &[u8], is_declared: bool, refuted: Option<&evidence::Refuted>) -> Diagnostic {
     let name = String::from_utf8_lossy(path);
     let immutable_in = refuted.and_then(|refuted| refuted.immutable_in);

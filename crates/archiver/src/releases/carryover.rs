@@ -1,10 +1,11 @@
-//! Carries fingerprinted files of earlier releases forward, so that pages loaded before a deploy keep working.
+//! Carries fingerprinted files of earlier releases forward, so that pages which were loaded before a deploy
+//! keep working.
 //!
-//! Carried paths keep their bytes and heads. They never replace a path of this release. If a host no longer has a site, none of its
-//! files are carried, so a removed site stays removed. Pages are never carried.
+//! Carried paths keep their bytes and heads, but never replace a path of this release. In order to keep removed sites removed, none
+//! of a host's files are carried once it no longer has a site. Pages are never carried.
 //!
-//! If `--ignore` or `.canneryignore` matches a path, it's withdrawn. This archive answers 410 for such a path, so that the server
-//! does not find it in an earlier release instead.
+//! A path is withdrawn if it is matched by `--ignore` or `.canneryignore`. For such paths, this archive answers 410; otherwise,
+//! the server would find them in an earlier release.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,8 +114,8 @@ impl Carryover {
 
     /// Returns upper bounds for the bytes and records yet to be written.
     pub(crate) fn bound(&self) -> (u64, u64) {
-        // Record header, host and key, then representations, all with 64-bit numbers. The manifest contains the host and key
-        // again, where each byte takes at most three characters.
+        // Record header, host and key, then representations, with all numbers as 64 bits. The host and key also occur in the
+        // manifest, where each byte takes at most three characters.
         let path = |path: &CarriedPath| (29 + (256 + path.key.len()) * 4 + path.forms.len() * 41) as u64;
         // The site's error page may have a form for each coding.
         let withdrawn =
@@ -133,7 +134,8 @@ pub(crate) struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Returns `true` if one of this build's patterns matches a path in the source folder, or one of its parents.
+    /// Returns `true` if a path in the source folder, or one of its parents, is matched by one of this build's
+    /// patterns.
     fn is_withdrawn(&self, path: &[u8]) -> bool {
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(slash, _)| slash);
         let is_left_out = |path: &[u8], is_folder| {
@@ -145,7 +147,8 @@ impl Selection<'_> {
     }
 }
 
-/// Adds the files of one archive. If several releases have the same path, the newest wins.
+/// Adds the files of one archive. For paths that exist in several releases, the newest release
+/// takes precedence.
 fn gather<'a>(
     earlier: &'a Earlier,
     previous: &Previous,
@@ -159,7 +162,8 @@ fn gather<'a>(
         let GoneFile { stored, resource, place, path } = found?;
         let was_withdrawn = resource.origin == Origin::Rule && resource.status == WITHDRAWN_STATUS;
 
-        // We may recognize more names than the earlier build did because now we can compare two releases.
+        // More names may be recognized than by the earlier build, since it is now possible to compare two
+        // releases.
         let is_fingerprinted = resource.origin == Origin::Carried
             || evidence.has_fingerprinted_key(stored)
             || is_immutable(archive, &resource)?;

@@ -1,6 +1,7 @@
 //! Archive manifest: JSON that describes the build, for `inspect`, `explain`, `releases` and later builds.
 //!
-//! It's the same on every machine: there are no times, no paths outside the source folder, and no thread counts in it.
+//! It does not contain any times, paths outside of the source folder, or thread counts, so it is the same on every
+//! machine.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ pub struct Manifest {
     pub released: Option<u64>,
     /// Earlier releases from which the archive carries files, the newest first.
     pub previous: Vec<Release>,
-    /// Source files whose names look fingerprinted, although they had other bytes in an earlier release.
+    /// Source files with names that look fingerprinted, even though an earlier release had other bytes
+    /// under these names.
     pub mutable: Vec<String>,
 }
 
@@ -37,7 +39,7 @@ pub struct Release {
     /// Its date in seconds since 1970-01-01 UTC, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released: Option<u64>,
-    /// Paths that were last part of this release, like in URLs. If they belong to a host, they begin with `//host`.
+    /// Paths that were last part of this release, in the form used in URLs. Paths of a host begin with `//host`.
     #[serde(default)]
     pub carried: Vec<String>,
 }
@@ -96,11 +98,12 @@ pub(crate) fn encode(
     manifest.to_string().into_bytes()
 }
 
-/// Returns all rule files, and for each rule either `[FILE, LINE, ORDINAL]` or `[FILE, LINE, PATH, HOST]`, where `FILE` is an index
-/// into the first list. `explain` needs this to name rules.
+/// Returns all rule files, as well as either `[FILE, LINE, ORDINAL]` or `[FILE, LINE, PATH, HOST]` for each rule, where `FILE` is
+/// an index into the first list. This allows `explain` to name rules.
 fn rule_lines(routes: &Routes) -> (Vec<&str>, Vec<Value>) {
     let mut files: Vec<&str> = routes.rule_lines.iter().map(|line| &*line.file).collect();
-    // Consecutive rules mostly come from the same file, so this makes the list much shorter before we sort it.
+    // Consecutive rules typically come from the same file, so this shortens the list considerably before it is
+    // sorted.
     files.dedup();
     files.sort_unstable();
     files.dedup();

@@ -1,7 +1,7 @@
 //! Opens earlier releases, and decides which of them are still carried forward.
 //!
-//! An archive's manifest lists the earlier releases from which it carries files. Each build gets the previous archive, so it knows
-//! all of them. We never read the clock: the age of a release is computed from dates in the archives.
+//! The manifest of an archive lists the earlier releases from which it carries files, so knowing the previous archive is enough to
+//! know all of them. The age of a release is computed from dates in the archives rather than from the clock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ const CURRENT: &str = "current";
 /// File name extension of archives.
 const SUFFIX: &str = "cdb";
 
-/// Sort key for releases. The newest comes first. If serials are equal, the digest decides, so the order of flags does not matter.
+/// Sort key for releases, newest first. For equal serials, the digest decides, in order to be independent of the order of flags.
 pub(super) type Rank = (std::cmp::Reverse<u64>, String);
 
 fn rank(release: &Release) -> Rank {
@@ -60,7 +60,8 @@ fn failed(path: &Path) -> impl FnOnce(PreviousError) -> Error {
     |source| Error::Previous { path, source }
 }
 
-/// Returns `true` if the path is a missing link named `current` in a directory without archives.
+/// Returns `true` if the path is a link named `current` that does not exist yet, in a directory
+/// without archives.
 fn is_in_empty_release_dir(path: &Path) -> bool {
     let is_missing = fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     let directory = match path.parent() {
@@ -72,7 +73,7 @@ fn is_in_empty_release_dir(path: &Path) -> bool {
         && archives_of(directory).is_ok_and(|archives| archives.is_empty())
 }
 
-/// Returns all archives in a directory, sorted. This includes archives that do not have the usual extension.
+/// Returns all archives in a directory, sorted, including those that do not have the usual extension.
 fn archives_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut archives = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -118,7 +119,7 @@ impl Previous {
             if path.is_dir() || is_in_empty_release_dir(path) {
                 previous.add_directory(path, own.as_deref())?;
             } else if *path == options.archive && !path.exists() {
-                // On the first deploy, the archive that this build would replace does not exist yet.
+                // On the first deploy, there is no archive yet that could be replaced by this build.
                 let message = "doesn't exist yet: this is the first release";
                 previous.notes.push(Diagnostic::note(path.as_os_str().as_bytes(), "first-release", message));
             } else {
@@ -140,7 +141,8 @@ impl Previous {
         Ok(previous)
     }
 
-    /// Adds all archives in a release directory, except for the one that this build replaces.
+    /// Adds all archives in a release directory, except for the one that will be replaced by this
+    /// build.
     fn add_directory(&mut self, path: &Path, own: Option<&Path>) -> Result<(), Error> {
         let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let archives = archives_of(directory).map_err(|error| failed(directory)(error.into()))?;
@@ -160,8 +162,8 @@ impl Previous {
         Ok(())
     }
 
-    /// Checks that no other archive in this build's release directory has the same serial. We only do this if the serial was chosen
-    /// with others in mind: without `--previous` and `--serial`, a build does not number releases.
+    /// Checks that no other archive in this build's release directory has the same serial. This is only done if the serial was
+    /// chosen with others in mind, since builds without `--previous` and `--serial` do not number releases.
     fn refuse_existing_serial(&self, options: &Options, own: Option<&Path>) -> Result<(), Error> {
         let directory = match options.archive.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -196,7 +198,8 @@ impl Previous {
         Ok(())
     }
 
-    /// Returns this release's serial. Unless it was given, it's one more than the newest earlier one.
+    /// Returns the serial of this release, which defaults to that of the newest earlier release plus
+    /// one.
     pub(crate) fn serial(&self, options: &Options) -> u64 {
         options.serial.unwrap_or_else(|| self.serial_max.map_or(1, |newest| newest.saturating_add(1)))
     }
@@ -204,7 +207,8 @@ impl Previous {
     /// Adds an archive, and also the releases whose files it carries.
     fn add(&mut self, path: &Path, verification: Verification) -> Result<(), PreviousError> {
         let archive = Archive::open(path, Loading::Mapped)?;
-        // Carried files will be trusted for as long as this release exists, so verify the archive first.
+        // Carried files will be trusted for as long as this release exists, so the archive should be
+        // verified first.
         let is_verified = verification == Verification::Now;
         if is_verified {
             archive.verify(|_| ())?;
@@ -230,8 +234,8 @@ impl Previous {
 
     /// Drops releases that exceed the maximum number or age.
     ///
-    /// A release starts aging when the next one replaces it because clients can load its pages until then. If its successor has no
-    /// date, the age is unknown.
+    /// Since clients can load the pages of a release until the next one replaces it, this is when it starts to age. The age is
+    /// unknown if its successor has no date.
     fn apply_limits(&mut self, options: &Options) {
         let age_max = options.previous_age_days.map(|days| u64::from(days) * SECONDS_PER_DAY);
         let mut replaced = options.released;

@@ -1,4 +1,5 @@
-//! Looks into the archive that a build replaces: open pages may still request files that only this archive has.
+//! Looks into the archive that will be replaced by a build, as open pages may still request files that only
+//! exist there.
 
 use cannery_archive::{Archive, Corrupt, Loading};
 use cannery_site::is_immutable;
@@ -9,9 +10,11 @@ use crate::releases::resources::{GoneFile, gone_files};
 use crate::routes::Routes;
 use crate::settings::options::Options;
 
-/// Returns a note about immutable files that only the replaced archive has, unless the build was given earlier releases.
+/// Returns a note about immutable files that only exist in the replaced archive, unless earlier releases were passed to
+/// the build.
 ///
-/// The archive at the destination must not change the result. The same folder and flags give the same bytes everywhere.
+/// Note that the archive at the destination must not affect the result: the same folder and flags should give the same
+/// bytes everywhere.
 pub(crate) fn note(options: &Options, routes: &Routes) -> Option<Diagnostic> {
     if !options.previous.is_empty() {
         return None;

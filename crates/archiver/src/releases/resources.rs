@@ -1,11 +1,12 @@
-//! Lists the files in an earlier archive, including those at paths that this release does not have.
+//! Lists the files in an earlier archive, including those at paths that don't exist in this
+//! release.
 
 use cannery_archive::{Archive, Corrupt, Record, RecordKind, Resource, split_host};
 
 use crate::hosts::site_path::source_path;
 use crate::routes::{HostId, Routes};
 
-/// A file from an earlier archive, at a path that this release does not have.
+/// A file from an earlier archive at a path that doesn't exist in this release.
 pub(super) struct GoneFile<'a> {
     /// The key in that archive.
     pub(super) stored: &'a [u8],
@@ -31,7 +32,7 @@ pub(super) fn resources(archive: &Archive) -> impl Iterator<Item = Result<(&[u8]
     })
 }
 
-/// Lists resources at paths that this release does not have. Hosts without a site in this release do not count.
+/// Lists resources at paths that don't exist in this release, ignoring hosts without a site in this release.
 pub(super) fn gone_files<'a>(
     archive: &'a Archive,
     routes: &Routes,

@@ -1,10 +1,10 @@
 //! Finds access control for other servers and hosting providers in the source folder.
 //!
-//! We do not check passwords or roles. A line that restricts access elsewhere is therefore an error. If we just ignored it with a
-//! warning, the protected pages would be exposed, and perhaps even the password.
+//! Passwords and roles are not supported, so a line that restricts access on another server must be an error. If it were ignored
+//! with a warning, the protected pages would be exposed, and perhaps even the password.
 //!
-//! For the files to search, see [`FILES`]. This includes names that are left out, since `.htaccess`, for example, protects the
-//! files next to it.
+//! For the files to search, see [`FILES`]. Note that names which are left out need to be searched as well, since `.htaccess`,
+//! for example, protects the files next to it.
 
 mod hosts;
 mod servers;
@@ -21,14 +21,14 @@ use crate::hosts::site_path::{Site, is_host_folder, site_of};
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
 
-/// Searches the text of a file. Returns the first line with access control and a description. The description must not contain any
-/// part of the line because that could be a password.
+/// Searches the text of a file and returns the first line with access control, along with a description. As any part of the line
+/// could be a password, the description MUST NOT quote it.
 type Search = fn(&str) -> Option<Found>;
 
 type Found = (u32, String);
 
-/// Lower-case name patterns, and how to search matching files. Patterns with a slash are for the path within a site, all others for
-/// the name in any folder. `*` stands for any text. The first match counts.
+/// Lower-case name patterns and the searches for matching files; the first match counts. Patterns with a slash are matched against
+/// the path within a site, all others against the name in any folder. `*` stands for any text.
 const FILES: &[(&[&str], Search)] = &[
     (&[".htaccess", "apache2.conf", "httpd.conf"], servers::apache),
     (&["nginx.conf"], servers::nginx),
@@ -111,8 +111,8 @@ const FILES: &[(&[&str], Search)] = &[
 /// Maximum number of bytes to search in a file.
 const SEARCHED_BYTES_MAX: u64 = 1 << 20;
 
-/// Reports access control in files that our server does not read: configuration of other servers, and rule files with the wrong
-/// name or in the wrong place.
+/// Reports access control in files that are not read by our server, i.e. configuration of other servers, as well as rule files
+/// with the wrong name or in the wrong place.
 pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
     let published = sources.files.par_iter().map(|file| &*file.path);
     let left_out =

@@ -13,10 +13,12 @@ use crate::settings::error::Error;
 use crate::sources::decode::{DecodeError, decode};
 use crate::sources::source::{Source, SourceId, Sources};
 
-/// Decodes each file that is compressed according to a rule, to learn its length. Removes `Content-Encoding` from the rules.
+/// Decodes each file that is compressed according to a rule in order to learn its length, and removes `Content-Encoding`
+/// from the rules.
 ///
 /// # Errors
-/// Returns an error if a file cannot be read. If it cannot be decoded, that is a diagnostic.
+/// Returns an error if a file cannot be read. Failing to decode a file, on the other hand, results
+/// in a diagnostic.
 pub(crate) fn find(
     routes: &mut Routes,
     sources: &mut Sources,
@@ -102,7 +104,7 @@ pub(crate) fn examine(sources: &Sources, id: SourceId, coding: Coding) -> Result
         Err(error) if sources.set_aside(id, &error) => return Ok(Examined::SetAside),
         Err(error) => return Err(error),
     }
-    // While the file is being written, its decoded version of the last build is read.
+    // While the file is still being written, use the decoded version of the last build.
     let known = sources.earlier.as_ref().and_then(|earlier| earlier.known(sources.path(id)));
     let is_decoded = known.is_some_and(|known| {
         precompressed::is_of_decoded(&known.stamp) && known.facts.digest == Digest::of(&coded)

@@ -1,4 +1,4 @@
-//! Collects the header rules of each site from `_headers` in the root and for each host.
+//! Collects the header rules of each site from the `_headers` files in the root and for each host.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,8 @@ use crate::rulefiles::pattern::PatternPiece;
 use crate::settings::error::Error;
 use crate::sources::source::Sources;
 
-/// Parses the `_headers` of each site. The default site comes first, then the hosts in order.
+/// Parses the `_headers` of each site, starting with the default site, followed by the hosts in
+/// order.
 pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<HeaderRule>>, Error> {
     let mut rules = vec![Vec::new(); routes.all_sites().count()];
     for file in std::mem::take(&mut routes.header_files) {
@@ -36,7 +37,8 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
         rules[site_index(file.host)] = parsed;
     }
 
-    // A rule in the root's file can name a host. It applies to that host's site too, before the site's own rules.
+    // Rules in the root's file may name a host. These apply to that host's site as well, before the site's own
+    // rules.
     for (index, Host { name, has_site }) in (1..).zip(&routes.hosts) {
         if *has_site {
             let below = name.strip_prefix("*.");
@@ -68,8 +70,8 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
     Ok(rules)
 }
 
-/// Reports rules with a value that refers to the path, but that match no known path. We can only make the value for known
-/// paths.
+/// Reports rules with a value that refers to the path if they do not match any known path, since the value can only be
+/// made for known paths.
 fn warn_of_unused_placeholders(routes: &mut Routes, rules: &[Vec<HeaderRule>]) {
     for (site, rules) in rules.iter().enumerate() {
         for rule in rules.iter().filter(|rule| rule.fields.iter().any(|field| rule.is_reference(field))) {
@@ -86,9 +88,9 @@ fn warn_of_unused_placeholders(routes: &mut Routes, rules: &[Vec<HeaderRule>]) {
     }
 }
 
-/// Reports rules that could add more fields to a path than the server has room for.
+/// Reports rules that could add more fields to a path than the server can handle.
 fn check_fields(routes: &mut Routes, rules: &[HeaderRule]) {
-    // A path has only one first segment, so we group rules by theirs if it's a literal.
+    // As a path has only one first segment, rules for which this is a literal are grouped by it.
     let mut by_start: HashMap<&[u8], usize> = HashMap::new();
     let mut everywhere = 0;
 

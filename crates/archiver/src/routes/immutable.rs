@@ -15,8 +15,8 @@ use crate::sources::source::Sources;
 use crate::tree::skip::PatternError;
 use crate::tree::walk::SourceFile;
 
-/// Marks files as fingerprinted if a pattern matches them or a folder they are in, like gitignore does. Warns about each
-/// pattern without a match.
+/// Marks files as fingerprinted if they (or a folder they are in) are matched by a pattern, like in gitignore. There is
+/// a warning for each pattern without a match.
 pub(crate) fn mark(
     options: &Options,
     sources: &Sources,
@@ -37,7 +37,7 @@ pub(crate) fn mark(
 
     let mut warnings = Vec::new();
     for pattern in options.immutable.iter().filter(|pattern| !used.contains(pattern.as_str())) {
-        // An earlier pattern is used as well, even if a later one decided about this file.
+        // Earlier patterns count as used, too, even if a later one has decided about this file.
         let alone = globs(std::slice::from_ref(pattern))?;
         let matches = |file: &SourceFile| {
             !alone.matched_path_or_any_parents(OsStr::from_bytes(&file.path), false).is_none()

@@ -1,7 +1,8 @@
 //! Folder listings, as HTML pages for people and JSON for programs.
 //!
-//! They only depend on names, sizes and, if the build stores them, modification times, so they are the same on every machine. The
-//! page does not load anything else. A short inline script lets people sort the rows. Without it, they are sorted by name.
+//! Listings only depend on names, sizes and, if the build stores them, modification times, so they are the same on every machine.
+//! The page does not load anything else. Rows are sorted by name, unless people use a short inline script to sort them
+//! differently.
 
 mod add;
 mod rendered;
@@ -39,25 +40,26 @@ pub enum EntryKind {
     },
 }
 
-/// A folder listing. Folders come first, then files; both are sorted by name, byte by byte.
+/// A folder listing, in which folders come before files. Both are sorted by name, byte by byte.
 #[derive(Clone, Debug)]
 pub struct Listing {
     path: Vec<u8>,
     entries: Vec<Entry>,
-    /// Whether any entry has a modification time, which means that we need a column for it.
+    /// Whether any entry has a modification time, in which case a column is needed for it.
     is_dated: bool,
 }
 
 impl Listing {
-    /// Creates the listing for the folder at `path`, relative to the site's root. The path has no `/` at either end, and is empty
-    /// for the root.
+    /// Creates the listing for the folder at `path`, which is relative to the site's root, does not begin or end with `/`, and is
+    /// empty for the root itself.
     pub fn new(path: &[u8], mut entries: Vec<Entry>) -> Listing {
         entries.sort_by(|a, b| (!a.is_folder(), &a.name).cmp(&(!b.is_folder(), &b.name)));
         let is_dated = entries.iter().any(|entry| entry.modified.is_some());
         Listing { path: path.to_vec(), entries, is_dated }
     }
 
-    /// Returns the page as `text/html; charset=utf-8`. Its links only work if its URL ends with `/`.
+    /// Returns the page as `text/html; charset=utf-8`. Its URL must end with `/`, otherwise its
+    /// links will not work.
     pub fn html(&self) -> String {
         let mut html =
             String::with_capacity(HEAD.len() + STYLE.len() + SCRIPT.len() + 500 + self.entries.len() * 200);
@@ -89,9 +91,9 @@ impl Listing {
         html
     }
 
-    /// Returns the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`. Only
-    /// files have `size`, in bytes. `modified` is in UTC (RFC 3339), if known. If a name is not UTF-8, `name` contains U+FFFD, but
-    /// `href` always works.
+    /// Returns the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`. `size`
+    /// (in bytes) only exists for files, and `modified` is in UTC (RFC 3339), if known. Note that `name` may contain U+FFFD if a
+    /// name is not UTF-8, whereas `href` always works.
     pub fn json(&self) -> String {
         let below = if self.path.is_empty() { "" } else { "/" };
         let entries = self.entries.iter().map(|entry| JsonEntry {
@@ -161,7 +163,8 @@ impl Entry {
         self.kind == EntryKind::Folder
     }
 
-    /// Returns a relative link. Without `./`, a name such as `a:b` would be mistaken for a scheme.
+    /// Returns a relative link. It has to begin with `./`, otherwise a name such as `a:b` would be
+    /// mistaken for a scheme.
     fn href(&self) -> String {
         let slash = if self.is_folder() { "/" } else { "" };
         format!("./{}{slash}", percent_encode(&self.name, is_unreserved))
@@ -191,7 +194,7 @@ fn push_row(html: &mut String, entry: &Entry, is_dated: bool) {
         EntryKind::Folder => ("/", String::new()),
         EntryKind::File { size } => ("", format!("<data value=\"{size}\">{}</data>", human_size(size))),
     };
-    // `bdi` keeps names in right-to-left scripts, or with direction marks, from affecting the text around them.
+    // Names in right-to-left scripts, or with direction marks, would affect the text around them without `bdi`.
     let link = format!("<a href=\"{}\"><bdi>{name}</bdi>{slash}</a>", entry.href());
     push(html, format_args!("<tr><td>{link}</td><td>{size}</td>"));
 
@@ -213,7 +216,8 @@ fn push(html: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = html.write_fmt(text);
 }
 
-/// Converts a name for display. U+FFFD replaces invalid UTF-8, and also control characters because HTML does not allow them.
+/// Converts a name for display. Invalid UTF-8 is replaced with U+FFFD, as are control characters, since these are not
+/// allowed in HTML.
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name)
         .chars()
@@ -238,7 +242,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Formats a number of bytes with three or four digits and decimal units like everywhere in Cannery: `999 B`, `1.50 kB`, `67.2 MB`.
-/// We use integers, so that the result is rounded in the same way on every machine.
+/// Integers are used in order to round the result in the same way on every machine.
 #[must_use]
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
@@ -248,7 +252,8 @@ pub fn human_size(bytes: u64) -> String {
 
     let mut scale = 1000_u128;
     for unit in UNITS {
-        // Two decimals up to 9.99, one up to 99.9, none above. If it would round up to 1,000, the next unit is used.
+        // Two decimals up to 9.99, one up to 99.9, and none above. If rounding would give 1,000, then the next unit
+        // is used instead.
         for (decimals, steps) in [(2, 100), (1, 10), (0, 1)] {
             let rounded = (u128::from(bytes) * steps * 2 + scale) / (scale * 2);
             if rounded < 1000 {

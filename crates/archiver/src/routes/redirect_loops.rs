@@ -5,12 +5,13 @@
 //! - `/docs/* /docs 301!` for a folder,
 //! - `://*.example.com/* https://www.example.com/:splat` if `www.example.com` does not have a site.
 //!
-//! From each redirect, we follow rules and slash redirects exactly like the server would. Captures are symbols that stand for any
-//! text. A path without captures may have a file, which ends the walk. If a path has captures, we cannot rely on that, so we also
-//! walk from files that are overridden by rules with captures. Rules in a loop are kept because they may still be useful for paths
-//! and hosts outside of it.
+//! Starting from each redirect, we follow rules and slash redirects exactly like the server would. Captures are symbols that stand
+//! for any text. If a path without captures may have a file, this ends the walk. With captures, there may or may not be a file, so
+//! we need additional walks that start from files overridden by rules with captures. Rules in a loop are kept, as they may still
+//! be useful for paths and hosts outside of it.
 //!
-//! The answer to a URL only depends on the URL, so we follow each of them just once.
+//! As the answer to a URL depends on nothing but the URL, each of them has to be followed only
+//! once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,20 +29,22 @@ use crate::sources::source::Sources;
 /// Browsers follow at most 20 redirects.
 const REDIRECTS_MAX: usize = 20;
 
-/// If a path without captures has grown by this much, we do not follow it. Rules that let it grow forever are found by captures.
+/// Maximum growth of a path without captures before we stop following it. Rules that let it grow forever will be found by means
+/// of captures.
 const GROWTH_MAX: usize = 512;
 
 /// Maximum total length of paths, for a single walk and for all walks.
 const WALK_SYMBOLS_MAX: usize = 1 << 21;
 const SYMBOLS_MAX: usize = 1 << 27;
 
-/// Maximum number of walks that start from files. For each file, we try all hosts without a site.
+/// Maximum number of walks that start from files, given that all hosts without a site are tried for
+/// each file.
 const FILE_WALKS_MAX: usize = 1 << 20;
 
 /// A URL without scheme and query.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Url {
-    /// `None` if the rule is for all hosts. A wildcard stands for any host below it.
+    /// The host of the rule, or `None` for all hosts. Wildcards stand for any host below them.
     host: Option<String>,
     /// The path. A capture in it stands for every text that it can match.
     path: Vec<Symbol>,
@@ -105,8 +108,8 @@ enum Walk {
     Ends(usize),
 }
 
-/// Returns a diagnostic for each redirect loop, and for each chain that is too long for browsers. Rules are passed with their
-/// sites.
+/// Returns a diagnostic for each redirect loop, as well as for each chain that is too long for browsers. Rules are passed
+/// along with their sites.
 pub(super) fn find(
     routes: &Routes,
     rules: &[(HostId, RedirectRule)],
@@ -168,22 +171,23 @@ pub(super) fn find(
 /// Follows redirects.
 struct Search<'m> {
     map: &'m RuleMap<'m>,
-    /// For each URL, the number of redirects that follow, or `None` if they never end.
+    /// The number of redirects that follow each URL, or `None` if there is no end to them.
     ahead: HashMap<Url, Option<usize>>,
-    /// Rules in loops that make the path longer each time. No URL occurs twice in such a loop.
+    /// Rules in loops that extend the path with each turn, in which case no URL occurs twice.
     growing: HashSet<usize>,
     /// Rest of [`SYMBOLS_MAX`].
     symbols_left: usize,
 }
 
 impl Search<'_> {
-    /// Follows redirects from a URL. If the first one is already known, it's passed as `first`.
+    /// Follows redirects from a URL. If the first one is known already, it should be passed as
+    /// `first`.
     fn walk(&mut self, from: Url, first: Option<Step>) -> Walk {
         let steps_max = 4 * self.map.rules.len() + 64;
         let mut steps: Vec<Step> = Vec::new();
         // Number of steps to each URL.
         let mut visited = HashMap::new();
-        // For each rule, how many times it has been applied, and the last step that did.
+        // The number of times each rule has been applied, along with the last step at which it was.
         let mut applied: HashMap<usize, (usize, usize)> = HashMap::new();
         let is_first_known = first.is_some();
         if !is_first_known {
@@ -197,8 +201,8 @@ impl Search<'_> {
         let mut symbols = 0;
         let mut is_cut = false;
         while let Some(step) = next {
-            // If we have seen this URL before, we are in a loop. It's also a loop if the same rule applies again and again without
-            // making the path shorter because then the path grows forever.
+            // We are in a loop if this URL has been seen before. If the same rule is applied again and again without making the
+            // path shorter, this is a loop as well, because the path will grow forever.
             let returned = visited.get(&step.to).copied();
             let mut grown = None;
             if let Some(rule) = step.cause.rule() {
@@ -214,7 +218,8 @@ impl Search<'_> {
                 (*count, *last) = (*count + 1, steps.len());
             }
 
-            // Give up if this takes too long. We do not report anything we are not sure of.
+            // If this takes too long, give up, since we should not report anything that is not
+            // certain.
             symbols += step.to.path.len();
             is_cut = symbols > WALK_SYMBOLS_MAX.min(self.symbols_left)
                 || steps.len() >= steps_max
@@ -333,8 +338,8 @@ impl<'r> RuleMap<'r> {
         map
     }
 
-    /// Returns additional URLs to start from, other than the sources of rules: URLs with a short text in place of `*`, and URLs of
-    /// files that are overridden by a rule with captures.
+    /// Returns additional URLs to start from, apart from the sources of rules: URLs with a short text in place of `*`, and those
+    /// of files that are overridden by a rule with captures.
     fn further_starts(&self) -> Vec<Url> {
         let mut starts = Vec::new();
         for (host, rule) in self.rules.iter().filter(|(_, rule)| is_redirect(rule)) {
@@ -360,7 +365,7 @@ impl<'r> RuleMap<'r> {
         if overriding.is_empty() {
             return starts;
         }
-        // If a host does not have a site, the default site's files answer for it too.
+        // The default site's files also answer for hosts that don't have a site of their own.
         let without_site: Vec<HostId> = overriding
             .iter()
             .copied()
@@ -425,7 +430,7 @@ impl<'r> RuleMap<'r> {
         url.host.as_deref().map_or_else(|| vec![None], |host| self.routes.sites_of_name(host))
     }
 
-    /// Returns the redirect that answers a URL. Searches in the same order as the server. Returns `None` if something else answers.
+    /// Returns the redirect that answers a URL, searching in the same order as the server, or `None` if there is another answer.
     fn next(&self, url: &Url) -> Option<Step> {
         let sites = self.sites(url);
         let bytes: Option<Vec<u8>> = url.path.iter().map(Symbol::byte).collect();
@@ -463,7 +468,8 @@ impl<'r> RuleMap<'r> {
         self.statics.get(&(site, path.into(), force)).copied()
     }
 
-    /// Returns the first rule with captures that matches a path, with or without its trailing slash.
+    /// Returns the first rule with captures that matches a path, either with or without its trailing
+    /// slash.
     fn pattern(&self, site: HostId, path: &[Symbol], force: bool) -> Option<usize> {
         let index = self.patterns.get(&(site, force))?;
         let covers = |place: usize| captures(&self.rules[place].1, path).is_some();
@@ -562,7 +568,8 @@ impl<'r> RuleMap<'r> {
         RuleError::new("redirect-chain", message).at(&rule.file, rule.line)
     }
 
-    /// Returns a note about a rule for all hosts that would also apply on its target's host.
+    /// Returns a note about a rule for all hosts, which would therefore also apply on the host of
+    /// its target.
     fn note_of_host(&self, rule: usize, host: &str) -> Diagnostic {
         let rule = &self.rules[rule].1;
         let message = format!(
@@ -584,7 +591,8 @@ fn key_of(path: &[u8]) -> Option<Box<[u8]>> {
     Some(key.bytes().into())
 }
 
-/// Adds a trailing slash to a path, or removes it. Returns `None` for the root.
+/// Adds a trailing slash to a path if it has none, and removes it otherwise. Returns `None` for the
+/// root.
 fn other_slash(path: &[u8]) -> Option<Vec<u8>> {
     match path.strip_suffix(b"/") {
         Some([]) => None,
@@ -593,7 +601,8 @@ fn other_slash(path: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the captures in a path. Like the server, also tries the path without its trailing slash.
+/// Returns the captures in a path. If it does not match, the path is tried without its trailing
+/// slash, as the server would do.
 fn captures<'p>(rule: &RedirectRule, path: &'p [Symbol]) -> Option<Vec<&'p [Symbol]>> {
     let exactly = rule.source.captures_within(path);
     exactly.or_else(|| rule.source.captures_within(without_slash(path)?))

@@ -1,4 +1,4 @@
-//! Adds the rules in `_redirects` to the routes. If a rule is for a single path, it becomes a route. Rules with patterns belong to
+//! Adds the rules in `_redirects` to the routes. Rules for a single path become routes, whereas rules with patterns are added to
 //! the scope of their site's root.
 //!
 //! Rules that we cannot honor are reported with their file and line.
@@ -19,15 +19,16 @@ use crate::sources::source::{Generated, GeneratedPage, SourceId, Sources};
 /// Maximum number of captures per rule. The server has no room for more.
 const CAPTURES_MAX: usize = 16;
 
-/// Maximum number of rules per site with a pattern such as `/aa*aa`. In a short path, both ends may overlap, so the server's index
-/// cannot exclude such a rule without matching it.
+/// Maximum number of rules per site with a pattern such as `/aa*aa`. In short paths, both ends may overlap, so the server's index
+/// is unable to exclude such a rule without matching it.
 const OVERLAPPING_MAX: usize = 64;
 
 /// Reads all rule files and adds their rules to the routes.
 pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options) -> Result<(), Error> {
     let mut files = std::mem::take(&mut routes.redirect_files);
 
-    // Rules closer to the path take precedence, just like pages do, so start with the deepest files.
+    // Like pages, rules take precedence if they are closer to the path, so start with the deepest
+    // files.
     let depth = |folder: &[u8]| folder.iter().filter(|byte| **byte == b'/').count();
     files.sort_by_key(|file| std::cmp::Reverse(depth(&file.folder)));
 
@@ -60,7 +61,7 @@ pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options)
     Ok(())
 }
 
-/// Adds a rule. Rules for a single path may have to keep their place among rules with patterns, which is the case if `is_ordered`.
+/// Adds a rule. If `is_ordered` is set, rules for a single path have to keep their place among rules with patterns.
 fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: RedirectRule, is_ordered: bool) {
     if captures_count(&rule) > CAPTURES_MAX {
         warn(
@@ -118,7 +119,8 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
     });
     let hidden = routes.paths.insert((host, key), Route { target, origin: Origin::Rule });
     if let Some(Route { target: Target::Source { id, .. }, origin: Origin::File }) = hidden {
-        // The file is no longer served, but it's still part of the folder, so `extract` should restore it.
+        // The file is no longer served. However, since it is still part of the folder, `extract` should
+        // restore it.
         routes.hidden.push(id);
     }
 
@@ -133,10 +135,10 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
     }
 }
 
-/// Returns the source at the constant path that a rule rewrites to. If there is none, reports this.
+/// Returns the source at the constant path that a rule rewrites to, reporting it if there is none.
 ///
-/// Rules with an error status withdraw whatever they match. They must work even without an error page, so in this case we use a
-/// line of text.
+/// Rules with an error status withdraw everything that they match. As this must work even without an error page, we use a line
+/// of text if necessary.
 fn rewritten_source(
     routes: &mut Routes,
     sources: &mut Sources,
@@ -152,7 +154,8 @@ fn rewritten_source(
             "this rule answers {status} with a line of text, because {} is not a file of the site",
             quoted(path)
         );
-        // Most such rules name the error page that many sites have, so this is not worth a warning.
+        // Typically such a rule names the error page that many sites have, which does not deserve a
+        // warning.
         let severity = if path == b"/404.html" { Severity::Note } else { Severity::Warning };
         let found = diagnostic(rule, severity, "redirect-target-missing", message);
         // If the rule is for a single path and ordered, we come here twice.
@@ -216,7 +219,7 @@ fn add_pattern(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: R
     routes.rules.push(rule);
 }
 
-/// Returns `true` if the texts before and after a splat may overlap in a short path.
+/// Returns `true` if there may be short paths in which the texts before and after a splat overlap.
 fn ends_overlap(pattern: &Pattern) -> bool {
     let [.., PatternPiece::Literal(before), PatternPiece::Splat, PatternPiece::Literal(after)] =
         &pattern.pieces[..]

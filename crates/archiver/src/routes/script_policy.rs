@@ -6,7 +6,7 @@ use crate::rulefiles::headers::{HeaderField, HeaderRule};
 /// Why the script has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
-    /// The page may not load a script of its own origin, or connect to it.
+    /// The page is not allowed to load a script from its own origin, or to connect to it.
     Sources,
     /// The page may not run scripts, or has another origin.
     Sandbox,
@@ -87,8 +87,8 @@ fn permits(policy: &str) -> bool {
         && is_permitted(policy, &["connect-src", "default-src"])
 }
 
-/// Looks for the first of these directives that is in the policy. Returns `true` if it permits the page's origin, or if
-/// there is none.
+/// Looks for the first of these directives in the policy. Returns `true` if it permits the page's origin, or if there
+/// is no such directive.
 fn is_permitted(policy: &str, directives: &[&str]) -> bool {
     let sources = directives.iter().find_map(|wanted| words_of(policy, wanted));
     let Some(sources) = sources else { return true };

@@ -1,11 +1,12 @@
-//! Header fields for pages that answer in place of another path: fallback pages, error pages, and pages shown by rules.
+//! Header fields for pages that answer in place of another path, i.e. fallback pages, error pages, and pages shown by
+//! rules.
 //!
-//! The content is described by header rules for the page's own file. For example, a fallback page is not a download just because
-//! `/*.pdf` is.
+//! The content is described by header rules for the page's own file. For example, a fallback page should not become a download
+//! just because `/*.pdf` is one.
 //!
-//! Caching needs more care because such a response must not outlive a deploy that adds the missing path. If a header rule or flag
-//! gives the path a lifetime, it's about the missing file, so it does not count. Rules for the page's own file do, but we never
-//! accept `immutable`, and lifetimes of more than an hour only if the rule is for exactly this file.
+//! Caching needs more care, as such a response must not outlive a deploy that adds the missing path. Lifetimes given to the path
+//! by a header rule or flag are about the missing file, so they do not apply. Rules for the page's own file do apply; however,
+//! `immutable` is never accepted, and lifetimes of more than an hour are only accepted if the rule is for exactly this file.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,9 +22,10 @@ use crate::rulefiles::redirects::Action;
 use crate::settings::options::Options;
 use crate::sources::source::{SourceId, Sources};
 
-/// For each page that stands in for other paths, the fields that header rules set for its own file.
+/// The fields that header rules set for the page's own file, for each page that stands in for other
+/// paths.
 ///
-/// The key contains the site that the page is sent for because rules may be for one host.
+/// Since rules may be for one host, the key includes the site for which the page is sent.
 #[derive(Default)]
 pub(crate) struct StandIns(HashMap<(HostId, SourceId), OwnFields>);
 
@@ -59,17 +61,17 @@ impl StandIns {
         StandIns(values.collect())
     }
 
-    /// If rules set fields that describe a source, returns those that apply when it stands in for another path of a site.
+    /// If rules set fields that describe a source, returns those that apply when it is sent for another path of a site.
     pub(crate) fn representation(&self, host: HostId, id: SourceId) -> Option<&MergedFields> {
         self.0.get(&(host, id)).map(|own| &own.representation).filter(|fields| !fields.is_empty())
     }
 
-    /// Returns the `Cache-Control` that rules set for a source when it stands in for another path of a site.
+    /// Returns the `Cache-Control` set by rules for a source that is sent for another path of a site.
     fn own_caching(&self, host: HostId, id: SourceId) -> Option<&str> {
         self.0.get(&(host, id)).and_then(|own| own.cache_control.as_deref())
     }
 
-    /// Returns the `Cache-Control` of a source with this status when it stands in for another path of a site.
+    /// Returns the `Cache-Control` for a source with this status that is sent for another path of a site.
     pub(crate) fn caching<'a>(
         &'a self,
         options: &'a Options,
@@ -87,8 +89,8 @@ impl StandIns {
             }
         }
         if status >= 400 {
-            // A page for a missing path must not outlive the next release, which may have this path. Caches cannot revalidate
-            // errors.
+            // A page for a missing path must not outlive the next release, in which the path may exist. Note that caches
+            // cannot revalidate errors.
             return Some("no-store");
         }
         if options.preview {
@@ -121,15 +123,16 @@ fn ids(routes: &Routes) -> BTreeSet<(HostId, SourceId)> {
     ids
 }
 
-/// Returns the source that a rule shows, if it is the same for all paths.
+/// Returns the source that is shown by a rule, provided that it is the same for all paths.
 fn constant_source(routes: &Routes, host: HostId, ordinal: u32) -> Option<(HostId, SourceId)> {
     let Action::Rewrite { path, .. } = &routes.rules[ordinal as usize].action else { return None };
     Some((host, routes.source_at(host, &path.constant()?)?))
 }
 
-/// Gives each host that shares a site, and that a header rule names, its own copies of the pages that stand in for other paths.
+/// If a host shares a site and is named in a header rule, gives it its own copies of the pages that stand in for other paths.
 ///
-/// This is done only for rules with fields about content, which the heads of the shared site's pages cannot have.
+/// This is only needed for rules with fields about content, which cannot be part of the heads of the shared
+/// site's pages.
 pub(crate) fn repeat_for_hosts(routes: &mut Routes, rules: &mut Vec<Vec<HeaderRule>>) {
     let named: BTreeSet<String> = rules
         .iter()
@@ -154,8 +157,8 @@ pub(crate) fn repeat_for_hosts(routes: &mut Routes, rules: &mut Vec<Vec<HeaderRu
 }
 
 fn repeat(routes: &mut Routes, shared: HostId, host: HostId) {
-    // The host's own rules come before all rules of the shared site. If there are any, the shared site keeps its rules, since
-    // those of deeper folders would otherwise come first.
+    // The host's own rules come before all rules of the shared site. If there are any, the shared site has to keep its rules,
+    // as those of deeper folders would come first otherwise.
     let has_rules = routes.scopes.iter().any(|((site, _), scope)| *site == host && !scope.rules.is_empty());
     let start = (shared, Box::default());
     let scopes: Vec<_> = routes
@@ -178,7 +181,8 @@ fn repeat(routes: &mut Routes, shared: HostId, host: HostId) {
     }
 }
 
-/// Returns the `Cache-Control` that rules set for a file, if it's suitable for a page that stands in for other paths.
+/// Returns the `Cache-Control` set by rules for a file, unless it is unsuitable for a page that stands in for other
+/// paths.
 fn own_caching(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> Option<String> {
     let value_of = |merged: MergedFields| {
         merged.fields.into_iter().find(|(name, _)| name == "cache-control").map(|(_, value)| value)

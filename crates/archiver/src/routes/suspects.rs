@@ -1,6 +1,8 @@
-//! Warns about files that probably are not meant to be public, and about names that resemble special names.
+//! Warns about files that are probably not meant to be public, and about names that can be mistaken for
+//! special names.
 //!
-//! Most checks only look at names. We just open files that may contain a private key. Nothing is left out.
+//! Most checks only look at names; files are only opened if they may contain a private key. Nothing is
+//! left out.
 
 mod foreign;
 pub(crate) mod left_out;
@@ -17,7 +19,8 @@ use crate::settings::options::Options;
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
 
-/// Names that are easily mistaken for a special name, in any letter case, and the special name.
+/// Names (in any letter case) that are easily mistaken for a special name, along with this special
+/// name.
 const NEAR_MISSES: [(&str, &str); 11] = [
     ("_header", "_headers"),
     ("_header.txt", "_headers"),
@@ -82,7 +85,7 @@ const DATA_BYTES_MAX: u64 = 64 * 1024;
 /// Suffixes of files that may contain a private key.
 const KEY_SUFFIXES: [&str; 6] = [".crt", ".key", ".p8", ".pem", ".pk8", ".ppk"];
 
-/// How many bytes to search for a private key at the start of a file.
+/// Number of bytes at the start of a file that are searched for a private key.
 const KEY_BYTES_MAX: u64 = 4096;
 
 /// Folder for packages of build tools. Pages do not need these.
@@ -132,7 +135,8 @@ pub(crate) fn find(sources: &Sources, options: &Options) -> Vec<Diagnostic> {
     found
 }
 
-/// Returns a single note about files that a build tool has compressed, if the originals are next to them.
+/// Returns a single note about all files that were compressed by a build tool and still have their
+/// originals next to them.
 fn coded_copies(sources: &Sources, options: &Options) -> Option<Diagnostic> {
     let is_copy = |path: &[u8]| {
         let original = CODED_SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix))?;
@@ -166,7 +170,7 @@ fn is_archive(sources: &Sources, path: &[u8]) -> bool {
     read.is_ok() && has_schema_version(&start)
 }
 
-/// Returns a warning if a file's name or, for key files, its start is suspicious.
+/// Returns a warning if the name of a file is suspicious or, for key files, its start.
 fn examine(root: &Path, path: &[u8], name: &[u8]) -> Option<Diagnostic> {
     let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
     if let Some((_, meant)) = NEAR_MISSES.iter().find(|(near, _)| lower == *near)
@@ -215,7 +219,8 @@ fn may_be_key(lower: &str) -> bool {
         || KEY_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix))
 }
 
-/// Returns `true` if a file starts with a private key in PEM (RFC 7468 §10) or PuTTY format. Read errors are reported elsewhere.
+/// Returns `true` if a file starts with a private key in PEM (RFC 7468 §10) or PuTTY format. Read errors are ignored here, as
+/// they are reported elsewhere.
 fn is_private_key(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = folder_file::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut start));
@@ -228,7 +233,7 @@ fn is_private_key(path: &Path) -> bool {
         })
 }
 
-/// Returns `true` if a small text file contains a private key in PEM format, for example as a JSON value.
+/// Returns `true` if a small text file contains a private key in PEM format, e.g. as a JSON value.
 fn has_private_key(path: &Path) -> bool {
     let Ok(file) = folder_file::open(path) else { return false };
     if file.metadata().is_ok_and(|metadata| metadata.len() > DATA_BYTES_MAX) {

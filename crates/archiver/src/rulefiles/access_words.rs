@@ -1,5 +1,5 @@
-//! Words that restrict access on other hosts and servers. They are errors in a rule file, see
-//! [`access_control`](crate::routes::access_control).
+//! Words that restrict access on other hosts and servers. In a rule file, these are errors (see
+//! [`access_control`](crate::routes::access_control)).
 
 use crate::ground::rule_error::RuleError;
 
@@ -36,8 +36,8 @@ const DIRECTIVES: [&str; 16] = [
     "Satisfy",
 ];
 
-/// Rejects a field line that controls access, such as `Basic-Auth: user:password`. Typos count too. Otherwise they would
-/// only cause a warning, and the pages would be public.
+/// Rejects a field line that controls access, e.g. `Basic-Auth: user:password`, including typos. Otherwise these would
+/// only cause a warning and the pages would be public.
 pub(super) fn refuse_field(line: &str) -> Result<(), RuleError> {
     known_field(line).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
@@ -85,7 +85,7 @@ pub(crate) fn field_in(words: &[&str]) -> Option<&'static str> {
     names.into_iter().find_map(|place| known_field(&words[place..].join(" ")).and_then(unmistakable))
 }
 
-/// Finds a field by name, no matter which marks are between the letters. All names that contain `Basic-Auth` count.
+/// Finds a field by name, regardless of any marks between the letters. All names that contain `Basic-Auth` count.
 pub(crate) fn field_named(name: &str) -> Option<&'static str> {
     let name = letters(name);
     if name.contains("basicauth") {
@@ -94,7 +94,7 @@ pub(crate) fn field_named(name: &str) -> Option<&'static str> {
     FIELDS.into_iter().find(|known| letters(known) == name)
 }
 
-/// Returns the field if neither data nor a page about HTTP would start with that name.
+/// Returns the field if its name would not occur at the start of data or of a page about HTTP.
 pub(crate) fn unmistakable(field: &'static str) -> Option<&'static str> {
     matches!(field, "Basic-Auth" | "WWW-Authenticate").then_some(field)
 }

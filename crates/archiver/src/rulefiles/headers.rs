@@ -1,4 +1,4 @@
-//! Parser and semantics of `_headers`, which has the same syntax as for Netlify and Cloudflare Pages.
+//! Parser and semantics of `_headers`. The syntax is the same as for Netlify and Cloudflare Pages.
 //!
 //! ```text
 //! /downloads/*
@@ -6,21 +6,23 @@
 //!   ! X-Frame-Options
 //! ```
 //!
-//! A rule begins with a path, or with a URL if it's for a single host. The lines below it are its fields; `!` removes a field. This
-//! module also decides which fields a site may set. Some fields belong to the server because a wrong value could break the
-//! connection or a cache. These are reported and ignored.
+//! A rule begins with a path, or with a URL if it is for a single host, followed by lines with its fields; `!` removes a field.
+//! This module also decides which fields a site may set: some of them belong to the server, as a wrong value could break the
+//! connection or a cache, so they are reported and ignored.
 //!
 //! # Merging rules
 //!
-//! All matching rules apply, in file order. If a name already has a value, another one is appended with `, ` (RFC 9110 §5.3), just
-//! like both providers do. There are some exceptions:
+//! All matching rules apply, in file order. Like both providers do, further values of the same name are appended with `, ` (RFC
+//! 9110 §5.3), with some exceptions:
 //!
-//! - `Set-Cookie` values cannot be joined, so each of them gets a line (RFC 6265 §3).
-//! - If a field can only have a single value, the last rule wins. The general rule should come first, with exceptions below it.
-//! - `Cache-Control` is both: the lines of one rule are one list, and the last rule's list wins because two policies would
-//!   contradict each other.
+//! - `Set-Cookie` values MUST NOT be joined, so there is a line for each of them (RFC 6265 §3).
+//! - If only a single value is allowed for a field, the last rule wins. The general rule should therefore come first, followed
+//!   by exceptions.
+//! - `Cache-Control` is a mixture of both: lines in the same rule are joined to a list, but only the last rule's list is
+//!   used, as two policies would contradict each other.
 //!
-//! `!` removes the values of earlier rules and the server's default. Later rules may set the name again.
+//! `!` removes both the values of earlier rules and the server's default, after which the name may be
+//! set again by later rules.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +38,8 @@ use crate::rulefiles::pattern::{Pattern, PatternSyntax, check_size, identifier};
 use crate::rulefiles::percent::{is_unreserved, percent_encode};
 use crate::rulefiles::redirects::has_reference;
 
-/// One `*` may be anywhere, as with Cloudflare. `:name` is always a whole segment, as with both providers.
+/// There may be one `*` anywhere, as with Cloudflare. As with both providers, `:name` is always a whole
+/// segment.
 const SYNTAX: PatternSyntax = PatternSyntax { splat_anywhere: true, placeholder_anywhere: false };
 
 /// A path in a header file with its fields.
@@ -46,7 +49,8 @@ pub struct HeaderRule {
     pub file: Arc<str>,
     /// Line number of the path, starting at 1.
     pub line: u32,
-    /// The rule's host in lower case and without a port, or `None` if it's for all hosts.
+    /// The host of the rule in lower case and without a port, or `None` if the rule is for all
+    /// hosts.
     pub host: Option<String>,
     /// Matching paths.
     pub pattern: Pattern,
@@ -63,7 +67,7 @@ pub enum HeaderField {
     Set {
         /// Field name in lower case.
         name: String,
-        /// The value without leading or trailing white space. It may contain tabs, but no other control characters.
+        /// The value, without white space at either end. It may contain tabs, but no other control characters.
         value: String,
     },
     /// Removes values set by earlier rules and the server's default.
@@ -85,15 +89,17 @@ impl HeaderField {
 /// The effect of all matching rules on a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedFields {
-    /// Lower-case names with values, in the order of their first occurrence. Names are unique except for `set-cookie`. Values of
-    /// `vary` are added to the server's own.
+    /// Lower-case names and their values, in the order of their first occurrence. Except for `set-cookie`, names are unique.
+    /// Values of `vary` are added to those of the server.
     pub fields: Vec<(String, String)>,
-    /// Lower-case names that were removed and not set again. The server must omit its default too.
+    /// Lower-case names that were removed and not set again, for which the server must omit its
+    /// default as well.
     pub removed: Vec<String>,
 }
 
 impl HeaderRule {
-    /// Adds a field line. If it continues a list in the same rule, the values are joined (RFC 9110 §5.3).
+    /// Adds a field line. If it continues a list in the same rule, its value is joined to the list (RFC
+    /// 9110 §5.3).
     ///
     /// Returns a warning if the line replaces an earlier value.
     fn add(&mut self, field: HeaderField) -> Option<RuleError> {
@@ -123,7 +129,8 @@ impl HeaderRule {
         }
     }
 
-    /// Rejects values that refer to a part of the host. We store a path's fields once, so they cannot depend on the host.
+    /// Rejects values that refer to a part of the host. They cannot be supported, since the fields of a path are only
+    /// stored once.
     fn refuse_host_reference(&self, field: HeaderField) -> Result<HeaderField, RuleError> {
         let host = self.host.as_deref().unwrap_or_default();
         let names: Vec<String> =
@@ -139,12 +146,12 @@ impl HeaderRule {
         }
     }
 
-    /// Returns `true` if a value refers to a capture. We can only compute such values for known paths.
+    /// Returns `true` if a value refers to a capture, so that it can only be computed for known paths.
     pub(crate) fn is_reference(&self, field: &HeaderField) -> bool {
         matches!(field, HeaderField::Set { value, .. } if has_reference(value, &self.names))
     }
 
-    /// Replaces references in a value with captures of the path. As in a URL, they are percent-encoded.
+    /// Replaces references in a value with captures of the path, percent-encoded as in a URL.
     fn expand(&self, value: &str, path: &[u8]) -> String {
         let Some(captures) = self.pattern.captures(path) else { return value.to_owned() };
         let mut expanded = String::new();
@@ -171,8 +178,8 @@ impl HeaderRule {
         expanded + rest
     }
 
-    /// Returns `true` if the rule applies to this percent-decoded path on this host (in lower case, without a port). If the host is
-    /// `None`, it's unknown, so only rules for all hosts apply.
+    /// Returns `true` if the rule applies to this percent-decoded path on this host (in lower case, without a port). `None` means
+    /// that the host is unknown, in which case only rules for all hosts apply.
     pub fn matches(&self, host: Option<&str>, path: &[u8]) -> bool {
         let is_for = |rule: &String| host.is_some_and(|host| covers(rule, host));
         self.host.as_ref().is_none_or(is_for) && self.pattern.matches(path)
@@ -189,9 +196,11 @@ pub(crate) fn merge_exact(rules: &[HeaderRule], host: Option<&str>, path: &[u8])
     merge_all(rules.iter().filter(|rule| rule.pattern.is_static() && rule.matches(host, path)), path)
 }
 
-/// Merges the rules for a path at which a `_redirects` rule shows another file, or for a listing.
+/// Merges the rules for a path that is a listing, or at which a `_redirects` rule shows another
+/// file.
 ///
-/// Fields about the content come from the file, unless a rule for exactly this path sets or removes them.
+/// Fields about the content are taken from the file, unless they are set or removed by a rule for exactly
+/// this path.
 pub(crate) fn merge_for_rewrite(
     rules: &[HeaderRule],
     host: Option<&str>,
@@ -217,8 +226,8 @@ pub(crate) fn merge_for_rewrite(
     merged
 }
 
-/// Merges fields whose values refer to this path. The server cannot compute these: if there are rules for single hosts, it gets the
-/// head without rules. Names that another rule sets or removes are left out because the server handles those.
+/// Merges fields with values that refer to this path. The server cannot compute these, as it gets the head without rules if there
+/// are rules for single hosts. Names that are set or removed by another rule are left to the server.
 pub(crate) fn merge_references(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
     let mut merged = MergedFields::default();
     if !rules.iter().any(|rule| rule.host.is_some()) {
@@ -244,13 +253,15 @@ pub(crate) fn merge_references(rules: &[HeaderRule], host: Option<&str>, path: &
     merged
 }
 
-/// Returns `true` if a rule for exactly this path, on any host, sets or removes a field.
+/// Returns `true` if there is a rule for exactly this path, on any host, that sets or removes a
+/// field.
 pub(crate) fn is_named_exactly(rules: &[HeaderRule], path: &[u8], name: &str) -> bool {
     let names = |rule: &HeaderRule| rule.fields.iter().any(|field| field.name() == name);
     rules.iter().any(|rule| rule.pattern.is_static() && rule.pattern.matches(path) && names(rule))
 }
 
-/// Returns `true` for fields about the content that is sent, which say what it is and how to cache it.
+/// Returns `true` for fields that are about the content being sent, i.e. what it is and how it should
+/// be cached.
 pub(crate) fn is_about_content(name: &str) -> bool {
     is_caching_field(name.as_bytes()) || is_representation_field(name.as_bytes())
 }
@@ -406,7 +417,8 @@ enum Block {
     None,
     /// The path was rejected and reported, so its fields are skipped silently.
     Refused,
-    /// An unfinished rule. The flag is set if one of its fields was rejected and reported.
+    /// An unfinished rule. `has_dropped` is set if one of its fields was rejected and has already
+    /// been reported.
     Open { rule: HeaderRule, has_dropped: bool },
 }
 
@@ -437,7 +449,8 @@ impl Parser<'_> {
                 };
                 Err(RuleError::new("header-without-path", message))
             }
-            // The field is ignored anyway, but users must know that the path is not protected.
+            // While the field is ignored anyway, users need to know that the path will not be
+            // protected.
             Block::Refused => refuse_access_control(content),
             Block::Open { rule, has_dropped } => {
                 let field = parse_field(content)
@@ -481,7 +494,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns a warning if a rule sets a single-valued field that an earlier rule for the same path has set too.
+/// Returns a warning if a rule sets a single-valued field that was already set by an earlier rule for the
+/// same path.
 fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     let is_set = |rule: &HeaderRule, name: &str| {
         let last = rule.fields.iter().rev().find(|field| field.name() == name);
@@ -503,14 +517,15 @@ fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     Some(RuleError::new("header-twice", message))
 }
 
-/// Returns `true` if the line is a path. Field names cannot begin with `/` or contain `//`.
+/// Returns `true` if the line is a path, given that field names cannot begin with `/` or contain
+/// `//`.
 fn is_path(text: &str) -> bool {
     text.starts_with(['/', '*'])
         || text.contains("://") && !text.split("://").next().unwrap_or("").contains([' ', ':'])
 }
 
-/// Returns an error for lines that are neither a path nor a field, for example a path without its first slash such as `blog/*`, or
-/// a `_redirects` rule.
+/// Returns an error for lines that are neither a path nor a field, e.g. a `_redirects` rule, or a path without its first slash
+/// such as `blog/*`.
 fn misplaced(text: &str) -> Option<RuleError> {
     let is_field = text.starts_with('!') || text.contains(':') && !text.split(':').next()?.contains('/');
     if is_field || text.contains([' ', '\t']) || !text.contains(['/', '*']) {
@@ -565,7 +580,8 @@ fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
         return Err(RuleError::new("bad-header", message));
     };
 
-    // In a message, RFC 9112 §5.1 forbids white space before the colon. In this file, both providers accept it.
+    // While RFC 9112 §5.1 forbids white space before the colon in a message, both providers accept it in this
+    // file.
     let name = parse_name(name.trim_end())?;
     let value = value.trim();
     if value.is_empty() {
@@ -590,7 +606,8 @@ fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
     Ok(HeaderField::Set { name, value: value.to_owned() })
 }
 
-/// Parses a field name (RFC 9110 §5.1) and checks that sites may use it. Returns it in lower case.
+/// Parses a field name (RFC 9110 §5.1), checks that it may be used by sites, and returns it in
+/// lower case.
 fn parse_name(text: &str) -> Result<String, RuleError> {
     let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if text.is_empty() || !text.bytes().all(is_token_byte) {

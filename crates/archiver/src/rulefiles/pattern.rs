@@ -10,12 +10,12 @@ use crate::rulefiles::percent::percent_decode;
 /// A pattern for percent-decoded paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// At least one piece. The first is a literal that begins with `/`. There is at most one splat, which may be followed by one
-    /// literal.
+    /// At least one piece, the first of which is a literal that begins with `/`. There can be only one splat, followed by at
+    /// most one literal.
     pub pieces: Vec<PatternPiece>,
 }
 
-/// A piece of a pattern. All pieces other than literals are captures, which are numbered from 0.
+/// A piece of a pattern. Except for literals, all of them are captures, which are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PatternPiece {
     /// Exactly these percent-decoded bytes.
@@ -31,12 +31,12 @@ pub enum PatternPiece {
 pub(crate) struct PatternSyntax {
     /// `*` does not have to be the last character.
     pub(crate) splat_anywhere: bool,
-    /// `:name` does not have to start a segment. If this is off, `/wiki/Help:Contents` is a plain path.
+    /// `:name` may occur within a segment. Otherwise, `/wiki/Help:Contents` is a plain path.
     pub(crate) placeholder_anywhere: bool,
 }
 
 impl Pattern {
-    /// Parses a path with `*` and `:name`. Also returns the names of its captures in order.
+    /// Parses a path with `*` and `:name`, returning the names of its captures in order as well.
     pub(crate) fn parse(text: &str, syntax: PatternSyntax) -> Result<(Pattern, Vec<String>), RuleError> {
         if text.contains(['?', '#']) {
             let message = "a source is a path; it cannot match a query or a fragment";
@@ -79,7 +79,7 @@ impl Pattern {
         self.pieces.iter().all(|piece| matches!(piece, PatternPiece::Literal(_)))
     }
 
-    /// If the pattern does not have captures, returns the only path that it matches, percent-decoded.
+    /// For a pattern without captures, returns the only path that it matches, percent-decoded.
     pub fn static_path(&self) -> Option<Vec<u8>> {
         let mut path = Vec::new();
         for piece in &self.pieces {
@@ -94,13 +94,14 @@ impl Pattern {
         self.captures(path).is_some()
     }
 
-    /// Returns the captures in a percent-decoded path in order, or `None` if the pattern does not match.
+    /// Returns the captures in a percent-decoded path, in order. If the pattern does not match, returns
+    /// `None`.
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         self.match_symbols(path, |&byte| Some(byte), |_| true)
     }
 
-    /// Returns `true` if the pattern matches all paths of another one, given as `symbols`. There may be false negatives, but no
-    /// false positives.
+    /// Returns `true` if the pattern matches all paths of another one, given as `symbols`. While there may be false negatives,
+    /// there are no false positives.
     pub(super) fn covers(&self, symbols: &[Symbol]) -> bool {
         self.captures_within(symbols).is_some()
     }
@@ -110,8 +111,8 @@ impl Pattern {
         self.match_symbols(symbols, Symbol::byte, |symbol| *symbol != Symbol::Splat)
     }
 
-    /// Matches either the bytes of a path or the symbols of another pattern. If a symbol is a byte, `byte_of` must return it.
-    /// `in_segment` must be `true` for symbols that cannot contain `/`.
+    /// Matches the bytes of a path or the symbols of another pattern. `byte_of` must return the byte for symbols that are a
+    /// byte, and `in_segment` must be `true` for symbols that cannot contain `/`.
     fn match_symbols<'s, S>(
         &self,
         symbols: &'s [S],
@@ -146,7 +147,8 @@ impl Pattern {
                     captures.push(head);
                     rest = tail;
                 }
-                // A splat takes everything except for the literal after it, so we are done here.
+                // Since a splat takes everything except for the literal after it, there is nothing
+                // left to match.
                 PatternPiece::Splat => {
                     let literal: &[u8] = match pieces.next() {
                         Some(PatternPiece::Literal(literal)) => literal,
@@ -191,7 +193,7 @@ impl Symbol {
     }
 }
 
-/// Checks if a capture is allowed after `names`, the captures before it, and before `rest`, the remaining text.
+/// Checks whether a capture is allowed between `names`, the captures before it, and `rest`, the remaining text.
 fn check_capture(
     piece: &PatternPiece,
     name: &str,
@@ -226,7 +228,8 @@ fn check_capture(
     }
 }
 
-/// Returns the length of the literal at the start of `text`. The first character is always part of it, even if it's special.
+/// Returns the length of the literal at the start of `text`. This always includes the first character, even if it is
+/// special.
 fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
     let mut previous = '\0';
     for (index, character) in text.char_indices() {
@@ -239,7 +242,8 @@ fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
     text.len()
 }
 
-/// Returns the identifier at the start of `text`. It consists of letters, digits and `_`, but cannot begin with a digit.
+/// Returns the identifier at the start of `text`, which consists of letters, digits and `_`. It must not begin with a
+/// digit.
 pub(super) fn identifier(text: &str) -> &str {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         return "";
@@ -255,7 +259,8 @@ fn extend_literal(pieces: &mut Vec<PatternPiece>, bytes: Vec<u8>) {
     }
 }
 
-/// Rejects paths with empty segments or dot segments. Requests are normalized, so they never match.
+/// Rejects paths with empty segments or dot segments, which would never match because requests are
+/// normalized.
 pub(super) fn refuse_odd_segments(path: &str) -> Result<(), RuleError> {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);

@@ -1,7 +1,8 @@
-//! Finds patterns that may match a path, or cover another pattern, without comparing all of them.
+//! Finds patterns that may match a path or cover another pattern, without having to compare all of
+//! them.
 //!
-//! This is a trie over path segments. It's searched for each rule, so even with 100,000 patterns a file does not take quadratic
-//! time.
+//! This is a trie over path segments, which is searched once per rule. It avoids quadratic time for files with e.g. 100,000
+//! patterns.
 
 use std::collections::HashMap;
 
@@ -9,17 +10,17 @@ use crate::rulefiles::pattern::Symbol;
 
 /// Patterns by segments. Each pattern has a number, under which it was added.
 ///
-/// All edges of the tree are in a single table. With a table for each node, a build with many patterns would spend most of its time
-/// here.
+/// There is a single table for all edges of the tree: with one table per node, a build with many patterns would spend most of its
+/// time here.
 #[derive(Default)]
 pub(crate) struct PatternIndex {
     children: HashMap<Edge, NodeId>,
-    /// Patterns that end at each node. None of them ends at the root, so it's omitted.
+    /// Patterns that end at each node, except for the root, where no pattern can end.
     ends: Vec<Vec<usize>>,
 }
 
-/// A node stands for all patterns that have the same segments up to here. The root is 0. For all others, this is the index into
-/// [`PatternIndex::ends`] plus one.
+/// A node represents all patterns with the same segments up to this point. It is 0 for the root, and an index into
+/// [`PatternIndex::ends`] plus one for all others.
 type NodeId = usize;
 
 const ROOT: NodeId = 0;
@@ -61,8 +62,8 @@ impl PatternIndex {
         self.ends[node - 1].push(number);
     }
 
-    /// Returns the lowest number that satisfies `is_match` among all patterns that may cover `symbols`, which are a path or a
-    /// pattern and must begin with a slash.
+    /// Among all patterns that may cover `symbols`, returns the lowest number that satisfies `is_match`. `symbols` can be a
+    /// path or a pattern and must begin with a slash.
     pub(crate) fn first(&self, symbols: &[Symbol], is_match: impl Fn(usize) -> bool) -> Option<usize> {
         let mut candidates = Vec::new();
         self.find(ROOT, after_slash(symbols), &mut candidates);

@@ -55,7 +55,7 @@ fn bad_escape() -> RuleError {
     RuleError::new("bad-escape", "a `%` must be followed by two hex digits; write a literal one as %25")
 }
 
-/// Encodes text for a `Location` field. Bytes that are not allowed in a URL are percent-encoded.
+/// Encodes text for a `Location` field, percent-encoding those bytes that are not allowed in a URL.
 pub(super) fn encode_for_location(text: &str) -> Result<String, RuleError> {
     let is_sound = text
         .bytes()

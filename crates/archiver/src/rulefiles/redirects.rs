@@ -1,7 +1,7 @@
 //! Parser for `_redirects` in three dialects.
 //!
-//! If we cannot honor a rule as a whole, it's reported with its line and ignored. For example, it may have a condition on the query
-//! or the visitor, or proxy another origin. At this point, we do not know which paths exist.
+//! If a rule cannot be honored as a whole, it is reported with its line and ignored. For example, it may proxy another origin, or
+//! have a condition on the query or the visitor. It is not known yet at this point which paths exist.
 //!
 //! | dialect | code if none is given | beats a file | `*` | `:name` begins |
 //! |---|---|---|---|---|
@@ -9,10 +9,10 @@
 //! | Netlify | 301 | with `!` | last | a segment |
 //! | Cloudflare | 302 | always | once, anywhere | anywhere |
 //!
-//! Cannery's dialect is Netlify's with two additions. Sources and targets may be relative to the folder of the rule file, such as
-//! `./old`, and `://host/path` is for one host with either scheme. A file can choose a dialect with a first line such as
-//! `# dialect: cloudflare`. In all dialects, the first matching rule wins. Rules that can never apply because of an earlier one
-//! are reported.
+//! Cannery's dialect is based on Netlify's, with two additions: sources and targets may be relative to the folder of the rule
+//! file (e.g. `./old`), and `://host/path` is for one host with either scheme. A dialect can be selected in the first line of a
+//! file, e.g. `# dialect: cloudflare`. In all dialects, the first matching rule wins. Rules that can never apply because of an
+//! earlier one are reported.
 
 mod conflicts;
 mod destination;
@@ -36,11 +36,11 @@ use crate::ground::rule_error::{RuleError, readable_line};
 use crate::properties::classify::file_name;
 use crate::rulefiles::pattern::{Pattern, PatternPiece};
 
-/// Parses a rule file. `file` is its path in diagnostics, and `folder` is its folder relative to the source root, or empty for the
-/// root.
+/// Parses a rule file. `file` is its path for use in diagnostics, while `folder` is its folder relative to the source root, which
+/// may be empty.
 ///
-/// Returns rules in file order. There are diagnostics about lines that could not be converted to a rule, and remarks about some
-/// of the accepted rules.
+/// Returns rules in file order, along with diagnostics: these are about lines that could not be converted to a rule, but there
+/// may also be remarks about rules that were accepted.
 pub fn parse(
     text: &[u8],
     file: &str,
@@ -91,8 +91,9 @@ pub fn parse(
     (accepted.rules, diagnostics)
 }
 
-/// Returns `true` if a rule answers all paths with the same page, regardless of the last capture. Examples are
-/// `/:page /app.html 200` and `/:lang/* /:lang/index.html 200`. Such a rule might also catch requests for missing assets.
+/// Returns `true` if a rule answers all paths with the same page, regardless of the last capture, as in
+/// `/:page /app.html 200` and `/:lang/* /:lang/index.html 200`. Requests for missing assets might be caught by such a
+/// rule as well.
 fn answers_everything(source: &Pattern, action: &Action) -> bool {
     let Action::Rewrite { status: 200, path } = action else { return false };
     let captures = source.pieces.iter().filter(|piece| !matches!(piece, PatternPiece::Literal(_))).count();
@@ -111,7 +112,8 @@ fn answers_everything(source: &Pattern, action: &Action) -> bool {
     is_page && !is_asset_itself && !path.pieces.iter().any(shows_capture)
 }
 
-/// Returns a note for rules that answer requests for missing assets with a page, like the dialect's provider does.
+/// Returns a note for rules that answer requests for missing assets with a page, as the provider would do for this
+/// dialect.
 fn answers_for_assets() -> RuleError {
     let message = "this rule answers requests for missing scripts and images with a page and status 200 too, as this dialect requires; to \
                    exclude them, select Cannery's dialect by `# dialect: cannery` on the first line";

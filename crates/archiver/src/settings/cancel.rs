@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::settings::error::Error;
 
-/// Cancels a build from any thread. The build checks this flag before it reads or compresses a file.
+/// Cancels a build from any thread. The flag is checked before each file that is read or compressed.
 #[derive(Debug, Clone, Default)]
 pub struct CancelFlag(Arc<AtomicBool>);
 

@@ -1,9 +1,10 @@
-//! How much work a build does.
+//! Effort of a build, i.e. the amount of work to do.
 
-/// How much work a build does.
+/// The amount of work to be done by a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// Compresses nothing and only stores compressed contents that are in the cache. Does not check links.
+    /// Does not compress anything and only stores compressed contents that are in the cache. Links are not
+    /// checked.
     Quick,
     /// Does everything the options ask for.
     Full,

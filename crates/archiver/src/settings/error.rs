@@ -76,13 +76,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// In a folder that is being edited, some files cannot be read. The next attempt leaves them out.
+    /// Some files cannot be read in a folder that is being edited. They will be left out in the next
+    /// attempt.
     #[error("{} has files that cannot be read", folder.display())]
     Unreadable {
         /// The source folder.
         folder: PathBuf,
     },
-    /// A folder that is being edited has lost its start page or most of its files. A program is probably writing it.
+    /// A folder that is being edited no longer has its start page or most of its files, probably because a program
+    /// is currently writing it.
     #[error("{} is incomplete: its page for `/`, or most of its files, are gone", folder.display())]
     Unfinished {
         /// The source folder.
@@ -91,7 +93,8 @@ pub enum Error {
     /// The build was canceled because its result is no longer needed.
     #[error("the build was canceled")]
     Canceled,
-    /// A compressed content does not decompress to the original because of a bug in the encoder or a memory error.
+    /// A compressed content does not decompress to the original, either because of a bug in the encoder or a
+    /// memory error.
     #[error("{encoder} didn't reproduce the content of {}: leave this coding out and report a bug", path.display())]
     Encoder {
         /// The encoder's name.
@@ -157,7 +160,8 @@ pub enum Error {
         /// The reason.
         source: rayon::ThreadPoolBuildError,
     },
-    /// A source file asks for something that we do not support, and without it the site would be insecure.
+    /// A source file asks for something that is not supported, but without which the site would be
+    /// insecure.
     #[error("{} error(s) in the source folder: {} was not replaced", report.errors(), path.display())]
     Sources {
         /// The archive that would have been replaced.
@@ -245,7 +249,8 @@ impl Error {
         }
     }
 
-    /// Returns `true` if a source file was changed or removed during the build. Another build may succeed.
+    /// Returns `true` if a source file was changed or removed during the build, in which case another
+    /// build may succeed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -257,8 +262,8 @@ impl Error {
         }
     }
 
-    /// Returns `true` if a [`Compiler`](crate::Compiler) has found that the folder is probably still being written. Build again
-    /// soon.
+    /// Returns `true` if a [`Compiler`](crate::Compiler) has found that the folder is probably still being written. Callers
+    /// should build again soon.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         matches!(self, Error::Unfinished { .. })

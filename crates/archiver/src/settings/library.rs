@@ -1,4 +1,5 @@
-//! Messages for programs that use `cannery-build`. They do not have flags, so messages must name methods instead.
+//! Messages for programs that use `cannery-build`. As these do not have flags, messages need to name methods
+//! instead.
 
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::settings::error::Error;
@@ -24,7 +25,8 @@ pub fn describe(diagnostic: &Diagnostic) -> String {
     format!("{}{line}: {}", diagnostic.file, with_methods(&diagnostic.message))
 }
 
-/// Describes why no archive was built. If diagnostics are the reason, they follow, one per line.
+/// Describes why no archive was built. If this is due to diagnostics, they are appended, one per
+/// line.
 #[must_use]
 pub fn describe_error(error: &Error) -> String {
     let (report, severity, cause) = match error {

@@ -1,6 +1,7 @@
 //! Build options with their defaults, and the reasons for these.
 //!
-//! This is a plain value. The command line is parsed elsewhere. Levels that are out of range cannot be represented.
+//! This is a plain value in which levels that are out of range cannot be represented. The command line is parsed
+//! elsewhere.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,22 +18,23 @@ use crate::tree::boundary::LinksOut;
 pub struct Options {
     /// The source folder.
     pub sources: PathBuf,
-    /// Path of the archive. If it exists, it's replaced as a whole or not at all.
+    /// Path of the archive. An existing archive is replaced as a whole or not at all.
     pub archive: PathBuf,
-    /// The encoders. Default: identity, gzip and brotli. Every client accepts one of these, and nearly all accept brotli, which is
-    /// the smallest.
+    /// The encoders. Default: identity, gzip and brotli. One of these is accepted by every client, and brotli, which gives the
+    /// smallest results, by nearly all of them.
     ///
     /// Without [`Encoder::Identity`], contents are only stored compressed, unless compression does not pay off.
-    /// [`Encoder::Zopfli`] and [`Encoder::Gzip`] produce the same format. If both are enabled, we use Zopfli.
+    /// As [`Encoder::Zopfli`] and [`Encoder::Gzip`] produce the same format, Zopfli will be used if both are
+    /// enabled.
     pub encoders: BTreeSet<Encoder>,
     /// Compression levels.
     pub levels: Levels,
     /// Format of the archive. Default: [`FormatChoice::Auto`].
     pub format: FormatChoice,
-    /// Directory for keeping compressed contents between builds. Several builds may use it at the same time. Default: none because
-    /// a build should not leave files behind unless asked to.
+    /// Directory for keeping compressed contents between builds, which may be shared by several builds at the same time. Default:
+    /// none, because a build should not leave files behind unless asked to.
     pub compress_cache: Option<PathBuf>,
-    /// File for keeping digests of source files between builds, so that unchanged files are not hashed again. Default: none.
+    /// File for keeping digests of source files between builds, which saves hashing unchanged files again. Default: none.
     pub sources_cache: Option<PathBuf>,
     /// Disables index pages, so that no file answers `/folder/`. Default: off.
     pub exclude_index: bool,
@@ -42,63 +44,67 @@ pub struct Options {
     pub exclude_slash_redirects: bool,
     /// Disables the default `Cache-Control` of all responses. Default: off.
     pub exclude_cache: bool,
-    /// Sets the same `Cache-Control` for all responses except error pages. By default, it depends on the kind of file.
+    /// Sets the same `Cache-Control` for all responses, except for error pages. The default depends on the kind of
+    /// file.
     pub cache_control: Option<String>,
-    /// Disables entity tags. Default: off because clients without entity tags have to download what they already have.
+    /// Disables entity tags. Default: off, as clients would have to download what they already have.
     pub exclude_etag: bool,
-    /// Which resources have a `Last-Modified` field. Default: none because entity tags are more precise, and if several machines
-    /// build the same folder, file times differ.
+    /// Which resources have a `Last-Modified` field. Default: none, because entity tags are more precise and file times may
+    /// differ if the same folder is built on several machines.
     pub last_modified: LastModified,
-    /// Serial of this release, which must increase from release to release. Default: the serial of the newest archive in
-    /// [`Options::previous`] plus one, or 1.
+    /// Serial of this release, which must increase with every release. Default: the serial of the newest archive in
+    /// [`Options::previous`] plus one, or 1 if there is none.
     pub serial: Option<u64>,
-    /// Date of this release in seconds since 1970-01-01 00:00:00 UTC. It's needed for the age of earlier releases. Default: none,
-    /// because archives do not depend on a clock.
+    /// Date of this release in seconds since 1970-01-01 00:00:00 UTC, which is needed for the age of earlier releases. Default:
+    /// none, since archives should not depend on a clock.
     pub released: Option<u64>,
-    /// Archives of earlier releases, or directories of them, from which to carry fingerprinted files forward. Default: none.
+    /// Archives of earlier releases, or directories containing them, from which fingerprinted files are carried forward.
+    /// Default: none.
     pub previous: Vec<PathBuf>,
-    /// Maximum number of earlier releases to carry. Default: 3. Two are needed for pages of the release before last, and sometimes
-    /// a deploy is followed by a fix right away.
+    /// Maximum number of earlier releases to carry. Default: 3, since two are needed for pages of the release before last, and a
+    /// deploy is sometimes followed by a fix right away.
     pub previous_releases: usize,
-    /// Maximum number of days for which to carry a release after it was replaced, if releases have dates. Default: no limit.
+    /// Maximum number of days to carry a release after it was replaced, provided that releases have dates. Default: no
+    /// limit.
     pub previous_age_days: Option<u32>,
-    /// Leaves out files that are not served under their own name, such as `_redirects`. After this, `extract` cannot restore the
-    /// whole folder. Default: off.
+    /// Leaves out files that are not served under their own name, e.g. `_redirects`. Note that `extract` cannot restore the
+    /// whole folder then. Default: off.
     pub exclude_file_listing: bool,
-    /// Adds a listing page to each folder without an index page, and `_listing.json` to every folder. Default: off because listings
-    /// reveal names even if there are no links to them.
+    /// Adds a listing page to each folder without an index page, and `_listing.json` to every folder. Default: off, as listings
+    /// reveal names even if nothing links to them.
     pub include_folder_listing: bool,
-    /// Builds a preview of a site that is being edited. Clients must revalidate every copy regardless of `_headers`,
-    /// `Strict-Transport-Security` is not sent, and listings have times and do not replace fallback pages. Default: off.
+    /// Builds a preview of a site that is being edited. Clients will have to revalidate every copy regardless of
+    /// `_headers`, `Strict-Transport-Security` is not sent, and listings have times and do not replace fallback pages.
+    /// Default: off.
     pub preview: bool,
-    /// Warns about policies that would block the script that preview servers add to HTML pages. Default: off.
+    /// Warns about policies that would block the script which preview servers add to HTML pages. Default:
+    /// off.
     pub page_script: bool,
-    /// More names to leave out, or with `!` to include, in gitignore syntax. Default: none.
+    /// Additional names to leave out (or to include, with `!`), in gitignore syntax. Default: none.
     pub ignore: Vec<String>,
-    /// Enables the built-in rules, which leave out hidden files, backups and so on. Default: on.
+    /// Enables the built-in rules, which leave out e.g. hidden files and backups. Default: on.
     pub default_ignores: bool,
     /// Media types by suffix. Default: the built-in table.
     pub media_types: MediaTypes,
     /// Files that never change under the same name, in gitignore syntax relative to the source folder. Clients may keep them for a
-    /// year. Default: none. Names that contain a digest of their content are recognized anyway.
+    /// year. Default: none, but names that contain a digest of their content are recognized anyway.
     pub immutable: Vec<String>,
     /// Dialect of `_redirects`. Default: Cannery's, which is a superset of Netlify's.
     pub dialect: Dialect,
     /// How to report broken internal links. Default: count them.
     pub check_links: LinkCheck,
-    /// Paths that the link checker should ignore because something other than the archive answers them, for example `/api/*`.
+    /// Paths that should be ignored by the link checker, since something other than the archive answers them, e.g. `/api/*`.
     /// Default: none.
     pub check_links_except: Vec<LinkException>,
-    /// How to treat symbolic links out of the source folder. Default: follow them, with a warning.
+    /// Treatment of symbolic links out of the source folder. Default: follow them, with a warning.
     pub links_out: LinksOut,
-    /// Publishes sparse files. Default: off because most of their bytes are not on the disk, but an archive would contain all the
-    /// zeros.
+    /// Publishes sparse files. Default: off, since an archive would contain all the zeros, most of which are not on the disk.
     pub allow_sparse: bool,
-    /// Publishes folders without files, or without a page for `/`. Default: off because usually it's just the wrong folder.
+    /// Publishes folders without files, or without a page for `/`. Default: off, as this is usually the wrong folder.
     pub allow_empty: bool,
-    /// Fails if there are warnings, so that the old archive stays in place. Default: off.
+    /// Fails if there are warnings, leaving the old archive in place. Default: off.
     pub strict: bool,
-    /// Number of threads for reading and compressing, or 0 for one per available CPU. The archive does not depend on this.
+    /// Number of threads for reading and compressing, or 0 for one per available CPU. This does not affect the archive.
     /// Default: 0.
     pub threads: usize,
 }
@@ -175,8 +181,8 @@ pub enum LastModified {
     /// None.
     #[default]
     None,
-    /// Each file has its time in the file system. The archive then depends on more than contents. Listings do not have a time,
-    /// since the newest time in a folder does not change when a file is removed.
+    /// Each file has its time in the file system, so the archive depends on more than contents. Listings do not have a time,
+    /// because the newest time in a folder stays the same when a file is removed.
     Files,
     /// All of them have this time, in seconds since 1970-01-01 00:00:00 UTC.
     At(u64),
@@ -263,8 +269,8 @@ impl Encoder {
         }
     }
 
-    /// Returns the lowest, default and highest level. For Zopfli, levels are numbers of iterations. More than 60 have not saved a
-    /// single byte in our tests.
+    /// Returns the lowest, default and highest level. Levels of Zopfli are numbers of iterations, of which more than 60 have not
+    /// saved a single byte in our tests.
     const fn range(self) -> (i32, i32, i32) {
         match self {
             Encoder::Identity => (0, 0, 0),
@@ -276,8 +282,8 @@ impl Encoder {
     }
 }
 
-/// The level of each encoder. The defaults are the highest levels that use a reasonable amount of memory: a build runs only once,
-/// but its output is sent many times.
+/// The level of each encoder. As a build runs only once while its output is sent many times, the defaults are the highest levels
+/// that use a reasonable amount of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Levels([i32; Encoder::ALL.len()]);
 
@@ -302,7 +308,7 @@ impl Levels {
     /// Sets the level of `encoder`, which may be [`Self::DEFAULT_WORD`] or [`Self::EXTREME_WORD`].
     ///
     /// # Errors
-    /// Returns an error if the encoder does not have this level. The old level is kept.
+    /// Returns an error and keeps the old level if the encoder does not have this one.
     pub fn set(&mut self, encoder: Encoder, level: i32) -> Result<(), LevelError> {
         let (lowest, default, highest) = encoder.range();
         self.0[encoder as usize] = match level {

@@ -1,6 +1,7 @@
 //! Decodes bodies in any content coding.
 //!
-//! We do not trust any lengths in the data: the content is limited, and if we cannot allocate it, that is an error.
+//! Lengths in the data are not trusted: there is a limit for the content, and if it cannot be allocated, this is an
+//! error.
 
 use std::io::{self, Write};
 
@@ -8,7 +9,8 @@ use cannery_archive::Coding;
 use libdeflater::Decompressor;
 use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
-/// Maximum compression ratio of deflate. In the best case, two bits encode a run of 258 bytes.
+/// Maximum compression ratio of deflate, which is reached if each run of 258 bytes is encoded with
+/// two bits.
 const DEFLATE_RATIO_MAX: usize = 1032;
 
 /// Why a body cannot be decoded.
@@ -23,7 +25,7 @@ pub enum DecodeError {
     OutOfMemory,
 }
 
-/// Returns the content of `body`. If it's compressed, the content may have up to `bytes_max` bytes.
+/// Returns the content of `body`, which must not exceed `bytes_max` bytes if it is compressed.
 ///
 /// # Errors
 /// The body is malformed, or its content is too long.
@@ -36,7 +38,7 @@ pub fn decode(coding: Coding, body: &[u8], bytes_max: u64) -> Result<Vec<u8>, De
     }
 }
 
-/// Decodes Brotli. Streams do not contain the content length, so the buffer has to grow.
+/// Decodes Brotli. The content length is not part of the stream, so the buffer needs to grow.
 fn unbrotli(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     let mut writer = BoundedWriter { content: Vec::new(), bytes_max, error: None };
     let decoded = brotli::BrotliDecompress(&mut &body[..], &mut writer);
@@ -75,7 +77,8 @@ impl Write for BoundedWriter {
     }
 }
 
-/// Decodes gzip. The last four bytes of a member are the content length modulo 2^32 (RFC 1952 §2.3.1).
+/// Decodes gzip, where the last four bytes of a member are the content length modulo 2^32 (RFC 1952
+/// §2.3.1).
 fn gunzip(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     let stated = body.last_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or(DecodeError::Damaged)?;
     let length = usize::try_from(stated).map_err(|_| DecodeError::OutOfMemory)?;
@@ -91,7 +94,8 @@ fn gunzip(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// Decodes Zstandard. Some frames do not contain the content length (RFC 8878 §3.1.1), so the buffer has to grow.
+/// Decodes Zstandard. As some frames do not contain the content length (RFC 8878 §3.1.1), the buffer may have to
+/// grow.
 fn unzstd(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     let mut context = DCtx::create();
     let mut input = InBuffer::around(body);
@@ -117,7 +121,7 @@ fn unzstd(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// Returns an empty vector with room for `length` bytes, or fails if that is too much.
+/// Returns an empty vector with room for `length` bytes, or an error if this is too much.
 fn allocate(length: usize, bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     if length as u64 > bytes_max {
         return Err(DecodeError::TooLong);

@@ -1,4 +1,5 @@
-//! The last build of this process. The next build takes everything from it that has not changed: digests of files, and contents.
+//! The last build of this process, from which the next build takes everything that has not changed, i.e. digests of files and
+//! contents.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use crate::sources::source_facts::SourceFacts;
 /// If fewer files are missing, they may have been deleted by hand.
 const LOST_FILES_MIN: usize = 8;
 
-/// Files by path relative to the source folder. Each build looks up all of them several times, so we use a fast hash.
+/// Files by path relative to the source folder. As each build looks up all of them several times, a fast hash is
+/// used.
 pub(crate) type KnownFiles = HashMap<Box<[u8]>, KnownFile, RandomState>;
 
 /// A finished build.
@@ -27,11 +29,11 @@ pub(crate) struct Snapshot {
     pub(crate) bodies: Bodies,
     /// Whether the site has a page for `/`.
     pub(crate) has_start_page: bool,
-    /// Total length of all sources, from which we estimate the length of the next archive.
+    /// Total length of all sources, which is used to estimate the length of the next archive.
     pub(crate) source_bytes: u64,
 }
 
-/// The bodies of an archive, by digest. This is much faster than looking them up in the archive itself.
+/// Bodies of an archive by digest, since looking them up in the archive itself would be much slower.
 #[derive(Debug)]
 pub(crate) enum Bodies {
     /// From an archive written by this process.
@@ -70,9 +72,10 @@ impl Bodies {
 pub(crate) struct KnownFile {
     pub(crate) stamp: FileStamp,
     pub(crate) facts: SourceFacts,
-    /// `false` if the file was modified just before the build, so that it might change again without a new stamp.
+    /// `false` if the file was modified just before the build, in which case it might change again without a new
+    /// stamp.
     pub(crate) is_settled: bool,
-    /// If the build had to decode the file, its coding. `Identity` means that the content had already been decoded.
+    /// The coding of the file if the build had to decode it. `Identity` means that the content was already decoded.
     pub(crate) coding: Option<Coding>,
 }
 
@@ -93,8 +96,8 @@ impl Snapshot {
     }
 }
 
-/// Estimates the length of an archive from the last one. If there are fewer source bytes, we assume that the archive shrinks in
-/// proportion because compressed contents shrink too. If there are more, we add the difference.
+/// Estimates the length of an archive from the last one. With fewer source bytes, the archive is assumed to shrink in
+/// proportion, as compressed contents shrink too. With more, the difference is added.
 fn estimate_archive_bytes(archive_before: u64, sources_before: u64, source_bytes: u64) -> u64 {
     let Some(removed_bytes) = sources_before.checked_sub(source_bytes).filter(|removed| *removed > 0) else {
         return archive_before.saturating_add(source_bytes - sources_before);
@@ -103,15 +106,16 @@ fn estimate_archive_bytes(archive_before: u64, sources_before: u64, source_bytes
     archive_before.saturating_sub(u64::try_from(removed).unwrap_or(u64::MAX))
 }
 
-/// The last build, and changed files for which the next build should still take its version.
+/// The last build, along with changed files for which the next build should still use its version.
 #[derive(Clone, Default)]
 pub(crate) struct Earlier {
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     /// Files that another process is writing.
     pub(crate) held_back: BTreeSet<Box<[u8]>>,
-    /// Files that have been held back for too long. They are read even if they are still being written.
+    /// Files that have been held back for too long, so they should be read even while they are still
+    /// being written.
     pub(crate) overdue: BTreeSet<Box<[u8]>>,
-    /// Contents of new files at the time when the folder was listed because temporary files may vanish at any moment.
+    /// Contents of new files, captured when the folder was listed, since temporary files may vanish at any moment.
     pub(crate) captured: HashMap<Box<[u8]>, Captured>,
 }
 
@@ -130,7 +134,8 @@ impl Earlier {
         (is_usable && known.stamp == *stamp).then_some(known)
     }
 
-    /// Returns a file that the last build had to decode from this coding, unless its stamp has changed.
+    /// Returns a file that the last build had to decode from this coding, provided that its stamp is
+    /// still the same.
     pub(crate) fn unchanged_decoded(
         &self,
         path: &[u8],
@@ -146,7 +151,7 @@ impl Earlier {
         self.snapshot.as_ref()?.files.get(path)
     }
 
-    /// Returns the captured content of a new file, along with its stamp at that time.
+    /// Returns the captured content of a new file and its stamp at that time.
     pub(super) fn captured(&self, path: &[u8]) -> Option<(FileStamp, &[u8])> {
         self.captured.get(path).map(|captured| (captured.stamp, &*captured.content))
     }
@@ -161,8 +166,8 @@ impl Earlier {
         self.snapshot.as_ref().is_some_and(|snapshot| snapshot.has_start_page)
     }
 
-    /// Returns `true` if a folder with this number of files has lost more than half of the files of the last build, and not just a
-    /// few.
+    /// Returns `true` if a folder with this number of files has lost more than half of the files of the last build, unless
+    /// these are just a few.
     pub(crate) fn lacks_most(&self, files: usize) -> bool {
         let before = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.files.len());
         before.saturating_sub(files) >= LOST_FILES_MIN.max(files)
@@ -188,7 +193,7 @@ impl std::fmt::Debug for Earlier {
 mod tests {
     use super::*;
 
-    /// Even a tiny archive has tables with thousands of bytes. If we scaled them in proportion, a photo would have looked like a
+    /// Tables take thousands of bytes even in a tiny archive. If these were scaled in proportion, a photo would look like a
     /// video.
     #[test]
     fn archive_that_grows_is_estimated_by_the_difference() {

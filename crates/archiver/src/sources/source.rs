@@ -1,7 +1,8 @@
-//! Reads source files. Each file is either read whole and unchanged, or there is an error that names it.
+//! Reads source files. For each file, the result is either its whole and unchanged content, or an error
+//! that names it.
 //!
-//! If a file has changed since the walk, we read it again. In a folder that is being edited, we also wait while another process is
-//! writing the file. If it does not settle or has vanished, the build takes the version of the last build.
+//! Files that have changed since the walk are read again. In a folder that is being edited, we will also wait while another
+//! process is writing the file. If it does not settle or has vanished, then the version of the last build is used.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,9 +77,9 @@ pub(crate) struct Sources {
     pub(crate) generated: Vec<Generated>,
     /// The last build, if the folder is being edited.
     pub(crate) earlier: Option<Earlier>,
-    /// Files that did not settle, so that we had to take the version of the last build.
+    /// Files that did not settle, for which the version of the last build had to be used.
     pub(crate) unsettled: Mutex<BTreeSet<Box<[u8]>>>,
-    /// Set if the server adds a script to pages. Media types tell which sources are pages.
+    /// Media types that tell which sources are pages, if the server adds a script to pages.
     pub(crate) script_pages: Option<MediaTypes>,
     /// Files to decode when they are read.
     pub(crate) precompressed: BTreeMap<SourceId, Precompressed>,
@@ -86,7 +87,8 @@ pub(crate) struct Sources {
     pub(crate) skipped: Vec<Skipped>,
     /// Collects unreadable files, if the folder is being edited.
     pub(crate) unreadable: Option<UnreadableFiles>,
-    /// Number of files that this attempt leaves out because an earlier one could not read them.
+    /// Number of files that are left out of this attempt because an earlier one was unable to read
+    /// them.
     pub(crate) unreadable_before: usize,
 }
 
@@ -126,7 +128,8 @@ impl Sources {
     /// Returns the number of sources, which is the next unused ID.
     ///
     /// # Panics
-    /// Panics if there are 2^32 sources. This cannot happen: their names alone would take hundreds of gigabytes of memory.
+    /// Panics if there are 2^32 sources. In practice this cannot happen, as their names alone would take hundreds of
+    /// gigabytes of memory.
     pub(crate) fn next_id(&self) -> SourceId {
         SourceId::try_from(self.len()).expect("a build has fewer than 2^32 sources")
     }
@@ -180,7 +183,8 @@ impl Sources {
         self.script_pages.as_ref().is_some_and(is_page)
     }
 
-    /// Returns a file's modification time in seconds since 1970, or `None` if it's earlier than that.
+    /// Returns the modification time of a file in seconds since 1970, or `None` if it is earlier than
+    /// this.
     pub(crate) fn modified(&self, id: SourceId) -> Option<u64> {
         match self.of(id) {
             Source::File(file) => u64::try_from(file.stamp.version.modified_ns / 1_000_000_000).ok(),
@@ -197,7 +201,8 @@ impl Sources {
         self.confinement.open(&path).map_err(Error::read(path))
     }
 
-    /// Sets an unreadable file aside. If this returns `true`, the build may go on, but only to find all such files.
+    /// Sets an unreadable file aside. If this returns `true`, the build may continue, but only in order to find all
+    /// such files.
     pub(crate) fn set_aside(&self, id: SourceId, error: &Error) -> bool {
         match (&self.unreadable, self.of(id), error) {
             (Some(unreadable), Source::File(file), Error::Read { source, .. }) if !error.is_transient() => {
@@ -255,7 +260,7 @@ impl Sources {
         }
     }
 
-    /// Converts the bytes of a file to those of the source, and returns the source's stamp.
+    /// Converts the bytes of a file to those of the source. Returns the source's stamp as well.
     fn finish(&self, id: SourceId, stamp: FileStamp, bytes: &mut Vec<u8>) -> Result<FileStamp, Error> {
         let Some(Precompressed { coding, length }) = self.precompressed.get(&id) else {
             return Ok(stamp);
@@ -266,7 +271,7 @@ impl Sources {
         Ok(precompressed::stamp_of_decoded(&stamp, *length))
     }
 
-    /// Returns the content of a file, if we have it and the file has not changed since then.
+    /// Returns the content of a file if it is available and the file has not changed since then.
     fn stored(&self, id: SourceId, file: &SourceFile) -> Option<EarlierVersion<'_>> {
         let earlier = self.earlier.as_ref()?;
         if let Some(Precompressed { coding, .. }) = self.precompressed.get(&id)
@@ -287,7 +292,8 @@ impl Sources {
         self.earlier.as_ref()?.extent(digest)
     }
 
-    /// Returns the last version of a file that is changing or missing, either from the last build or captured in memory.
+    /// Returns the last version of a file that is changing or missing, which was either in the last build or captured in
+    /// memory.
     ///
     /// # Errors
     /// Returns `error` if it has another reason, or if there is no such version.
@@ -319,8 +325,8 @@ impl Sources {
         }
     }
 
-    /// Passes a file to `take` in pieces, and returns its stamp. If the file changes meanwhile, starts over with a new state from
-    /// `begin`.
+    /// Passes a file to `take` in pieces, and returns its stamp. If the file changes in the meantime, this starts over with a new
+    /// state from `begin`.
     pub(crate) fn stream<T>(
         &self,
         id: SourceId,
@@ -362,7 +368,8 @@ impl Sources {
         }
     }
 
-    /// Returns the bytes of a source, or an error if they do not have this digest. Bytes from the last build are not copied.
+    /// Returns the bytes of a source, or an error if their digest is different. Bytes from the last build are returned
+    /// without copying.
     pub(crate) fn read_again(&self, id: SourceId, digest: &Digest) -> Result<Cow<'_, [u8]>, Error> {
         if let Some(content) = self.earlier.as_ref().and_then(|earlier| earlier.content(digest)) {
             return Ok(content.into());
@@ -385,7 +392,8 @@ fn read_whole(file: &mut File, stamp: &FileStamp, bytes: &mut Vec<u8>) -> std::i
     expect_end(file)
 }
 
-/// Checks that a file ends here. Some file systems, such as `/proc`, pretend that files are empty although they have content.
+/// Checks that a file ends here, since some file systems, such as `/proc`, claim that files are empty even if they have
+/// content.
 fn expect_end(file: &mut File) -> std::io::Result<()> {
     loop {
         match file.read(&mut [0]) {
@@ -397,7 +405,8 @@ fn expect_end(file: &mut File) -> std::io::Result<()> {
     }
 }
 
-/// Returns the error for a file that is not changing, but does not have the length that the system says.
+/// Returns the error for a file that is not changing, but has a length other than reported by the
+/// system.
 fn false_length(path: &Path, stamp: &FileStamp) -> Error {
     let message = format!(
         "it doesn't have the {} bytes that its file system says; copy its content into an ordinary file",
@@ -406,8 +415,8 @@ fn false_length(path: &Path, stamp: &FileStamp) -> Error {
     Error::Read { path: path.to_owned(), source: std::io::Error::new(ErrorKind::InvalidData, message) }
 }
 
-/// Reads a file until its stamp is the same before and after. `expected` is the stamp seen last, so we only have to look again
-/// after reading.
+/// Reads a file until its stamp is the same before and after reading. As `expected` is the stamp seen last, it only needs to
+/// be looked up again afterwards.
 fn unchanged(
     confinement: &Confinement,
     path: &Path,
@@ -423,7 +432,8 @@ fn unchanged(
             Err(error) if error.kind() == ErrorKind::UnexpectedEof && stamp == expected => {
                 return Err(false_length(path, &stamp));
             }
-            // If the file was truncated or has grown, its stamp has changed as well, so try again. All other errors are final.
+            // If the file was truncated or has grown, its stamp must have changed as well, so try again. Any other error is
+            // final.
             Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
                 return Err(Error::Read { path: path.to_owned(), source: error });
             }
@@ -436,7 +446,7 @@ fn unchanged(
 /// Reads a small file into memory, like [`settled`] but with a single attempt.
 ///
 /// # Errors
-/// Returns [`Error::Changing`] if the file changes or is being written, and the system's error if it cannot be read.
+/// Returns [`Error::Changing`] if the file changes or is being written, or the system's error if it cannot be read.
 pub(crate) fn capture(confinement: &Confinement, path: &Path) -> Result<(FileStamp, Vec<u8>), Error> {
     let mut bytes = Vec::new();
     let read = |opened: &mut File, stamp: &FileStamp| read_whole(opened, stamp, &mut bytes);
@@ -444,7 +454,8 @@ pub(crate) fn capture(confinement: &Confinement, path: &Path) -> Result<(FileSta
     Ok((stamp, bytes))
 }
 
-/// Reads a file while no other process is writing it, until its stamp is the same before and after.
+/// Waits until no other process is writing a file, and reads it until its stamp is the same before
+/// and after.
 fn settled(
     confinement: &Confinement,
     path: &Path,
@@ -466,7 +477,7 @@ fn settled_within(
             Ok(FileStamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?))
         };
 
-        // Get the stamp first. If a process opens the file after our check and writes to it, then the stamp will change.
+        // Get the stamp first: it will change if a process opens the file after our check and writes to it.
         let before = stamp(&file)?;
         if writers::is_half_written(&file, &before) {
             if attempt < attempts {

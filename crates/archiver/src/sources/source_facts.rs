@@ -1,18 +1,20 @@
-//! Determines the properties of a source in a single pass over its bytes: digest, UTF-8, fingerprint, compressibility.
+//! Determines the properties of a source (digest, UTF-8, fingerprint, compressibility) in a single pass over its
+//! bytes.
 
 use cannery_archive::Digest;
 use libdeflater::{CompressionLvl, Compressor};
 
 use crate::properties::fingerprint::{Candidate, Check};
 
-/// How many bytes to compress as a probe if the media type is unknown.
+/// Number of bytes to compress as a probe if the media type is unknown.
 const PROBE_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SourceFacts {
     /// Digest of the content.
     pub(crate) digest: Digest,
-    /// Whether the content is valid UTF-8, and is not in another encoding that happens to be valid UTF-8.
+    /// Whether the content is valid UTF-8, unless it seems to be in another encoding that just happens to
+    /// be valid.
     pub(crate) utf8: bool,
     /// Whether the name contains a digest of the content.
     pub(crate) fingerprinted: bool,
@@ -40,7 +42,7 @@ pub(crate) struct Examination<'n> {
 }
 
 impl<'n> Examination<'n> {
-    /// Starts with a source's name, which is the last segment of its path. If `probe` is set, the first bytes will be compressed.
+    /// Starts with the name of a source, i.e. the last segment of its path. The first bytes will be compressed if `probe` is set.
     pub(crate) fn begin(name: &'n [u8], probe: bool) -> Examination<'n> {
         Examination {
             digest: blake3::Hasher::new(),
@@ -75,11 +77,12 @@ impl<'n> Examination<'n> {
 }
 
 impl Probe {
-    /// Compresses the first bytes with the fastest compressor. It must save at least a tenth.
+    /// Compresses the first bytes with the fastest compressor, which should save at least a tenth.
     fn from_content(beginning: &[u8]) -> Probe {
         let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
         let mut room = vec![0; beginning.len() - beginning.len() / 10];
-        // The buffer is too small unless enough is saved, and then this returns an error.
+        // The buffer is deliberately too small, so that this will return an error unless enough is
+        // saved.
         match compressor.deflate_compress(beginning, &mut room) {
             Ok(_) => Probe::Compressible,
             Err(_) => Probe::Incompressible,
@@ -91,7 +94,7 @@ impl Probe {
 #[derive(Debug, Default)]
 struct Utf8 {
     invalid: bool,
-    /// The incomplete character at the end of the last piece, which has up to three bytes.
+    /// The incomplete character at the end of the last piece, consisting of up to three bytes.
     broken: Vec<u8>,
 }
 
@@ -117,13 +120,15 @@ impl Utf8 {
         }
     }
 
-    /// Returns `true` if all pieces are valid and the last one ends with a complete character.
+    /// Returns `true` if all pieces are valid and there is no incomplete character at the end of
+    /// the last one.
     fn is_valid(&self) -> bool {
         !self.invalid && self.broken.is_empty()
     }
 }
 
-/// Looks for signs of encodings that are valid UTF-8 byte by byte: UTF-16 without byte order mark, and ISO-2022-JP.
+/// Looks for signs of encodings that are valid UTF-8 byte by byte, i.e. UTF-16 without byte order mark, and
+/// ISO-2022-JP.
 #[derive(Debug, Default)]
 struct OtherEncoding {
     /// Number of bytes in which we have counted zeros.
@@ -135,8 +140,8 @@ struct OtherEncoding {
     escape: Escape,
 }
 
-/// An ISO-2022-JP escape sequence that selects another character set (WHATWG Encoding, §12.2.1). No other text uses these, but the
-/// one that returns to ASCII is also used by terminals.
+/// An ISO-2022-JP escape sequence that selects another character set (WHATWG Encoding, §12.2.1). These do not occur in any other
+/// text, except that terminals also use the sequence that returns to ASCII.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Escape {
     #[default]
@@ -150,7 +155,8 @@ enum Escape {
 }
 
 impl OtherEncoding {
-    /// Only count zeros up to here. Later ones may be in a string in a minified script.
+    /// Number of bytes in which zeros are counted. Zeros after that may be in a string in a
+    /// minified script.
     const SEARCHED_BYTES: usize = 1024;
 
     /// Examines the next piece.
@@ -176,7 +182,8 @@ impl OtherEncoding {
     }
 
     fn is_likely(&self) -> bool {
-        // Few zeros may just be damage, or the start of a binary file that is named like a text.
+        // A small number of zeros may just be damage, or the start of a binary file that is named
+        // like a text.
         let is_utf16 = self.zeros > self.searched_bytes / 8;
         is_utf16 || (self.escape == Escape::Found && !self.has_high_byte)
     }

@@ -1,6 +1,8 @@
-//! Unreadable files in a folder that is being edited: the build goes on without them and warns.
+//! Unreadable files in a folder that is being edited, without which the build continues after a
+//! warning.
 //!
-//! A single build fails instead because its archive might be deployed before anyone reads the warnings.
+//! In contrast, a single build fails, as its archive might be deployed before anyone reads the
+//! warnings.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,7 +41,7 @@ impl UnreadableFiles {
         self.files().is_empty()
     }
 
-    /// Forgets files that are not in the folder any more, or that may be readable by now.
+    /// Forgets files that are no longer in the folder, or that may have become readable.
     pub(crate) fn refresh(&self, root: &Path, stamp: impl Fn(&[u8]) -> Option<FileStamp>) {
         self.files().retain(|path, file| {
             let is_same = stamp(path).is_some_and(|stamp| stamp == file.stamp);
@@ -54,7 +56,8 @@ impl UnreadableFiles {
         self.files().contains_key(path)
     }
 
-    /// Returns a warning for each file. `is_known` should return `true` for files in the last build.
+    /// Returns a warning for each file. For files in the last build, `is_known` should return
+    /// `true`.
     pub(crate) fn warnings(&self, is_known: impl Fn(&[u8]) -> bool) -> Vec<Diagnostic> {
         let warning = |path: &[u8], file: &UnreadableFile| {
             let outcome = if is_known(path) { "its last version is served" } else { "it is left out" };

@@ -1,8 +1,8 @@
-//! Detects files that another process is writing, so that we do not read half-written content.
+//! Detects files that are being written by another process, to avoid reading half-written content.
 //!
-//! If an editor truncates a file and writes it again, it keeps the file open in the meantime, and Linux tells us whether a file is
-//! open for writing. Where we cannot tell, we wait until the file has not changed for a moment. Only the change times of recently
-//! modified files are ever compared with the clock.
+//! An editor that truncates a file and writes it again keeps the file open in the meantime, and on Linux it is possible to find
+//! out whether a file is open for writing. Elsewhere, we wait until the file has not changed for a moment. The clock is only ever
+//! compared with change times of recently modified files.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,18 +10,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cannery_archive::{Writers, writers};
 use cannery_base::FileStamp;
 
-/// If a file has not changed for this long, we assume that it's complete, even if some process keeps it open. After this time, its
-/// stamp is unique too: in the worst case, a file system has a resolution of two seconds.
+/// Time without changes after which a file is assumed to be complete, even if some process keeps it open. By then, its stamp is
+/// unique as well, given that file systems have a resolution of two seconds in the worst case.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// If we cannot detect writers, we assume that a file is complete once it has not changed for this long. This also applies to
-/// files that are just being created because they exist for a moment before they are open for writing.
+/// Time without changes after which a file is assumed to be complete if writers cannot be detected. This also applies to
+/// files that are just being created, as these exist for a moment before they are opened for writing.
 const QUIET_AFTER: Duration = Duration::from_millis(30);
 
 /// The same for empty files. These may have been truncated to be written again.
 const EMPTY_QUIET_AFTER: Duration = Duration::from_millis(500);
 
-/// Returns `true` if the file was modified so shortly before `now` that it might change again without a new stamp.
+/// Returns `true` if the file was modified so shortly before `now` that it might be modified again with the same
+/// stamp.
 pub(crate) fn is_recent(stamp: &FileStamp, now: SystemTime) -> bool {
     age_at(stamp, now) < SETTLED_AFTER
 }
@@ -43,12 +44,12 @@ pub(crate) fn is_half_written(file: &File, stamp: &FileStamp) -> bool {
     }
 }
 
-/// Returns the time since a file last changed, or zero if that is in the future.
+/// Returns the time since the last change of a file, or zero if this is in the future.
 fn age(stamp: &FileStamp) -> Duration {
     age_at(stamp, SystemTime::now())
 }
 
-/// Returns the time from a file's last change to `now`, or zero if it changed later.
+/// Returns the time between the last change of a file and `now`, or zero if it changed later.
 pub(crate) fn age_at(stamp: &FileStamp, now: SystemTime) -> Duration {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let changed_ns = u64::try_from(stamp.changed_ns).unwrap_or_default();
@@ -59,7 +60,7 @@ pub(crate) fn age_at(stamp: &FileStamp, now: SystemTime) -> Duration {
 fn is_on_network(file: &File) -> bool {
     /// Magic numbers of NFS, SMB 1, CIFS and SMB 2 (`statfs(2)`).
     const NETWORK: [u64; 4] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42];
-    // The type of `f_type` depends on the architecture, but magic numbers always have 32 bits.
+    // Magic numbers always have 32 bits, but the type of `f_type` depends on the architecture.
     #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "a bit pattern")]
     rustix::fs::fstatfs(file).is_ok_and(|found| NETWORK.contains(&(found.f_type as u64 & 0xffff_ffff)))
 }

@@ -1,6 +1,7 @@
-//! Boundary of the source folder: tells if links lead out of it, to a folder above it, or into a kernel file system.
+//! Boundary of the source folder: whether links lead out of it, to a folder above it, or into a kernel file system.
 //!
-//! Builds and the search for changes both walk the folder. They share these rules, so that both visit the same folders.
+//! Both builds and the search for changes walk the folder, and they need to share these rules in order to visit the
+//! same folders.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -30,7 +31,8 @@ pub(super) enum Place {
     Outside(Arc<Path>),
     /// To a folder that contains the source folder. A walk would never end there.
     Above,
-    /// Into a kernel file system such as `/proc`. Files there have no length, and reading them may block.
+    /// Into a kernel file system such as `/proc`, in which files have no length and reading them may
+    /// block.
     Kernel,
 }
 
@@ -60,7 +62,8 @@ impl Boundary {
         Ok(Boundary { inside, links_out, above, device, devices: Mutex::default() })
     }
 
-    /// Returns `true` if a name at `path` belongs to the source folder. If it's a link, `metadata` must be the target's.
+    /// Returns `true` if a name at `path` belongs to the source folder. For links, `metadata` must be that of the
+    /// target.
     #[must_use]
     pub fn admits(&self, path: &Path, metadata: &Metadata, is_link: bool) -> bool {
         match self.place(path, metadata, is_link) {
@@ -97,7 +100,8 @@ impl Boundary {
     }
 }
 
-/// Returns `true` if the path is in a file system whose contents are made up by the kernel when they are read (`statfs(2)`).
+/// Returns `true` if the path is in a file system with contents that the kernel makes up when they are read (see
+/// `statfs(2)`).
 #[cfg(target_os = "linux")]
 fn is_kernel_file_system(path: &Path) -> bool {
     /// proc, sysfs, debugfs, tracefs, cgroup, cgroup2, securityfs, selinuxfs, bpf, pstore, efivarfs, devpts, configfs, binfmt_misc,
@@ -121,12 +125,13 @@ fn is_kernel_file_system(path: &Path) -> bool {
         0x6e73_6673,
     ];
 
-    // The type of `f_type` depends on the architecture, but magic numbers always have 32 bits.
+    // Magic numbers always have 32 bits, but the type of `f_type` depends on the architecture.
     #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "a bit pattern")]
     rustix::fs::statfs(path).is_ok_and(|found| MAGIC_NUMBERS.contains(&(found.f_type as u64 & 0xffff_ffff)))
 }
 
-/// Returns `false` because other systems do not have such file systems, or sites do not link to them.
+/// Not needed on other systems: either they do not have such file systems, or sites do not link to
+/// them.
 #[cfg(not(target_os = "linux"))]
 fn is_kernel_file_system(_path: &Path) -> bool {
     false

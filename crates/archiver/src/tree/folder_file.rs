@@ -14,7 +14,8 @@ pub(crate) fn full_path(root: &Path, path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(path))
 }
 
-/// Opens a file in the folder. Does not block if another process has replaced the file with a FIFO since the walk.
+/// Opens a file in the folder. This will not block, even if another process has replaced the file with a FIFO
+/// since the walk.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
@@ -35,10 +36,10 @@ pub(super) fn kind_of(metadata: &Metadata) -> &'static str {
     }
 }
 
-/// If links out of the folder are left out, makes sure that all published files are in the folder.
+/// Makes sure that all published files are in the folder if links out of the folder are left out.
 ///
-/// The walk already leaves out such links, but users who may write to the folder could replace a file or folder with a link later.
-/// So we check where each file really is after opening it.
+/// Such links are already left out by the walk. However, users with write access to the folder could later replace a file or
+/// folder with a link, so we need to check where each file really is after opening it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Confinement {
     /// Canonical path of the folder.
@@ -78,7 +79,8 @@ impl Confinement {
     }
 }
 
-/// Returns the path of an open file, if the kernel tells us. Changed links do not affect this.
+/// Returns the path of an open file, if available from the kernel. Unlike the original path, it is
+/// not affected by changed links.
 #[cfg(target_os = "linux")]
 fn path_of(file: &File) -> Option<PathBuf> {
     use std::os::fd::AsRawFd;
@@ -91,7 +93,8 @@ fn path_of(_file: &File) -> Option<PathBuf> {
     None
 }
 
-/// Returns `true` if an open file is the one at `path`, which must be free of links and inside the folder.
+/// Returns `true` if an open file is the one at `path`, which must be inside of the folder and not contain
+/// any links.
 fn is_at(opened: &Metadata, path: &Path, inside: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
 

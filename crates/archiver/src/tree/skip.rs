@@ -1,9 +1,10 @@
 //! Skip rules, which decide what does not become part of the archive.
 //!
-//! Built-in rules leave out files of editors, version control and desktop systems. More names can be left out, or included again,
-//! with gitignore patterns on the command line or in `.canneryignore`. Rules only look at names.
+//! Built-in rules leave out files of editors, version control and desktop systems. With gitignore patterns, either on the command
+//! line or in `.canneryignore`, further names can be left out, or included again. Rules only look at names.
 //!
-//! Just like in git, we do not enter skipped folders. For example, `!.config/site.css` has no effect without `!.config/` before it.
+//! Skipped folders are not entered, just like in git. For example, `!.config/site.css` has no effect unless it comes after
+//! `!.config/`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -27,11 +28,12 @@ pub const IGNORE_FILE: &str = ".canneryignore";
 /// Maximum length of the ignore file, since we hold it in memory.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Folder for site-wide metadata (RFC 8615). It's served from the root of each site. Names inside are still subject to the rules.
+/// Folder for site-wide metadata (RFC 8615), which is served from the root of each site. Note that names inside of it are still
+/// subject to the rules.
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// Suffixes of files that are left over or still being written: logs, locks, downloads by browsers and transfer programs, and
-/// temporary files of JetBrains editors. Letter case does not matter.
+/// Suffixes, in any letter case, of files that are left over or still being written: logs, locks, downloads by browsers and
+/// transfer programs, and temporary files of JetBrains editors.
 const TRANSIENT_SUFFIXES: [&str; 15] = [
     ".!qb",
     ".!ut",
@@ -65,10 +67,11 @@ const DESKTOP_FILES: [&str; 8] = [
     "Thumbs.db",
 ];
 
-/// Vim creates an empty file with this name to test if it may write to a folder.
+/// Name of an empty file created by Vim in order to test if it may write to a folder.
 const VIM_TEST_FILE: &[u8] = b"4913";
 
-/// A set of rules. The last matching pattern wins. If no pattern matches, the built-in rules decide.
+/// A set of rules, of which the last matching pattern wins. If no pattern matches, the built-in
+/// rules are used.
 #[derive(Debug)]
 pub struct SkipRules {
     built_in: bool,
@@ -90,14 +93,14 @@ impl SkipRules {
         SkipRules { built_in: false, patterns: Gitignore::empty(), builder: GitignoreBuilder::new(".") }
     }
 
-    /// Adds the lines of `.canneryignore` in `root`, if it exists. Patterns from the command line should be added later, with
-    /// [`add_pattern`](Self::add_pattern) because the last match wins.
+    /// Adds the lines of `.canneryignore` in `root`, if there is such a file. As the last match wins, patterns from the
+    /// command line should be added afterwards with [`add_pattern`](Self::add_pattern).
     ///
     /// Returns a warning for each invalid line. Such lines have no effect.
     ///
     /// # Errors
-    /// Returns an error if the name exists but is not a readable text file, or is a link that we do not follow. We cannot just go
-    /// on without it because then the build would publish files that it should not.
+    /// Returns an error if the name exists but is not a readable text file, or is a link that is not followed. Continuing without
+    /// it is not an option, as the build would publish files that it should not.
     pub fn add_ignore_file(
         &mut self,
         root: &Path,
@@ -133,7 +136,7 @@ impl SkipRules {
             .map_err(|source| PatternError { pattern: pattern.to_owned(), source })
     }
 
-    /// Returns the reason why a path (relative to the source root) is left out, if it is.
+    /// If a path (relative to the source root) is left out, returns the reason for this.
     pub fn verdict(&self, path: &[u8], is_folder: bool) -> Option<SkipReason> {
         if !self.patterns.is_empty() {
             match self.patterns.matched(Path::new(OsStr::from_bytes(path)), is_folder) {
@@ -149,14 +152,15 @@ impl SkipRules {
         if self.built_in { built_in_verdict(path, is_folder) } else { None }
     }
 
-    /// Some names are only left out if the file is empty. Returns the reason if this is the case.
+    /// For names that are only left out if the file is empty, returns the reason if this is the
+    /// case.
     pub(super) fn verdict_of_length(&self, path: &[u8], length: u64) -> Option<SkipReason> {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         (self.built_in && length == 0 && name == VIM_TEST_FILE).then_some(SkipReason::VimTest)
     }
 
-    /// Returns `true` if a change to this path, relative to the source root, may affect a build. This is the case if it is not left
-    /// out, or if it's the ignore file.
+    /// Returns `true` if builds may be affected by a change to this path, which is relative to the source root. This is the case
+    /// for paths that are not left out and for the ignore file.
     pub fn may_matter(&self, path: &Path, is_folder: bool) -> bool {
         path == Path::new(IGNORE_FILE) || self.verdict(path.as_os_str().as_bytes(), is_folder).is_none()
     }
@@ -200,7 +204,8 @@ fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
     TRANSIENT_SUFFIXES.into_iter().find(|suffix| ends_with(suffix)).map(SkipReason::Transient)
 }
 
-/// Returns `true` for `.well-known` in the root of a site, either the default one or a host's.
+/// Returns `true` for `.well-known` in the root of a site, which may be the default site or that of
+/// a host.
 fn is_well_known(path: &[u8]) -> bool {
     let folder = path.strip_suffix(WELL_KNOWN);
     folder.is_some_and(|folder| folder.is_empty() || matches!(site_of(folder), Site::Host(_, b"")))
@@ -212,11 +217,13 @@ fn is_well_known(path: &[u8]) -> bool {
 pub enum SkipReason {
     /// The name begins with a dot.
     Hidden,
-    /// The name contains `#`. Editors use such names for locks and autosaves, and URLs would have to encode it.
+    /// The name contains `#`, which is used by editors for locks and autosaves and would have to be encoded in
+    /// URLs.
     Hash,
     /// The name ends with `~`, so it's an editor's backup.
     Backup,
-    /// The name begins with `~$`, so it's the lock of a document open in an office program.
+    /// The name begins with `~$`, i.e. it is the lock of a document that is open in an office
+    /// program.
     OfficeLock,
     /// Vim created it to test if it may write to the folder.
     VimTest,
@@ -309,7 +316,7 @@ pub enum IgnoreFileError {
         /// The ignore file.
         path: PathBuf,
     },
-    /// It's a link that leads out of the folder, and we do not follow those.
+    /// The name is a link that leads out of the folder, which we do not follow.
     #[error(
         "the ignore file {} leads out of the source folder, to {}, and is not read; copy it into the folder, or follow links with \
          `--follow-links`",
@@ -341,11 +348,13 @@ fn read_ignore_file(
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        // The folder cannot be searched or is a link to itself. The walk will report that.
+        // Either the folder cannot be searched, or the name is a link to itself. This will be
+        // reported by the walk.
         Err(_) if fs::metadata(root.join(".")).is_err() => return Ok(None),
         Err(source) => return Err(IgnoreFileError::Read { path: path(), source }),
     };
-    // Check for this first: a sandbox may not let us open the target, and that error would not say anything about the link.
+    // This must be checked first: in a sandbox, opening the target may not be allowed, and that error would not tell the
+    // user anything about the link.
     if let Some(error) = outside() {
         return Err(error);
     }

@@ -1,4 +1,5 @@
-//! Sparse files consist mostly of holes. A small tarball may contain one with terabytes, which would fill up the disk with zeros.
+//! Sparse files consist mostly of holes. Even a small tarball may contain one with terabytes of zeros, which would fill up the
+//! disk.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -15,17 +16,18 @@ const DATA_DIVISOR: u64 = 16;
 /// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
-/// Maximum number of data ranges to measure. If a file has more, we trust its number of blocks.
+/// Maximum number of data ranges to measure. For files with more of them, the number of blocks is
+/// trusted.
 const PIECES_MAX: u32 = 100_000;
 
-/// Returns `true` if a file has far fewer blocks than its length would need. This may also be due to a file system with
-/// compression, and some file systems do not count blocks at all, so [`data_bytes`] has to decide.
+/// Returns `true` if a file has far fewer blocks than required by its length. However, the file system may just use
+/// compression or may not count blocks at all, so the decision has to be left to [`data_bytes`].
 pub(super) fn may_be_sparse(metadata: &Metadata) -> bool {
     let length = metadata.len();
     length >= BYTES_MIN && metadata.blocks().saturating_mul(BLOCK_BYTES) < length / DATA_DIVISOR
 }
 
-/// If only a small part of a file is not holes, returns its number of bytes.
+/// Returns the number of bytes that are not holes, if these are only a small part of a file.
 pub(crate) fn data_bytes(file: &File, length: u64) -> Option<u64> {
     let enough = length / DATA_DIVISOR;
     let mut data = 0;
@@ -44,7 +46,8 @@ pub(crate) fn data_bytes(file: &File, length: u64) -> Option<u64> {
     Some(data)
 }
 
-/// Returns the next range of data, `Some(None)` if there is no more data, or `None` if the system cannot tell.
+/// Returns the next range of data, `Some(None)` at the end of the data, or `None` if the system is unable to
+/// tell.
 #[cfg(target_os = "linux")]
 #[allow(clippy::option_option, reason = "three outcomes of two system calls")]
 fn next_data(file: &File, position: u64) -> Option<Option<(u64, u64)>> {
@@ -58,7 +61,8 @@ fn next_data(file: &File, position: u64) -> Option<Option<(u64, u64)>> {
     }
 }
 
-/// Returns `None`. Without a way to find holes, a low number of blocks may just mean that the file system compresses.
+/// On other systems, holes cannot be found, and a low number of blocks may just mean that the file system uses
+/// compression.
 #[cfg(not(target_os = "linux"))]
 #[allow(clippy::option_option, reason = "the signature for Linux")]
 fn next_data(_file: &File, _position: u64) -> Option<Option<(u64, u64)>> {

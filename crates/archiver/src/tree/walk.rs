@@ -1,12 +1,12 @@
 //! Walks the source folder. The result is a sorted list of files and folders.
 //!
-//! The walk only looks at names and inodes. It does not open any file, and the order of directory entries does not matter. Names
-//! are bytes rather than text because URLs can contain any byte.
+//! The walk only looks at names and inodes, i.e. no file is opened, and the order of directory entries does not matter. Since
+//! URLs can contain any byte, names are bytes rather than text.
 //!
-//! We follow symlinks, with some exceptions. Links out of the root are reported or left out, unless they are allowed. Links to a
-//! folder above are left out, and so are links into kernel file systems such as `/proc` (see `boundary`). If several links lead to
-//! the same folder, we read it once per depth. Each level of links within links can double the number of paths to a folder, so we
-//! limit that number.
+//! Symlinks are followed, with some exceptions. Links out of the root are reported or left out, unless they are allowed. Links to
+//! a folder above are left out, as are links into kernel file systems such as `/proc` (see `boundary`). If there are several links
+//! to the same folder, it is read once per depth. Since each level of links within links can double the number of paths to a
+//! folder, there is a limit for this number.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -37,14 +37,15 @@ const OUTSIDE: &str = "symlink-outside";
 
 /// The result of a walk. All lists are sorted by path, byte by byte.
 ///
-/// Paths are relative to the source root. Segments are separated by `/`, without a `/` at either end.
+/// Paths are relative to the source root, with segments separated by `/`. They do not begin or end
+/// with `/`.
 #[derive(Debug, Default)]
 pub struct Walked {
     /// Regular files. Symlinks are resolved.
     pub files: Vec<SourceFile>,
     /// Folders that were read. The first is the root, whose path is empty.
     pub folders: Vec<Box<[u8]>>,
-    /// Names that were skipped by a rule. If it's a folder, names below it are not listed.
+    /// Names that were skipped by a rule. Names below a skipped folder are not listed.
     pub skipped: Vec<Skipped>,
     /// Files that have far fewer blocks than their length would need.
     pub thin: Vec<Box<[u8]>>,
@@ -58,7 +59,8 @@ pub struct Walked {
 pub struct SourceFile {
     /// Path relative to the source root.
     pub path: Box<[u8]>,
-    /// The file's version. As long as this is the same, we assume that the content is too.
+    /// The version of the file. We assume that the content remains the same for as long as the
+    /// version does.
     pub stamp: FileStamp,
 }
 
@@ -94,7 +96,7 @@ pub enum WalkError {
     },
 }
 
-/// Lists everything in `root` that is not skipped by `rules`, using all threads of the current pool.
+/// Lists everything in `root` that isn't skipped by `rules`, using all threads of the current pool.
 ///
 /// # Errors
 /// Returns an error if the root cannot be read or is not a folder.
@@ -105,9 +107,10 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
         return Err(WalkError::NotAFolder { path: root.to_owned() });
     }
 
-    // If a folder further down cannot be read, that is just a warning, but the root must be readable.
+    // The root must be readable, whereas an unreadable folder further down will only cause a warning.
     fs::read_dir(root).map_err(root_error)?;
-    // Reading a folder is not enough: without permission to search it, we cannot look up the names in it.
+    // Being able to read a folder is not enough: we also need permission to search it, in order to look
+    // up the names in it.
     fs::metadata(root.join(".")).map_err(root_error)?;
     let boundary = Boundary::of(root, links_out).map_err(root_error)?;
 
@@ -151,7 +154,8 @@ impl Walked {
         self.diagnostics.append(&mut other.diagnostics);
     }
 
-    /// Counts a path to a folder if it goes through links within links. Warns about the first path that is over the limit.
+    /// Counts a path to a folder if it goes through links within links. There is a warning about the first path that
+    /// exceeds the limit.
     fn admit(&mut self, folder: &Folder, linked_paths: &mut HashMap<(u64, u64), usize>) -> Admission {
         if folder.links < 2 {
             return Admission::Admitted;
@@ -171,7 +175,8 @@ impl Walked {
         Admission::LeftOut
     }
 
-    /// Only keeps the first few warnings about links out of the root. The others are replaced with their number.
+    /// Keeps only the first few warnings about links out of the root. The remaining ones are replaced with their
+    /// number.
     fn summarize_links_out(&mut self) {
         let mut outside = 0;
         self.diagnostics.retain(|diagnostic| {
@@ -273,7 +278,7 @@ impl Walk<'_> {
         let mut entries = Vec::new();
         let mut read_error = None;
 
-        // If the path is empty, this adds a `/` to the root. That is fine even if the root is a symlink.
+        // For an empty path, this appends `/` to the root, which is fine even if the root is a symlink.
         match fs::read_dir(self.root.join(OsStr::from_bytes(&first.path))) {
             Ok(found) => {
                 for entry in found {
@@ -336,12 +341,12 @@ impl Reading {
         reading
     }
 
-    /// Adds a folder's entry, either as a file, a folder to read, a skipped name or a warning.
+    /// Adds an entry of a folder as a file, a folder to read, a skipped name or a warning.
     fn add(&mut self, folder: &Folder, entry: &Entry, walk: &Walk<'_>) {
         let path = join(&folder.path, &entry.name);
 
-        // Apply the rules before we report any errors. For example, some editors create dangling symlinks as lock files, which are
-        // skipped by a rule.
+        // Rules should be applied before any errors are reported. For example, some editors use dangling symlinks as lock files,
+        // which are skipped by a rule.
         let is_folder = entry.metadata.as_ref().is_ok_and(Metadata::is_dir);
         if let Some(reason) = walk.rules.verdict(&path, is_folder) {
             self.found.skipped.push(Skipped { path, is_folder, reason });
@@ -365,7 +370,8 @@ impl Reading {
                                the folder";
                 return self.warn(&path, "kernel-file", message.to_owned());
             }
-            // We have already reported the link that led out of the root. Do not report links that stay below its target.
+            // The link that led out of the root has already been reported, so there is no need to report links that stay
+            // below its target.
             Place::Outside(target)
                 if folder.outside.as_ref().is_some_and(|known| target.starts_with(known)) =>
             {

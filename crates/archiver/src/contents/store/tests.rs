@@ -1,4 +1,4 @@
-//! Unit tests for the store: it keeps each body once, and writes the archive's format.
+//! Unit tests for the store, which should keep each body once and write the archive's format.
 
 use super::*;
 use crate::destination::publish::Staging;

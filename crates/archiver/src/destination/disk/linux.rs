@@ -26,7 +26,7 @@ pub(super) fn create(directory: &Path) -> io::Result<File> {
 
 /// Returns `true` if files in this directory are in memory.
 pub(super) fn is_in_memory(directory: &Path) -> bool {
-    // The type of `f_type` depends on the architecture, but magic numbers always have 32 bits.
+    // Magic numbers always have 32 bits, but the type of `f_type` depends on the architecture.
     #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "a bit pattern")]
     statfs(directory).is_ok_and(|found| IN_MEMORY.contains(&(found.f_type as u64 & 0xffff_ffff)))
 }

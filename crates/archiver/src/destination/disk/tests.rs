@@ -1,4 +1,4 @@
-//! Unit tests for temporary files on disk: which directory they are in, how much space there is, and the warning without one.
+//! Unit tests for temporary files on disk: their directory, the available space, and the warning if there is no such file.
 
 use std::os::unix::fs::MetadataExt;
 

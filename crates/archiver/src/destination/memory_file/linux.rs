@@ -16,7 +16,7 @@ pub(crate) fn create() -> io::Result<File> {
     Ok(memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?.into())
 }
 
-/// Seals a file. From now on, no process can modify it, so it's safe to map it.
+/// Seals a file. It is safe to map it after this, as no process will be able to modify it any more.
 ///
 /// # Errors
 /// Returns the system's error if it does not have these seals (Linux before 5.1).

@@ -13,7 +13,7 @@ pub(super) fn create() -> io::Result<File> {
     create_unlinked(&std::env::temp_dir())
 }
 
-/// Does nothing. The file does not have a name, so other processes cannot open it.
+/// Nothing to do: without a name, the file cannot be opened by other processes.
 ///
 /// # Errors
 /// None.

@@ -70,7 +70,7 @@ fn held_bytes_are_limited() {
         held.fetch_sub(10, Ordering::SeqCst);
         Ok(())
     };
-    // A result counts until we call commit, so there may be one more during commit.
+    // Results count until commit is called, so during the call there may be one more.
     run(limits(4, 20), &Jobs { all: &jobs, held_bytes: |_: &u64| 10 }, || (), work, commit).unwrap();
 }
 

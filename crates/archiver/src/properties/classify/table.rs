@@ -1,12 +1,13 @@
 //! Media types by extension, one per row.
 //!
 //! Some decisions:
-//! - `.ts` is registered as `video/mp2t`. Browsers do not run TypeScript, so if a page loads a `.ts`, it's a video segment.
-//!   `--media-type ts=text/plain` overrides this.
+//! - `.ts` is registered as `video/mp2t`. Browsers do not run TypeScript, so a `.ts` that is loaded by a page should be a
+//!   video segment. This can be overridden with `--media-type ts=text/plain`.
 //! - Scripts are `text/javascript` (RFC 9239), fonts `font/…` (RFC 8081).
-//! - JSON has no `charset` parameter (RFC 8259 §11), and XML declares its own encoding, so we add none. Everything under
-//!   `text/` gets one.
-//! - We serve compressed files (`.gz`, `.br`, `.zst`) as they are, not as precompressed forms of another file.
+//! - We do not add a `charset` parameter to JSON, for which it isn't defined (RFC 8259 §11), or to XML, which declares
+//!   its own encoding. Everything under `text/` gets one.
+//! - Compressed files (`.gz`, `.br`, `.zst`) are served as they are, i.e. not as precompressed forms of
+//!   another file.
 
 use super::MediaType;
 

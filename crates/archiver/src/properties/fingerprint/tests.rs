@@ -75,7 +75,7 @@ fn integers_are_recognized_in_either_byte_order() {
 
 #[test]
 fn separators_within_base64url_are_digits() {
-    // SHA-256 of "abc" in base64url. We cut it after a `-` that belongs to it.
+    // SHA-256 of "abc" in base64url, cut after a `-` that is part of it.
     assert_eq!(algorithm("app-ungWv48Bz-p.js", b"abc"), Some("SHA-256"));
     assert_eq!(algorithm("app-ungWv48Bz-.js", b"abc"), Some("SHA-256"));
 }
@@ -84,7 +84,7 @@ fn separators_within_base64url_are_digits() {
 fn digest_of_another_content_is_not_a_fingerprint() {
     assert_eq!(algorithm("app.900150983cd24fb0.js", b"abd"), None);
     assert_eq!(algorithm("app.900150983cd24fb1.js", b"abc"), None);
-    // Seven digits aren't enough, and the whole token must be a prefix of the digest.
+    // Seven digits aren't enough. Moreover, the whole token must be a prefix of the digest.
     assert_eq!(algorithm("app.9001509.js", b"abc"), None);
     assert_eq!(algorithm("app.x900150983.js", b"abc"), None);
     assert_eq!(algorithm("app.900150983x.js", b"abc"), None);

@@ -1,17 +1,18 @@
 //! Finds out which names are fingerprints by comparing releases.
 //!
-//! If a script or style sheet is gone, and there is a new one that only differs in its hash, then we have seen the shape of a
-//! tool's names: folder, separator, hash length, digits and suffix. We only trust this if the name without hash is unique in both
-//! folders. A script that an earlier release sent as immutable is just as good. After this, all names with this shape count as
-//! fingerprints, even in earlier releases, unless they are words.
+//! If a script or style sheet no longer exists and there is a new one that only differs in its hash, then this reveals the shape
+//! of a tool's names: folder, separator, hash length, digits and suffix. It is only trusted if the name without hash is unique in
+//! both folders. A script that was sent as immutable by an earlier release is just as good. After this, all names with this shape
+//! count as fingerprints, even in earlier releases, unless they are words.
 //!
-//! Images, fonts and films only count if they are such a pair themselves, and if scripts have the same shape: `item-B08N5WRWNW.jpg`
-//! may contain the number of an article. Documents and data never count.
+//! Images, fonts and films only count if they are such a pair themselves and if there are scripts with the same shape, since
+//! `item-B08N5WRWNW.jpg` may well contain the number of an article. Documents and data never count.
 //!
-//! In this module, a wildcard host's folder is always spelled `_hosts/*.example.com/`, even if it's
-//! `_hosts/_wildcard.example.com/` on disk.
+//! Note that in this module, the folder of a wildcard host is always spelled
+//! `_hosts/*.example.com/`, even if it is called `_hosts/_wildcard.example.com/` on disk.
 //!
-//! If a name had other bytes in an earlier release, that refutes it, no matter what it looks like.
+//! If an earlier release had other bytes under a name, then the name is refuted, whatever it looks
+//! like.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -60,10 +61,11 @@ struct EarlierPath {
     is_carried: bool,
 }
 
-/// The part of a name before the hash, the length of the hash, and the part after it.
+/// The part of a name before the hash, the length of the hash, and the part after the hash.
 type Stem<'p> = (&'p [u8], usize, &'p [u8]);
 
-/// A release's names by stem. If several have the same stem, like the items of a collection do, it's `None`.
+/// Names of a release by stem, or `None` if several names have the same stem (e.g. the items of a
+/// collection).
 #[derive(Default)]
 struct Stems<'p>(HashMap<Stem<'p>, Option<&'p [u8]>>);
 
@@ -171,8 +173,8 @@ impl Evidence {
         }
     }
 
-    /// Finds pairs of names that only differ in their hash, where one is from an earlier release and gone, and the other is new in
-    /// this release.
+    /// Finds pairs of names that only differ in their hash, where the first was removed since an earlier release and the second
+    /// was added in this release.
     fn add_renamed(
         &mut self,
         release: &[Vec<u8>],
@@ -212,7 +214,8 @@ impl Evidence {
             }
         }
 
-        // Once we know the shape, one hash in a pair may resemble a word, such as `BfRhxndv`.
+        // Once the shape is known, one of the hashes in a pair is allowed to resemble a word, e.g.
+        // `BfRhxndv`.
         let shapes: Vec<Shape> = self.shapes.keys().cloned().collect();
         for shape in shapes {
             let (mut before, mut after) = (Stems::default(), Stems::default());
@@ -238,12 +241,12 @@ impl Evidence {
         !self.refuted.contains_key(&*path) && self.is_fingerprinted(&path)
     }
 
-    /// If an earlier release refutes the name of a file in this release, returns that.
+    /// If the name of a file in this release is refuted by an earlier release, returns the latter.
     pub(super) fn refutation(&self, path: &[u8]) -> Option<&Refuted> {
         self.refuted.get(&*canonical(path))
     }
 
-    /// Returns `true` if the name of a path in an earlier archive is a fingerprint.
+    /// Returns `true` if a path in an earlier archive has a name that is a fingerprint.
     pub(crate) fn has_fingerprinted_key(&self, stored: &[u8]) -> bool {
         if self.shapes.is_empty() {
             return false;
@@ -293,7 +296,8 @@ impl Evidence {
     }
 }
 
-/// Returns the range of the hash in a path. Hashes in Angular's entry points may look like words.
+/// Returns the range of the hash in a path. In Angular's entry points, the hash is allowed to look
+/// like a word.
 fn hash_of(path: &[u8]) -> Option<Range<usize>> {
     split(path).map(|(_, hash, _)| hash).or_else(|| angular_hash(path))
 }

@@ -1,7 +1,8 @@
-//! Manifests in the root of a site, in which build tools list the files that they have written.
+//! Manifests in which build tools list the files that they have written, in the root of a site.
 //!
-//! Only formats that belong to a tool count because any site may have its own `manifest.json`, and a web app's manifest lists
-//! images that were named by people. Angular's `ngsw.json` does not count either because it also lists files from `public/`.
+//! Only formats that belong to a tool are considered, since any site may have its own `manifest.json`, and the manifest of a
+//! web app lists images that were named by people. Angular's `ngsw.json` is not considered either, because it lists files
+//! from `public/` as well.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -36,7 +37,8 @@ pub(super) fn listed(root: &Path) -> HashSet<Vec<u8>> {
             let is_read =
                 fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MANIFEST_BYTES_MAX);
 
-            // Files with these names do not have to be from a build tool, so invalid JSON is not an error.
+            // Files with these names are not necessarily from a build tool, so invalid JSON should not be
+            // treated as an error.
             let json = is_read.then(|| fs::read(&path).ok()).flatten();
             if let Some(Value::Object(manifest)) = json.and_then(|json| serde_json::from_slice(&json).ok()) {
                 let paths = hashed_paths(&manifest).into_iter();
@@ -57,7 +59,8 @@ fn hashed_paths(manifest: &Map<String, Value>) -> Vec<&[u8]> {
         return manifest.iter().flat_map(|(source, chunk)| chunk_paths(source, chunk)).collect();
     }
 
-    // Create React App has a table named `files`. Parcel and webpack plugins write `{"main.js": "main.XXXXXXXX.js"}`.
+    // Create React App has a table named `files`, whereas Parcel and webpack plugins write
+    // `{"main.js": "main.XXXXXXXX.js"}`.
     let table = manifest.get("files").and_then(Value::as_object).unwrap_or(manifest);
     let entries = table.iter().filter_map(|(name, value)| {
         let path = value.as_str().or_else(|| value.get("src")?.as_str())?;
@@ -94,8 +97,8 @@ fn looks_hashed(name: &[u8]) -> bool {
     hash_in(name).is_some() || name.split(|byte| *byte == b'.').any(has_base64url_end)
 }
 
-/// Returns `true` for names such as `main-XXXXXXXX.js` if `unhashed` is `main`, `main.js` or `src/main.ts`. The hash may look like
-/// anything.
+/// Returns `true` for names such as `main-XXXXXXXX.js` if `unhashed` is `main`, `main.js` or `src/main.ts`. There are no
+/// requirements for the hash.
 fn is_hashed_form(name: &[u8], unhashed: &str) -> bool {
     let unhashed = unhashed.as_bytes();
     let unhashed = &unhashed[folder_of(unhashed).len()..];

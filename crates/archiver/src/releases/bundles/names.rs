@@ -11,8 +11,8 @@ pub(super) const BASE64URL_LENGTH: usize = 8;
 /// Minimum length of a hash that is the whole name.
 const WHOLE_NAME_LENGTH_MIN: usize = 16;
 
-/// Returns the range that looks like a hash in a file name and is not a word. It must be followed by a dot and preceded by a
-/// separator.
+/// Returns the range in a file name that looks like a hash rather than a word. It must be preceded by a separator and
+/// followed by a dot.
 pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
     let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(end, _)| end);
     ends.filter(|end| *end > 0).find_map(|end| {
@@ -21,7 +21,8 @@ pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
             return Some(plain);
         }
 
-        // `-` and `_` are also base64url digits. Only consider this if the name has a part before the hash.
+        // Since `-` and `_` are base64url digits as well, this is only considered if there is a name before
+        // the hash.
         let start = end.checked_sub(BASE64URL_LENGTH).filter(|start| *start > 1)?;
         let token = &name[start..end];
         let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphanumeric).collect();
@@ -34,12 +35,12 @@ fn is_separator(byte: &u8) -> bool {
     matches!(byte, b'.' | b'-' | b'_')
 }
 
-/// Returns `true` if all bytes are base64url digits. All other encodings use a subset of these.
+/// Returns `true` if all bytes are base64url digits, of which all other encodings use a subset.
 pub(super) fn is_token(token: &[u8]) -> bool {
     token.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// Returns `true` if letters and digits are probably a hash, rather than a word, number, date or version.
+/// Returns `true` if letters and digits are probably a hash, i.e. not a word, number, date or version.
 fn looks_hashed(token: &[u8]) -> bool {
     let is_alphanumeric = token.iter().all(u8::is_ascii_alphanumeric);
     let is_base32 = || token.len() == 8 && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'));
@@ -50,13 +51,13 @@ fn looks_hashed(token: &[u8]) -> bool {
         && !is_word_or_date(token)
 }
 
-/// Returns `true` for numbers, and for the width and height of an image, such as `1920x1080`.
+/// Returns `true` for numbers and for dimensions of an image, e.g. `1920x1080`.
 fn is_number(token: &[u8]) -> bool {
     token.split(|byte| *byte == b'x').count() <= 2
         && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'x')
 }
 
-/// Returns `true` if letters and digits alternate too often for words, for example in `3c2a7e1f` and `DKwAzefS`, but not in
+/// Returns `true` if letters and digits alternate more often than in words, as in `3c2a7e1f` or `DKwAzefS`, unlike
 /// `chapter12` or `GettingStarted`.
 pub(super) fn is_mixed(token: &[u8]) -> bool {
     let turns = token.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
@@ -67,12 +68,14 @@ pub(super) fn is_mixed(token: &[u8]) -> bool {
     let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphabetic).collect();
     let capitals = letters.iter().filter(|byte| byte.is_ascii_uppercase()).count();
     if capitals == 0 || capitals == letters.len() {
-        // If all letters have the same case, it may be hexadecimal, unless the digits are just a number at the end.
+        // If all letters have the same case, the token may be hexadecimal, unless its digits are just a number at
+        // the end.
         let digits = token.len() - letters.len();
         return turns == 1 && token.iter().all(u8::is_ascii_hexdigit) && digits >= 2;
     }
 
-    // In camel case, each capital starts a word, which has three or more letters on average.
+    // In camel case, a word starts at each capital, and words have three or more letters on
+    // average.
     let begins_words =
         letters.windows(2).all(|pair| !pair[0].is_ascii_uppercase() || pair[1].is_ascii_lowercase())
             && letters.last().is_some_and(u8::is_ascii_lowercase);
@@ -80,7 +83,8 @@ pub(super) fn is_mixed(token: &[u8]) -> bool {
     !begins_words || letters.len() < 3 * words
 }
 
-/// Returns `false` if letters are combined like in no word, or digits like in no date.
+/// Returns `false` if letters or digits are combined in a way that does not occur in words or
+/// dates.
 pub(super) fn is_word_or_date(token: &[u8]) -> bool {
     if token.iter().all(u8::is_ascii_digit) {
         let number = |range: Range<usize>| std::str::from_utf8(&token[range]).ok()?.parse::<u16>().ok();
@@ -104,7 +108,7 @@ pub(super) fn is_word_or_date(token: &[u8]) -> bool {
         })
     };
 
-    // On average, words and numbers have three or more characters. Examples are `registerSW` and `XMas2024`.
+    // Words and numbers have three or more characters on average, e.g. `registerSW` and `XMas2024`.
     let count = words().filter(|word| !is_separator(&word[0])).count();
     // `iPhone`, for example, counts as one.
     let has_prefix = matches!(token, [a, b, c, ..] if a.is_ascii_lowercase() && b.is_ascii_uppercase() && c.is_ascii_lowercase());
@@ -115,7 +119,8 @@ pub(super) fn is_word_or_date(token: &[u8]) -> bool {
         && words().filter(|word| word[0].is_ascii_alphabetic()).all(is_pronounceable)
 }
 
-/// Returns `false` if a word has no vowel, too many consonants in a row, or a `q` without `u`.
+/// Returns `false` if a word has no vowel, too many consonants in a row, or a `q` that is not
+/// followed by `u`.
 fn is_pronounceable(word: &[u8]) -> bool {
     let capitals = word.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     // The last capital of an abbreviation belongs to the next word.
@@ -130,12 +135,13 @@ fn is_pronounceable(word: &[u8]) -> bool {
 /// Angular's names for entry points.
 const ANGULAR_ENTRIES: [&[u8]; 4] = [b"main", b"polyfills", b"scripts", b"styles"];
 
-/// Returns `true` for hashes of Angular and esbuild. These may consist of capitals only, just like words.
+/// Returns `true` for hashes of Angular and esbuild, which (just like some words) may consist of capitals
+/// only.
 pub(super) fn is_base32(token: &[u8]) -> bool {
     token.len() == BASE64URL_LENGTH && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'))
 }
 
-/// Returns the range of the hash in one of Angular's entry points, such as `main-ABCDEFGH.js`, no matter what the hash looks like.
+/// Returns the range of the hash in one of Angular's entry points, such as `main-ABCDEFGH.js`, whatever the hash may look like.
 pub(super) fn angular_hash(path: &[u8]) -> Option<Range<usize>> {
     let name_at = folder_of(path).len();
     let name = &path[name_at..];
@@ -146,12 +152,13 @@ pub(super) fn angular_hash(path: &[u8]) -> Option<Range<usize>> {
     is_entry.then(|| name_at + start..name_at + stem.len())
 }
 
-/// Kinds of files that differ in the evidence that a hash in their name needs.
+/// Kinds of files, which differ in the evidence needed for a hash in their name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     /// Scripts and styles, which build tools write.
     Code,
-    /// Images, fonts and media, which build tools copy, but which people also name by numbers of articles.
+    /// Images, fonts and media, which are copied by build tools, but may also have been named by people
+    /// after the number of an article.
     Media,
     /// Documents and data: only a tool's own folder or manifest proves their names.
     Other,
@@ -172,7 +179,7 @@ fn suffix_of(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'.').next().unwrap_or_default()
 }
 
-/// Returns `true` if a name below a tool's folder has a hash, or is in a folder that is named by one, as Next's builds are.
+/// Returns `true` if a name below a tool's folder contains a hash, or is in a folder named by a hash (e.g. builds by Next).
 pub(super) fn has_tool_hash(path: &[u8]) -> bool {
     let name = &path[folder_of(path).len()..];
     let is_build =
@@ -182,7 +189,7 @@ pub(super) fn has_tool_hash(path: &[u8]) -> bool {
         || folder_of(path).split(|byte| *byte == b'/').any(is_build)
 }
 
-/// Returns `true` if a part of a name ends with a hash, or begins with one, as Astro's `logo.DHY2EjBc_Z1abCd.webp` and Next's
+/// Returns `true` if a part of a name ends or begins with a hash, e.g. Astro's `logo.DHY2EjBc_Z1abCd.webp` or Next's
 /// `e4af272ccee01ff0-s.p.woff2`.
 fn has_base64url_end_or_start(part: &[u8]) -> bool {
     let is_hash = |token: &[u8]| is_token(token) && !is_word_or_date(token);
@@ -196,7 +203,8 @@ fn has_base64url_end_or_start(part: &[u8]) -> bool {
     at_start || has_base64url_end(part)
 }
 
-/// Returns `true` if a part of a name ends with the length of a hash, and that is not a word.
+/// Returns `true` if a part of a name ends with something that has the length of a hash and isn't a
+/// word.
 pub(super) fn has_base64url_end(part: &[u8]) -> bool {
     let start = part.len().checked_sub(BASE64URL_LENGTH);
     start.is_some_and(|start| {
@@ -221,7 +229,8 @@ impl Shape {
     pub(super) fn of(path: &[u8], hash: &Range<usize>) -> Option<Shape> {
         let is_whole_name = hash.start == folder_of(path).len();
         let separator = match path[..hash.start].last() {
-            // Names such as `3c2a7e1f9b0d4e5f.png`: a short hash may well be an identifier of the content's author.
+            // Names such as `3c2a7e1f9b0d4e5f.png`. Note that a short hash may well be an identifier chosen by the
+            // content's author.
             _ if is_whole_name && hash.len() < WHOLE_NAME_LENGTH_MIN => return None,
             _ if is_whole_name => b'/',
             byte => *byte.filter(|byte| is_separator(byte))?,
@@ -235,7 +244,7 @@ impl Shape {
         })
     }
 
-    /// Returns `true` if a name with another suffix has the shape that a tool gives to its scripts.
+    /// Returns `true` if a name with another suffix has the same shape as a tool's scripts.
     pub(super) fn agrees_with(&self, code: &Shape) -> bool {
         (&self.folder, self.separator, self.length) == (&code.folder, code.separator, code.length)
     }
@@ -272,8 +281,8 @@ impl Digits {
             _ => 16,
         };
         let digits = token.iter().map(class).fold(0, |all, class| all | class);
-        // Base32 and base36 have one case. With two, it is base62 or base64url, which need all the others too. A hash in
-        // hexadecimal may have letters or digits only.
+        // Base32 and base36 have one case. If there are two, it must be base62 or base64url, which require all the
+        // others too. Hexadecimal hashes may consist of letters or digits only.
         Digits(match digits {
             _ if digits & 6 > 0 && digits & 8 > 0 || digits & 16 > 0 => 31,
             _ if digits & 4 > 0 => 7,
@@ -290,7 +299,8 @@ impl Digits {
         Digits::of(token).0 & !self.0 == 0
     }
 
-    /// Returns `true` if all hashes are capitals and digits, so that one of capitals only may look like a word.
+    /// Returns `true` if all hashes consist of capitals and digits, in which case one with capitals only is
+    /// allowed to look like a word.
     pub(super) fn are_base32(self) -> bool {
         self == Digits::of(b"AAAAAAAA")
     }
@@ -300,7 +310,7 @@ pub(super) fn folder_of(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)]
 }
 
-/// Splits a path at its hash: folder and name before it, the hash, and the rest after it.
+/// Splits a path at its hash into the folder and name before it, the hash itself, and the rest.
 pub(super) fn split(path: &[u8]) -> Option<(&[u8], Range<usize>, &[u8])> {
     let name_at = folder_of(path).len();
     let hash = hash_in(&path[name_at..])?;

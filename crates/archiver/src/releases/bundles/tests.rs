@@ -67,7 +67,7 @@ fn words_numbers_dates_and_versions_do_not_look_hashed() {
     }
 }
 
-/// Returns `true` if a name has a hash of eight digits after this separator, and another name with the same suffix does too.
+/// Returns `true` if a name has a hash of eight digits after this separator, and so does another name with the same suffix.
 fn has_hash_of_shape(name: &str, separator: u8) -> bool {
     let suffix = name.rsplit('.').next().unwrap();
     let other = format!("x{}DKwAzefS.{suffix}", char::from(separator));

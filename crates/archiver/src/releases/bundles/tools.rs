@@ -1,22 +1,22 @@
 //! Recognizes build tools by their folders and by names that nothing else makes.
 //!
-//! A folder alone proves little because people put files there too. So names must look as the tool makes them. In folders
-//! with common names like `static/`, we also need another file that only the tool writes.
+//! A folder alone does not prove much, since people put files there too, so names must look as if they were made by the
+//! tool. For folders with common names like `static/`, another file is needed that is only written by the tool.
 
 use std::collections::HashSet;
 
 use super::names::{Family, folder_of, has_tool_hash, hash_in};
 
-/// How long Gatsby's hashes of scripts are, in hexadecimal.
+/// Length of Gatsby's hashes of scripts, in hexadecimal.
 const GATSBY_CODE_LENGTH: usize = 20;
 
-/// How long Gatsby's hashes of other files are. They use MD5.
+/// Length of Gatsby's hashes of other files, which use MD5.
 const GATSBY_FILE_LENGTH: usize = 32;
 
 /// Each build with Gatsby has this file.
 const GATSBY_MARKER: &[u8] = b"page-data/app-data.json";
 
-/// How long Trunk's hashes are, in hexadecimal.
+/// Length of Trunk's hashes, in hexadecimal.
 const TRUNK_LENGTH: usize = 16;
 
 /// A build tool's folder, at any depth, and how to test names in it.
@@ -31,7 +31,8 @@ const TOOL_FOLDERS: [ToolFolder; 6] = [
     // Next.
     ToolFolder { folder: b"_next/static/", is_hashed: has_tool_hash },
     ToolFolder { folder: b"_astro/", is_hashed: has_tool_hash },
-    // Nuxt. It also keeps data about its builds here, which changes under the same names.
+    // Nuxt. Note that this folder also contains data about builds, which changes under the same
+    // names.
     ToolFolder { folder: b"_nuxt/", is_hashed: |name| !name.starts_with(b"builds/") && has_tool_hash(name) },
     // Create React App, even if the manifest is missing.
     ToolFolder { folder: b"static/js/", is_hashed: is_react_app_name },
@@ -61,7 +62,7 @@ fn is_react_app_name(name: &[u8]) -> bool {
     }
 }
 
-/// Returns `true` if it has this many hexadecimal digits and is not a word or number.
+/// Returns `true` if the token has this many hexadecimal digits and isn't a word or number.
 fn is_hexadecimal(token: &[u8], length: usize) -> bool {
     token.len() == length
         && token.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -69,7 +70,8 @@ fn is_hexadecimal(token: &[u8], length: usize) -> bool {
         && token.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// Some tools write into folders with common names. These are the folders with their output.
+/// Folders with common names that contain the output of a tool, since some tools write into such
+/// folders.
 pub(super) struct ToolSites<'s> {
     /// From Gatsby.
     gatsby: HashSet<&'s [u8]>,
@@ -100,7 +102,8 @@ impl<'s> ToolSites<'s> {
     }
 }
 
-/// Returns `true` for `static/MD5/name.png` and `static/name-MD5.png`, and for scripts and style sheets in the root.
+/// Returns `true` for `static/MD5/name.png` and `static/name-MD5.png`, as well as scripts and style sheets in the
+/// root.
 fn is_gatsby_path(path: &[u8]) -> bool {
     if let Some(path) = path.strip_prefix(b"static/") {
         let mut segments = path.split(|byte| *byte == b'/');
@@ -134,7 +137,8 @@ fn is_trunk_name(path: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// All names are from real builds. Mutable ones look similar, or change under the same name.
+    /// All names are taken from real builds. The mutable ones look similar, or are known to change
+    /// under the same name.
     #[test]
     fn names_of_tools_are_recognized_in_their_folders() {
         let immutable: [(&str, &[&str]); 8] = [

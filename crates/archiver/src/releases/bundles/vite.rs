@@ -1,12 +1,12 @@
-//! Finds chunks of Vite and Angular, starting from entry points in pages and following imports.
+//! Finds chunks of Vite and Angular by following imports, starting from entry points in pages.
 //!
-//! When Vite writes an entry point into a page, it adds `crossorigin`, which people rarely do for their own files. Minifiers may
-//! change the order of attributes. If the name may be a word, such as `main-settings.js`, we insist on Vite's own order. Angular's
-//! entry points have fixed names, with hashes in capital letters.
+//! When an entry point is written into a page by Vite, it gets a `crossorigin` attribute, which people rarely add to their own
+//! files. The order of attributes may be changed by minifiers; however, Vite's own order is required if the name may be a word,
+//! e.g. `main-settings.js`. Angular's entry points have fixed names with hashes in capital letters.
 //!
-//! A chunk's hash also covers the names of chunks that it imports, so we cannot verify it. However, bundlers resolve all imports,
-//! so whatever a chunk refers to with a relative path must be a chunk too. This does not apply to images and other files: their
-//! hashes are digests of the content, and files from `public/` may be next to them.
+//! The hash of a chunk also covers the names of imported chunks, so it cannot be verified. However, since bundlers resolve all
+//! imports, everything that a chunk refers to with a relative path must be a chunk as well. This does not apply to images and
+//! other files: their hashes are digests of the content, and there may be files from `public/` next to them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -88,14 +88,15 @@ pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
         }
     }
 
-    // With `entryFileNames: '[name].js'`, names do not contain hashes, and then `main-settings.js` is just a name.
+    // With `entryFileNames: '[name].js'`, names do not contain hashes, in which case `main-settings.js` is just a
+    // name.
     let is_hashed = found
         .iter()
         .any(|path| angular_hash(path).is_some() || !is_word_or_date(hash_of(path).unwrap_or_default()));
     Ok(if is_hashed { found } else { HashSet::new() })
 }
 
-/// Replaces `text` with a source. If the source cannot be read and the folder is being edited, returns `false`.
+/// Replaces `text` with a source. Returns `false` if the source cannot be read and the folder is being edited.
 fn read(sources: &Sources, id: SourceId, text: &mut Vec<u8>) -> Result<bool, Error> {
     match sources.read(id, text) {
         Ok(_) => Ok(true),
@@ -164,7 +165,7 @@ fn entry_url(text: &[u8]) -> Option<&[u8]> {
 struct Attributes<'p>(Vec<(&'p [u8], &'p [u8])>);
 
 impl<'p> Attributes<'p> {
-    /// Parses attributes up to the end of a tag. Returns `None` if the tag does not end.
+    /// Parses attributes up to the end of a tag. If the tag does not end, `None` is returned.
     fn of(text: &'p [u8]) -> Option<Attributes<'p>> {
         let mut attributes = Vec::new();
         let mut rest = text;
@@ -195,7 +196,8 @@ impl<'p> Attributes<'p> {
     }
 }
 
-/// Parses an attribute's value, which follows the `=`. Also returns the rest of the tag.
+/// Parses the value of an attribute, which follows the `=`, and returns it along with the rest of
+/// the tag.
 fn attribute_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start();
     match text.first()? {
@@ -210,7 +212,8 @@ fn attribute_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Returns the source for a URL, which may begin with the site's base path or another origin.
+/// Returns the source for a URL. Note that it may begin with the site's base path or another
+/// origin.
 fn source_of<'s>(
     url: &[u8],
     folder: &[u8],
@@ -227,8 +230,8 @@ fn source_of<'s>(
     }
 }
 
-/// Returns the names of chunks that a chunk refers to. These may look like `"./name.js"` in imports, `"assets/name.js"` in the
-/// list of files to preload, or `"/assets/name.js"` for workers.
+/// Returns the names of chunks that a chunk refers to, e.g. `"./name.js"` in imports, `"assets/name.js"` in the list of files
+/// to preload, or `"/assets/name.js"` for workers.
 fn imported_names(chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_quote = |byte: &u8| matches!(byte, b'"' | b'\'' | b'`');
     chunk.split(is_quote).filter_map(|text| {
@@ -257,7 +260,8 @@ mod tests {
         assert_eq!(found, Some((&b"assets/index-BIOfnJmv.js"[..], 7)));
     }
 
-    /// Order, letter case and quotes should not matter. Only a name that may be a word needs Vite's order.
+    /// Order, letter case and quotes should not matter, except that Vite's order is required for names
+    /// that may be words.
     #[test]
     fn entry_points_are_recognized_by_their_attributes() {
         for (element, url) in [

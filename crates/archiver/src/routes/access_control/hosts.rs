@@ -117,7 +117,8 @@ pub(super) fn middleware(text: &str) -> Option<Found> {
     })
 }
 
-/// Finds HTTP authentication in a function. A function that only denies access to itself does not protect any page.
+/// Finds HTTP authentication in a function. If a function only denies access to itself, this does not count, as it
+/// does not protect any page.
 pub(super) fn function(text: &str) -> Option<Found> {
     first_code_line(text, |line| {
         if line.contains("www-authenticate") {
@@ -130,12 +131,14 @@ pub(super) fn function(text: &str) -> Option<Found> {
     })
 }
 
-/// Finds HTTP authentication in a script. It may also run in pages, which have reasons to read this field.
+/// Finds HTTP authentication in a script. Scripts may also run in pages, where reading this field can have
+/// other reasons.
 pub(super) fn worker(text: &str) -> Option<Found> {
     if text.contains("401") { function(text) } else { None }
 }
 
-/// Returns the first line of code in which `test` finds something. Comments are skipped. Lines are passed in lower case.
+/// Returns the first line of code in which `test` finds something, skipping comments. Note that lines are passed in
+/// lower case.
 fn first_code_line(text: &str, test: impl Fn(&str) -> Option<String>) -> Option<Found> {
     let mut is_comment = false;
     (1u32..).zip(text.lines()).find_map(|(number, line)| {
@@ -169,9 +172,9 @@ pub(super) fn passwords(text: &str) -> Option<Found> {
     users.all(|(_, line)| is_user(line)).then(|| (first, "a password file".to_owned()))
 }
 
-/// Finds fields, conditions and codes in a file that is named similar to a rule file.
+/// Finds fields, conditions and codes in a file with a name similar to that of a rule file.
 pub(super) fn rules(text: &str) -> Option<Found> {
-    // A text about HTTP may have lines that begin with a field, but it does not have paths.
+    // Lines in a text about HTTP may well begin with a field, but there are no paths.
     let is_path =
         |line: &str| line.starts_with(['/', '*']) || line.starts_with("./") || line.starts_with("http");
     let lines = || {

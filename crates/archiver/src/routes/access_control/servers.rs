@@ -1,6 +1,7 @@
 //! Access control in Apache, nginx, Caddy, lighttpd and IIS configuration.
 //!
-//! Many configurations hide names such as `.htaccess`. We ignore that because such names are not published anyway.
+//! Many configurations hide names such as `.htaccess`. This can be ignored, since we don't publish such names
+//! anyway.
 
 use super::Found;
 use super::tokens::{Syntax, Token, tokens};
@@ -13,7 +14,7 @@ const CADDY: Syntax = Syntax { comment: "#", marks: "{};", has_lines: true };
 
 const LIGHTTPD: Syntax = Syntax { comment: "#", marks: "{}(),", has_lines: true };
 
-/// Searches a configuration file, if its name does not tell us which server it's for.
+/// Searches a configuration file if it is not clear from its name which server it is for.
 pub(super) fn any(text: &str) -> Option<Found> {
     let is_apache = text.lines().any(|line| {
         let line = line.trim_start();
@@ -26,7 +27,8 @@ pub(super) fn any(text: &str) -> Option<Found> {
 pub(super) fn apache(text: &str) -> Option<Found> {
     let statements = joined_lines(text);
 
-    // By default, `Order allow,deny` denies access. However, many sites follow it with `Allow from all`.
+    // `Order allow,deny` denies access by default. However, it is followed by `Allow from all` on many
+    // sites.
     let allows_all = statements.iter().any(|(_, line)| line == "allow from all");
     let mut blocks: Vec<&str> = Vec::new();
 
@@ -44,7 +46,8 @@ pub(super) fn apache(text: &str) -> Option<Found> {
     None
 }
 
-/// Returns Apache's statements in lower case, with continuation lines joined and a single space between words.
+/// Returns Apache's statements in lower case. Continuation lines are joined, and words are separated by a
+/// single space.
 fn joined_lines(text: &str) -> Vec<(u32, String)> {
     let mut joined = Vec::new();
     let mut begun: Option<(u32, String)> = None;
@@ -130,7 +133,7 @@ fn apache_statement(line: &str, allows_all: bool) -> Option<String> {
     if !is_found {
         return None;
     }
-    // Lower case is hard to read, so use the official spelling if we know it.
+    // Since lower case is hard to read, the official spelling is used where known.
     const SPELLINGS: [&str; 12] = [
         "Allow",
         "AuthBasicProvider",
@@ -149,7 +152,7 @@ fn apache_statement(line: &str, allows_all: bool) -> Option<String> {
     Some(quoted(known.unwrap_or(directive)))
 }
 
-/// Returns `true` if a block, in lower case, only restricts names that are not published, or methods that we do not answer anyway.
+/// Returns `true` if a block (in lower case) only restricts names that are not published, or methods that are not answered anyway.
 fn is_harmless_block(block: &str) -> bool {
     let text = block.trim_matches(['<', '>', ' ']);
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
@@ -170,7 +173,8 @@ fn is_harmless_block(block: &str) -> bool {
     }
 }
 
-/// Returns `true` if a pattern, in lower case, only matches names that begin with a dot, which are not published.
+/// Returns `true` if a pattern (in lower case) can only match names that begin with a dot, as these are not
+/// published.
 fn names_hidden(pattern: &str, is_regex: bool) -> bool {
     // `(^|/)` may come before a name, for example in `(^|/)\.git`.
     let pattern = pattern.replace(['"', '\''], "").replace("(^|/)", "/").replace("(?:^|/)", "/");
@@ -233,7 +237,7 @@ pub(super) fn caddy(text: &str) -> Option<Found> {
     first_statement(&tokens(text, &CADDY), |words| {
         const DIRECTIVES: [&str; 7] =
             ["authenticate", "authorize", "basic_auth", "basicauth", "forward_auth", "jwtauth", "remote_ip"];
-        // A matcher may be on the same line as its name, for example `@office remote_ip 10.0.0.0/8`.
+        // Matchers may be on the same line as their name, e.g. `@office remote_ip 10.0.0.0/8`.
         let directive =
             words.iter().find(|word| !word.is_quoted && !word.text.starts_with('@') && !word.is("not"))?;
         if let Some(known) = DIRECTIVES.into_iter().find(|known| directive.is(known)) {

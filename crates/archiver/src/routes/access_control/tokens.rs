@@ -1,11 +1,11 @@
 //! Tokenizer for configuration files.
 //!
-//! We use the same tolerant tokenizer for all formats because even a file with errors may tell us what it protects. Quoted text is
-//! a single token, so we never mistake anything in it for a key or directive.
+//! The same tolerant tokenizer is used for all formats, as even a file with errors may tell us what it protects. Quoted text is
+//! always a single token, so nothing in it can be mistaken for a key or directive.
 
 /// Lexical rules of a format.
 pub(super) struct Syntax {
-    /// Starts a comment, if it's at the start of a word. The comment extends to the end of the line.
+    /// Starts a comment, which extends to the end of the line, if it occurs at the start of a word.
     pub(super) comment: &'static str,
     /// Single-character tokens.
     pub(super) marks: &'static str,
@@ -64,7 +64,8 @@ pub(super) fn tokens(text: &str, syntax: &Syntax) -> Vec<Token> {
     tokens
 }
 
-/// Returns the length of quoted text, including the quotes. If a quote is not closed on its line, it's part of a word.
+/// Returns the length of quoted text including the quotes. Quotes that are not closed on their line are considered
+/// part of a word.
 fn quoted_length(text: &str) -> Option<usize> {
     for quotes in ["\"\"\"", "'''"] {
         if let Some(rest) = text.strip_prefix(quotes) {
@@ -92,7 +93,7 @@ fn content(quoted: &str) -> String {
     serde_json::from_str(quoted).unwrap_or_else(|_| quoted[length..quoted.len() - length].to_owned())
 }
 
-/// A key with its value, which is either a word or the words in a list.
+/// A key along with its value, which can be a word or the words in a list.
 pub(super) struct Pair<'t> {
     pub(super) line: u32,
     pub(super) key: &'t str,

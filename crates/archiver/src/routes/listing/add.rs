@@ -10,8 +10,8 @@ use crate::routes::{Route, Routes, Target};
 use crate::settings::options::{LastModified, Options};
 use crate::sources::source::{Generated, GeneratedPage, Sources};
 
-/// Adds a listing to each folder: JSON in any case, and a page unless an index page answers. Returns the number of added pages. If
-/// a folder still has the same entries, its pages are taken from `listings`.
+/// Adds a listing to each folder (always as JSON, and as a page unless an index page answers) and returns the number of pages
+/// added. For folders that still have the same entries, pages are taken from `listings`.
 pub(crate) fn add(
     routes: &mut Routes,
     sources: &mut Sources,
@@ -42,8 +42,8 @@ pub(crate) fn add(
         };
 
         add([key.as_slice(), b"_listing.json"].concat(), b"_listing.json", &|| listing.json());
-        // In a preview, a fallback page takes precedence like in production because single-page applications may have routes with
-        // the same names as folders.
+        // Single-page applications may have routes with the same names as folders. Therefore, a fallback page takes precedence in
+        // previews, like it does in production.
         if !options.preview || !has_fallback {
             add(key, b"_listing.html", &|| listing.html());
         }
@@ -61,7 +61,8 @@ fn answers_without_file(routes: &Routes, key: &[u8]) -> bool {
     })
 }
 
-/// Returns the entries of a folder that clients may request, with modification times if `is_dated`.
+/// Returns the entries of a folder that may be requested by clients. Modification times are only
+/// included if `is_dated` is set.
 fn entries(sources: &Sources, folder: &[u8], is_dated: bool) -> Vec<Entry> {
     let prefix = if folder.is_empty() { Vec::new() } else { [folder, b"/"].concat() };
     let name = |path: &[u8]| {

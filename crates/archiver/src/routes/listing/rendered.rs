@@ -1,4 +1,5 @@
-//! Keeps rendered listings for the next build. If a folder still has the same entries, its pages are reused.
+//! Keeps rendered listings for the next build, which will reuse them for folders that still have the same
+//! entries.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +14,8 @@ pub(crate) struct Listings {
     now: HashMap<Box<[u8]>, Arc<Rendered>>,
 }
 
-/// A folder's listing. Pages are only rendered when needed: for example, folders with an index page do not need HTML.
+/// The listing of a folder. Pages are rendered on demand, as folders with an index page, for example, do not need
+/// HTML.
 pub(super) struct Rendered {
     listing: Listing,
     html: OnceLock<Arc<GeneratedPage>>,

@@ -1,6 +1,7 @@
-//! Warns about code and configuration for other hosts, files from the project around a site, and backup copies.
+//! Warns about code and configuration for other hosts, about files from the project around a site, and about
+//! backup copies.
 //!
-//! Some of these names are ordinary ones: documentation may well publish a `Dockerfile`. Such names only count in the
+//! Some of these names are quite ordinary (e.g. documentation may publish a `Dockerfile`), so they only count in the
 //! root of a site.
 
 use std::collections::BTreeMap;
@@ -12,13 +13,13 @@ use crate::hosts::site_path::{Site, site_of};
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
 
-/// How many files of one kind are reported individually.
+/// Maximum number of files of one kind that are reported individually.
 const REPORTED_MAX: usize = 5;
 
 /// We look for code in this many bytes at the start of a script.
 const CODE_BYTES_MAX: u64 = 4096;
 
-/// Folders with serverless functions in the root of a site, and which host runs them.
+/// Folders with serverless functions in the root of a site, along with the host that runs them.
 const FUNCTION_FOLDERS: [(&str, &str); 5] = [
     ("api/", "Vercel"),
     ("functions/", "Cloudflare Pages or Firebase"),
@@ -59,7 +60,8 @@ const BACKUP_SUFFIXES: [&str; 18] = [
     ".swp",
 ];
 
-/// Desktop systems and synchronization programs put this text into the names of copies. In lower case.
+/// Texts, in lower case, that desktop systems and synchronization programs put into the names of
+/// copies.
 const COPY_MARKS: [&str; 5] = [" (copy)", " - copy (", " - copy.", ".sync-conflict-", "conflicted copy"];
 
 /// Log rotation adds these suffixes.
@@ -93,7 +95,8 @@ const SERVER_FILES: [&str; 24] = [
     "wrangler.toml",
 ];
 
-/// Files in the root of a project. A site folder with one of them is likely the wrong folder.
+/// Files in the root of a project. If a site folder contains one of them, it is likely the wrong
+/// folder.
 const PROJECT_FILES: [&str; 13] = [
     "bun.lockb",
     "compose.yaml",
@@ -263,7 +266,8 @@ fn kind_of(path: &[u8], full_path: &[u8], sources: &Sources) -> Option<Kind> {
     (is_variant || is_project || PROJECT_FILES.contains(&lower.as_str())).then_some(Kind::ProjectFile)
 }
 
-/// Returns `true` if a name in lower case looks like a copy, even a numbered one like `a.html.bak2` or `config.php.1`.
+/// Returns `true` if a name (in lower case) looks like a copy. This includes numbered copies such as `a.html.bak2` or
+/// `config.php.1`.
 fn is_backup(path: &[u8], lower: &str) -> bool {
     let unnumbered = lower.trim_end_matches(|digit: char| digit.is_ascii_digit());
     let is_numbered_code =
@@ -275,7 +279,8 @@ fn is_backup(path: &[u8], lower: &str) -> bool {
         || path.rsplit(|byte| *byte == b'/').nth(1) == Some(b"CVS")
 }
 
-/// Returns `true` if a name in lower case looks like a rotated log: `a.log.1`, `a.log.2.gz`, `a.log-20260101`.
+/// Returns `true` if a name (in lower case) looks like a rotated log, e.g. `a.log.1`, `a.log.2.gz` or
+/// `a.log-20260101`.
 fn is_old_log(lower: &str) -> bool {
     let name = ROTATED_SUFFIXES.iter().find_map(|suffix| lower.strip_suffix(suffix)).unwrap_or(lower);
     let name = name.trim_end_matches(|digit: char| digit.is_ascii_digit()).trim_end_matches(['.', '-']);
@@ -296,7 +301,8 @@ fn is_function(root: &Path, path: &[u8]) -> bool {
     MARKS.iter().any(|mark| start.contains(mark)) || has_suffix(path, &[".go", ".py", ".rb", ".ts"])
 }
 
-/// Returns `true` if a script has a function's entry point. Then it is not part of the pages beside it.
+/// Returns `true` if a script contains the entry point of a function, so that it cannot be part of the
+/// pages next to it.
 fn is_handler(root: &Path, path: &[u8]) -> bool {
     const MARKS: [&str; 5] = [
         "exports.handler",
@@ -309,7 +315,7 @@ fn is_handler(root: &Path, path: &[u8]) -> bool {
     MARKS.iter().any(|mark| start.contains(mark))
 }
 
-/// Returns `true` for a saved page that still has the name of the script it came from.
+/// Returns `true` for a saved page that is still named after the script it came from.
 fn is_saved_page(root: &Path, path: &[u8]) -> bool {
     let start = start_of(root, path).to_ascii_lowercase();
     let text = start.trim_start_matches('\u{feff}').trim_start();

@@ -1,4 +1,5 @@
-//! Warns about names that the built-in rules leave out, although the site seems to need them.
+//! Warns about names that are left out by the built-in rules even though the site seems to need
+//! them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +11,7 @@ use crate::sources::source::Sources;
 use crate::tree::skip::{IGNORE_FILE, SkipReason};
 use crate::tree::walk::Skipped;
 
-/// How many entries of a folder we look at.
+/// Maximum number of entries to examine in a folder.
 const ENTRIES_MAX: usize = 20_000;
 
 /// Limits the warnings about pages.
@@ -117,7 +118,7 @@ pub(crate) fn linked(skipped: &Skipped, links: usize) -> Diagnostic {
     warning(skipped, "linked-left-out", &links)
 }
 
-/// Returns `true` if built-in rules left the name out, rather than a pattern of the author.
+/// Returns `true` if the name was left out by built-in rules, i.e. not by a pattern of the author.
 pub(crate) fn is_built_in(skipped: &Skipped) -> bool {
     !matches!(skipped.reason, SkipReason::Pattern { .. })
 }

@@ -19,7 +19,8 @@ fn set(name: &str, value: &str) -> HeaderField {
     HeaderField::Set { name: name.to_owned(), value: value.to_owned() }
 }
 
-/// Returns a path's merged fields, one `name: value` per line. Removed names are written `!name`.
+/// Returns the merged fields of a path, one `name: value` per line, followed by `!name` for each
+/// removed name.
 fn merged(text: &str, path: &str) -> String {
     let MergedFields { fields, removed } = merge(&rules(text), None, path.as_bytes());
     let fields = fields.into_iter().map(|(name, value)| format!("{name}: {value}\n"));

@@ -1,6 +1,7 @@
-//! Finds conflicts in a rule file: rules that can never apply, and rules that always redirect to themselves.
+//! Finds conflicts in a rule file, i.e. rules that can never apply and rules that always redirect to
+//! themselves.
 //!
-//! In all dialects, the first matching rule wins. At this point, we do not know which files exist.
+//! The first matching rule wins in all dialects. Note that it is not yet known which files exist.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,8 @@ use crate::rulefiles::pattern_index::PatternIndex;
 #[derive(Default)]
 pub(super) struct AcceptedRules {
     pub(super) rules: Vec<RedirectRule>,
-    /// Rules by source. If two rules have the same source, only the second can be forced.
+    /// Rules by source. There may only be two rules with the same source if the second one is
+    /// forced.
     seen: HashMap<(Option<String>, Pattern), Vec<usize>>,
     /// Rules with captures, by host. All others only cover exactly their own path.
     patterns: HashMap<Option<String>, PatternIndex>,
@@ -25,11 +27,13 @@ pub(super) struct AcceptedRules {
 impl AcceptedRules {
     /// Adds a rule, unless it would never apply or would always redirect to itself.
     ///
-    /// `scheme` comes from the rule's source. We ignore schemes, but it helps to explain the problem.
+    /// `scheme` is the scheme in the rule's source. It does not have any effect, but it helps to
+    /// explain the problem.
     pub(super) fn add(&mut self, rule: RedirectRule, scheme: Option<Scheme>) -> Result<(), RuleError> {
         refuse_self_loop(&rule, scheme)?;
 
-        // If the earlier rule is not forced, it does not apply to existing files. In this case, a forced rule is not useless.
+        // Unless the earlier rule is forced, it does not apply to existing files, so there may be a use for a forced rule
+        // after it.
         let beats = |earlier: &RedirectRule| earlier.force || !rule.force;
         let key = (rule.host.clone(), rule.source.clone());
         let same = self.seen.get(&key).into_iter().flatten().map(|&index| &self.rules[index]);
@@ -74,8 +78,9 @@ fn refuse_self_loop(rule: &RedirectRule, scheme: Option<Scheme>) -> Result<(), R
         return Ok(());
     }
 
-    // If the rule is not forced, its target may be a file that takes precedence, for example `/* /index.html 302` or
-    // `/:page/:language /:language/:page`. It just must not redirect every path to itself.
+    // If the rule is not forced, there may be a file at the target, which takes precedence (e.g.
+    // `/* /index.html 302` or `/:page/:language /:language/:page`). In this case, the rule only must not redirect
+    // every path to itself.
     let is_loop = if rule.force {
         rule.source.covers(&symbols)
     } else {
@@ -85,7 +90,7 @@ fn refuse_self_loop(rule: &RedirectRule, scheme: Option<Scheme>) -> Result<(), R
         return Ok(());
     }
 
-    // With Netlify, such a rule would only apply to `http`, so it would not be a loop.
+    // With Netlify, this would not be a loop, as such a rule would only apply to `http`.
     let is_upgrade = scheme == Some(Scheme::Http) && leads_to_https(rule);
     if is_upgrade && rule.source.symbols() == symbols {
         let message = "this line only changes `http` to `https`, which the server does for all hosts if it is started with \
@@ -109,8 +114,8 @@ fn leads_to_https(rule: &RedirectRule) -> bool {
     matches!(target.pieces.first(), Some(TemplatePiece::Literal(first)) if starts_with_ignoring_case(first, b"https://"))
 }
 
-/// Returns the host and the decoded path of a redirect's target. Returns `None` for rewrites, and for absolute targets of rules
-/// without a host.
+/// Returns the host and decoded path of a redirect's target. Returns `None` for rewrites, as well as for absolute targets if
+/// the rule has no host.
 fn redirect_destination(rule: &RedirectRule) -> Option<(Option<String>, Vec<Symbol>)> {
     let source = rule.source.symbols();
     let captures: Vec<&[Symbol]> = source.chunks(1).filter(|symbol| symbol[0].byte().is_none()).collect();

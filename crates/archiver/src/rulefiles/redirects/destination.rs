@@ -1,6 +1,6 @@
 //! Computes destinations of redirects as far as possible at build time.
 //!
-//! If a rule applies to all hosts, we do not know the host of the request.
+//! Note that the host of the request is not known for rules that apply to all hosts.
 
 use super::rule::{Action, RedirectRule};
 use super::template::TemplatePiece;
@@ -9,8 +9,8 @@ use crate::rulefiles::pattern::Symbol;
 use crate::rulefiles::percent::percent_decode;
 
 impl RedirectRule {
-    /// Returns the host and decoded path of a redirect from this host with these captures. Returns `None` for rewrites, and for
-    /// absolute targets if the host is not known.
+    /// Returns the host and decoded path of a redirect from this host with these captures. Returns `None` for rewrites, as well
+    /// as for absolute targets if the host is unknown.
     pub(crate) fn destination(
         &self,
         host: Option<&str>,
@@ -47,7 +47,7 @@ impl RedirectRule {
         Some(requested(&expand(&path.pieces, captures, |bytes| Some(bytes.to_vec()))?))
     }
 
-    /// Returns `true` if the captures have the same order in the target and in the source.
+    /// Returns `true` if the order of captures is the same in the target as in the source.
     pub(super) fn keeps_order(&self) -> bool {
         match &self.action {
             Action::Redirect { target, .. } => target.captures().is_sorted(),
@@ -71,8 +71,8 @@ fn expand(
     Some(symbols)
 }
 
-/// Returns the path that a browser requests for a path in a target, as the server sees it: the browser removes dot segments
-/// (RFC 3986 §5.2.4), the server empty ones.
+/// Returns the path that will be requested by a browser for a path in a target, as seen by the server. Dot segments are
+/// removed by the browser (RFC 3986 §5.2.4), empty segments by the server.
 fn requested(path: &[Symbol]) -> Vec<Symbol> {
     let slash = Symbol::Byte(b'/');
     let dot = Symbol::Byte(b'.');

@@ -50,7 +50,8 @@ impl Context<'_> {
             .collect();
         let Some((&source, rest)) = words.split_first() else { return Ok(None) };
 
-        // Some lines were meant for other files or servers. Recognize those first, so that the message is helpful.
+        // Lines that were meant for other files or servers should be recognized first, which allows for a helpful
+        // message.
         refuse_field(line)?;
         refuse_access_control(rest)?;
         refuse_quotes(&words)?;
@@ -115,7 +116,8 @@ impl Context<'_> {
         Ok(Source { host, pattern, names })
     }
 
-    /// Parses what follows the target: a status, maybe with `!`. Returns the status, and `true` if the rule is forced.
+    /// Parses whatever follows the target, i.e. a status that may be followed by `!`. Returns the status, and `true`
+    /// if the rule is forced.
     fn parse_code(&self, words: &[&str]) -> Result<(u16, bool), RuleError> {
         let (default, allowed): (u16, &[u16]) = match self.dialect {
             Dialect::Cannery | Dialect::Netlify => (301, &[200, 301, 302, 303, 307, 308, 404, 410]),
@@ -195,7 +197,8 @@ impl Context<'_> {
         Ok(Action::Redirect { status, target: parse(address)?, query, fragment })
     }
 
-    /// Parses the target of a rewrite. If a part of it is ignored, also returns a remark.
+    /// Parses the target of a rewrite. A remark is returned as well if a part of the target is
+    /// ignored.
     fn parse_rewrite(
         &self,
         status: u16,
@@ -232,8 +235,8 @@ impl Context<'_> {
         Err(RuleError::new("bad-target", message))
     }
 
-    /// Converts a path relative to the rule file's folder to an absolute path. The folder is percent-encoded, so nothing in it can
-    /// be taken for a pattern.
+    /// Converts a path relative to the rule file's folder to an absolute path. The folder is percent-encoded in order to avoid
+    /// being mistaken for a pattern.
     fn resolve(&self, rest: &str) -> String {
         // `.//name` must remain a path, but `//name` would be a host.
         let rest = rest.trim_start_matches('/');
@@ -261,7 +264,8 @@ fn refuse_field(line: &str) -> Result<(), RuleError> {
     Err(RuleError::new("bad-source", message))
 }
 
-/// Rejects fields, conditions and codes after a source that would be access control elsewhere. The target may be missing.
+/// Rejects fields, conditions and codes after a source if they would be access control elsewhere. Note that there may be
+/// no target.
 fn refuse_access_control(words: &[&str]) -> Result<(), RuleError> {
     access_words::refuse_field_in(words)?;
     words.iter().try_for_each(|word| access_words::refuse_condition(word))?;
@@ -282,7 +286,7 @@ fn looks_like_target(word: &str) -> bool {
     word.starts_with('/') || word.starts_with("./") || word.contains("://")
 }
 
-/// Returns `true` if the text contains a placeholder. This includes `:splat`, even if the source does not have a `*`.
+/// Returns `true` if the text contains a placeholder, or `:splat` even if there is no `*` in the source.
 fn is_placeholder(text: &str, names: &[String]) -> bool {
     has_reference(text, names) || has_reference(text, &["splat".to_owned()])
 }

@@ -8,7 +8,8 @@ use crate::rulefiles::pattern::Pattern;
 /// Rule files come in these dialects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Like Netlify's, but paths may be relative, and sources for one host may leave out the scheme.
+    /// Like Netlify's dialect, but paths may be relative and the scheme may be omitted in sources
+    /// for one host.
     #[default]
     Cannery,
     /// Like Netlify's, but conditions can only test path and host.
@@ -24,7 +25,7 @@ pub struct RedirectRule {
     pub file: Arc<str>,
     /// Starts at 1.
     pub line: u32,
-    /// Only this host has the rule. In lower case and without a port. `None` for all hosts.
+    /// The only host with this rule, in lower case and without a port, or `None` for all hosts.
     pub host: Option<String>,
     /// Which paths it matches.
     pub source: Pattern,
@@ -43,8 +44,9 @@ pub enum Action {
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: u16,
-        /// A URL: `/path`, `//host/path` or `https://host/path`, without query and fragment. The server percent-encodes
-        /// captures. It also makes sure that they cannot make a path start with `//`, which would name another host.
+        /// A URL of the form `/path`, `//host/path` or `https://host/path`, without query and fragment. The server will
+        /// percent-encode captures, and ensure that they do not make a path start with `//`, which would name another
+        /// host.
         target: Template,
         /// Without `?`. If the target has none, we keep the query of the request.
         query: Option<Template>,

@@ -38,10 +38,10 @@ impl Template {
         Some(text)
     }
 
-    /// Parses text that may contain `:name`. `names` are the names of all captures in order, and `encode` is called for the text between
-    /// references.
+    /// Parses text that may contain `:name`. `names` are the names of all captures in order. `encode` will be called for the text
+    /// between references.
     ///
-    /// If the source has a capture `:name`, this is a reference. Otherwise it's an error at the start of a segment, and plain text
+    /// This is a reference if the source has a capture `:name`. If not, it is an error at the start of a segment and plain text
     /// elsewhere.
     pub(super) fn parse(
         text: &str,

@@ -310,7 +310,8 @@ fn catch_all_page_does_not_answer_for_assets() {
         assert_eq!(rule(line).pages_only, pages_only, "{line}");
     }
 
-    // A line that does as it says isn't a fault, so it must not fail a build with `--strict`.
+    // A line that does what it says isn't a mistake, so it should not make a build with `--strict`
+    // fail.
     for dialect in [Dialect::Netlify, Dialect::Cloudflare] {
         let (_, diagnostics) = parse_root("/* /index.html 200", dialect);
         assert_eq!((diagnostics[0].code, diagnostics[0].severity), ("rewrite-assets", Severity::Note));

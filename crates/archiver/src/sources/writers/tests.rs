@@ -20,7 +20,7 @@ fn file_is_half_written_until_its_writer_closes_it() {
     }
 }
 
-/// If a build read a file after its creation but before the first write, the file seemed empty and closed.
+/// A file that was read after its creation but before the first write used to seem empty and closed.
 #[test]
 fn empty_file_may_be_about_to_be_opened() {
     let folder = tempfile::tempdir().unwrap();

@@ -122,7 +122,8 @@ fn missing_ignore_file_is_accepted() {
     assert_eq!(SkipRules::default().add_ignore_file(root.path(), LinksOut::Reported).unwrap(), []);
 }
 
-/// Reading a FIFO waited until something wrote to it. `/dev/zero` and sparse files filled the memory.
+/// Reading a FIFO used to wait until something was written to it, and `/dev/zero` or sparse files
+/// would fill the memory.
 #[test]
 fn ignore_file_must_be_a_short_regular_file() {
     let root = tempfile::tempdir().unwrap();
