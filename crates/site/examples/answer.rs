@@ -1,6 +1,7 @@
 //! Measures how long an answer takes: `cargo run --release -p cannery-site --example answer`.
 //!
-//! Like a browser, requests small files in random order. Prints the median of eleven rounds, in nanoseconds.
+//! Like a browser, this requests small files in random order. Prints the median of eleven rounds, in
+//! nanoseconds.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! Measures how long the worst requests take on the worst sites with 10,000 rules:
+//! Measures the slowest requests on the worst sites with 10,000 rules:
 //! `cargo run --release -p cannery-site --example rules`.
 //!
 //! Prints the average of the best round.
@@ -73,7 +73,7 @@ fn main() {
     }
 }
 
-/// Returns a site, and how large its archive is. The default site and each of these hosts have the same rules.
+/// Returns a site and the size of its archive. The default site and each of these hosts have the same rules.
 fn site(patterns: &[String], force: bool, hosts: &[String]) -> (Site, usize) {
     let rules: Vec<NewRule<'_>> = (0..)
         .zip(patterns)

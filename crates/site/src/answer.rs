@@ -1,4 +1,4 @@
-//! Answers to requests. They have a status code, fields, and a body, which is usually a range of the archive.
+//! Answers to requests: a status code, fields, and a body, which is usually a range of the archive.
 //!
 //! Answers do not depend on the protocol. They're encoded in the `wire` crate.
 
@@ -78,7 +78,7 @@ pub enum Fields<'a> {
 pub struct Page<'a> {
     /// The page's head. Its status line is ignored.
     pub head: Head<'a>,
-    /// How many bytes of the path are the directory that has this page.
+    /// Number of bytes of the path that are the directory with this page.
     pub covered: usize,
 }
 
@@ -265,7 +265,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Returns how many bytes of content to send. It's 0 for `HEAD`, whatever `Content-Length` may be.
+    /// Returns the number of content bytes to send. For `HEAD`, this is 0, whatever `Content-Length` may be.
     #[must_use]
     pub fn sent_content_bytes(&self) -> u64 {
         match self.body {

@@ -1,10 +1,10 @@
 //! Recognizes assets by path. An asset is a file that pages load, or that people download.
 //!
-//! If an asset is missing, fallback pages do not apply. A missing script should be a 404, rather than the application's HTML with
-//! status 200. A suffix belongs to assets if its media type is not one of pages.
+//! If an asset is missing, fallback pages do not apply: a missing script should be a 404 rather than the application's HTML with
+//! status 200. A suffix belongs to assets unless its media type is one of pages.
 //!
-//! Suffixes of source code are ambiguous because pages have addresses like `/blog/node.js` too. In this case it depends on the
-//! purpose of the request, if we know it (see [`Intent`](crate::Intent)).
+//! Suffixes of source code are ambiguous, since pages may have addresses like `/blog/node.js` as well. In this case, the purpose of
+//! the request decides if it is known; see [`Intent`](crate::Intent).
 //!
 //! The archiver's tests compare this list to its media types and to `docs/rules.md`.
 
@@ -312,7 +312,7 @@ pub const FILE_SUFFIXES: [&str; 300] = [
     "zstd",
 ];
 
-/// Suffixes of scripts, styles, source code and other text. Addresses of pages may have them too. Lower case and sorted.
+/// Suffixes of scripts, styles, source code and other text, which may occur in addresses of pages as well. Lower case and sorted.
 pub const TEXT_SUFFIXES: [&str; 54] = [
     "adoc",
     "bib",
@@ -412,8 +412,8 @@ impl PathKind {
     }
 }
 
-/// Returns the path that the client probably meant. Slashes and white space at the end are removed, and parameters of the last
-/// segment too, for example in `/app.js;v=1.2/`. If there is a `?` or `#`, it was percent-encoded by mistake.
+/// Returns the path that the client probably meant, without slashes and white space at the end, and also without parameters of the
+/// last segment, e.g. in `/app.js;v=1.2/`. If there is a `?` or `#`, it was percent-encoded by mistake.
 pub(crate) fn file_path(path: &[u8]) -> &[u8] {
     let trim = |path: &[u8]| {
         let is_kept = |byte: &u8| *byte != b'/' && !byte.is_ascii_whitespace();
@@ -426,7 +426,7 @@ pub(crate) fn file_path(path: &[u8]) -> &[u8] {
     end.map_or(path, |end| &path[..name + end])
 }
 
-/// Returns `true` if a suffix belongs to assets. It comes without the dot, in any letter case.
+/// Returns `true` if a suffix belongs to assets. The suffix should be passed without the dot, in any letter case.
 #[must_use]
 pub fn is_asset(suffix: &[u8]) -> bool {
     PathKind::of(b"", suffix) != PathKind::Page

@@ -1,6 +1,6 @@
 //! Matches the pattern of a rule against a path, and captures parts of it.
 //!
-//! This takes linear time, without backtracking. A capture always ends at the next `/`, and after a splat there can only be a
+//! This takes linear time without backtracking, since a capture always ends at the next `/` and a splat can only be followed by a
 //! literal.
 
 use cannery_archive::{Corrupt, Key, KeyBuffer, PathError, Piece, Pieces};
@@ -8,7 +8,7 @@ use cannery_base::swar::find_byte;
 
 use crate::request::Full;
 
-/// How many captures a rule can have.
+/// Maximum number of captures in a rule.
 pub const CAPTURES_MAX: usize = 16;
 
 /// Captured parts of a path.
@@ -34,7 +34,7 @@ const _: () =
 static NO_RUNS: Runs = Runs { runs: [(0, 0); CAPTURES_MAX], count: 0 };
 
 impl Runs {
-    /// Matches a path. If this does not work, and there is a `/` at the end, tries without it.
+    /// Matches a path. If this fails and there is a `/` at the end, tries again without it.
     ///
     /// Returns `None` if the pattern does not match.
     pub(crate) fn match_path(pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
@@ -114,7 +114,7 @@ impl<'a> Captures<'a> {
 
     /// Fills the captures into a template. The result is a path.
     ///
-    /// The outer error means that the template is corrupt. The inner one means that the result is not a valid path.
+    /// The outer error means that the template is corrupt, whereas the inner one means that the result is not a valid path.
     pub(crate) fn expand<'b>(
         &self,
         template: Pieces<'a>,

@@ -57,7 +57,7 @@ pub(crate) fn evaluate(conditions: &Conditions<'_>, current: Validators<'_>, now
     Verdict::Send
 }
 
-/// Returns `true` if `Range` applies. If there is `If-Range`, it has to match the representation (RFC 9110 §13.1.5).
+/// Returns `true` if `Range` applies. With `If-Range`, the representation has to match (RFC 9110 §13.1.5).
 pub(crate) fn range_applies(if_range: Single<'_>, current: Validators<'_>, now: u64) -> bool {
     let value = match if_range {
         Single::Absent => return true,
@@ -68,14 +68,14 @@ pub(crate) fn range_applies(if_range: Single<'_>, current: Validators<'_>, now: 
         return current.etag.is_some_and(|etag| etag.as_slice() == tag);
     }
 
-    // A date is only a strong validator if the resource cannot change again in the same second (§8.8.2.2).
+    // A date is only a strong validator if the resource can no longer change in the same second (§8.8.2.2).
     let is_strong = |modified: u64| modified < now;
     current
         .modified
         .is_some_and(|modified| is_strong(modified) && parse_http_date(value, now) == Some(modified))
 }
 
-/// Parses a date. If the field is absent or invalid, returns `None` because such a field is ignored.
+/// Parses a date. Since an absent or invalid field should be ignored, the result is `None` then.
 fn date(field: Single<'_>, now: u64) -> Option<u64> {
     match field {
         Single::Value(value) => parse_http_date(value, now),
@@ -100,7 +100,7 @@ fn is_asterisk(line: &[u8]) -> bool {
     line.trim_ascii() == b"*"
 }
 
-/// Returns the tags of a list. They come without quotes, and with a flag for weak tags.
+/// Returns the tags of a list without quotes, each with a flag for weak tags.
 ///
 /// Stops at the first syntax error because tags after it are not reliable.
 fn tags(list: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {

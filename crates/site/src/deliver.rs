@@ -82,7 +82,8 @@ pub(crate) fn choose<'a>(
     };
     let validators = match status {
         200 => Validators { etag: head.sends_etag.then_some(chosen.etag), modified: resource.modified },
-        // For any other status, conditions do not apply (RFC 9110 §13.2.1), so we do not send validators either.
+        // As conditions do not apply to any other status (RFC 9110 §13.2.1), there is no need for validators
+        // either.
         _ => Validators::NONE,
     };
 
@@ -128,7 +129,7 @@ pub(crate) fn with_conditions<'a>(
     Ok(Answer::resource(200, head, validators, chosen, reason))
 }
 
-/// Returns an answer with several parts. `None` if it would not be shorter than the whole representation.
+/// Returns an answer with several parts, or `None` if it would not be shorter than the whole representation.
 fn partial<'a>(
     parts: &'a Parts,
     head: Head<'a>,

@@ -1,10 +1,10 @@
-//! Keeps some files of earlier releases, so that pages which were loaded before the current release still work.
+//! Keeps some files of earlier releases, so that pages loaded before the current release will still work.
 //!
-//! This is only for resources with `Cache-Control: immutable` because their content never changes. Exact paths of the current
-//! release override them. They in turn override patterns and fallback pages of the current release.
+//! Only resources with `Cache-Control: immutable` qualify, since their content never changes. Exact paths of the current release
+//! override them; they in turn override patterns and fallback pages of the current release.
 //!
-//! If the current release does not have a site for a host, we do not use earlier releases either. The site was taken down on
-//! purpose.
+//! If the current release does not have a site for a host, the site was taken down on purpose, so earlier releases are not used
+//! either.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ struct EarlierReleases<'a> {
 }
 
 impl<'a> EarlierReleases<'a> {
-    /// Finds the first release with an immutable file at this path. Returns its index and the answer.
+    /// Finds the first release with an immutable file at this path, and returns its index and the answer.
     ///
     /// `reason` is from the current release's answer.
     #[inline(never)]
@@ -84,7 +84,7 @@ impl<'a> EarlierReleases<'a> {
         Some((index, lookup.finish(answer, header_rules, HeadKind::Complete)))
     }
 
-    /// Returns `true` if the current release has a rule that overrides exact paths and matches, or if its rules are corrupt.
+    /// Returns `true` if the current release has a matching rule that overrides exact paths, or if its rules are corrupt.
     fn has_forced_rule(&self, place: Place<'a>, search: &mut Search) -> bool {
         let archive = &self.current.archive;
         archive.facts().forced_rules

@@ -1,9 +1,9 @@
-//! Built-in error pages. We use them if the site does not have an error page for the status.
+//! Built-in error pages, for sites that do not have an error page for the status.
 //!
-//! They're small, support light and dark mode, and do not mention the server. The text for each status is a constant. We escape the
-//! requested path or host while we send the page, so we do not have to allocate.
+//! They are small, support light and dark mode, and do not mention the server. The text for each status is a constant. To avoid
+//! allocations, the requested path or host is escaped while the page is sent.
 
-/// How many bytes of the requested path or host we show.
+/// Maximum length of the requested path or host in the page, in bytes.
 const SUBJECT_BYTES_MAX: usize = 300;
 
 const SUBJECT_START: &[u8] = b"<p><code>";
@@ -12,15 +12,15 @@ const ELLIPSIS: &[u8] = "…".as_bytes();
 const HOME: &[u8] = b"<p><a href=\"/\">Go to the start page</a></p>";
 const END: &[u8] = b"</main></html>\n";
 
-/// Not a real status. We use it to choose the page if a plain HTTP request comes in on a TLS port. The actual status is 400. nginx
+/// Not a real status (which is 400 in this case). It selects the page for a plain HTTP request that comes in on a TLS port. nginx
 /// uses the same number.
 pub const PLAIN_HTTP: u16 = 497;
 
-/// A built-in page. It shows a text for the status, and the requested path or host, if we know it.
+/// A built-in page that shows a text for the status, as well as the requested path or host (if known).
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorPage<'a> {
     text: &'static [u8],
-    /// The requested path, or for a 421 the requested host. Empty if we do not know it.
+    /// The requested path (or for a 421, the requested host). Empty if unknown.
     subject: &'a [u8],
     links_home: bool,
 }
@@ -66,7 +66,7 @@ impl<'a> ErrorPage<'a> {
         ErrorPage { subject, ..self }
     }
 
-    /// Returns how long the page is, in bytes.
+    /// Returns the length of the page, in bytes.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no page is empty")]
     pub fn len(&self) -> usize {
@@ -98,7 +98,7 @@ impl<'a> ErrorPage<'a> {
     }
 }
 
-/// Escapes a byte for HTML. Non-ASCII and control characters are replaced because the request may not be UTF-8.
+/// Escapes a byte for HTML. As the request may not be UTF-8, non-ASCII and control characters are replaced.
 fn escaped(byte: &u8) -> &[u8] {
     match byte {
         b'&' => b"&amp;",
@@ -111,7 +111,7 @@ fn escaped(byte: &u8) -> &[u8] {
     }
 }
 
-/// Returns the start of the page for a status. It's empty if there is not a page.
+/// Returns the start of the page for a status, or nothing if there is no such page.
 const fn text(status: u16) -> &'static [u8] {
     match status {
         400 => page!("400", "Bad request", "The request cannot be understood."),

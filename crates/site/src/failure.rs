@@ -30,7 +30,7 @@ impl Failure {
         Failure { complete_length: Some(complete_length), ..Failure::new(416, Reason::Range) }
     }
 
-    /// Returns the answer. It has the site's nearest error page, or if there is none the built-in page.
+    /// Returns the answer, with the site's nearest error page or (if there is none) the built-in page.
     #[cold]
     pub(crate) fn answer_at<'a>(
         self,

@@ -16,7 +16,8 @@ const HEARTBEAT: &[u8] = b"/__/heartbeat";
 
 /// Redirects a plain HTTP request to `https` at `port`.
 ///
-/// Returns `None` if we cannot or should not: the target is malformed, there is no host, or it's a challenge or the heartbeat.
+/// Returns `None` if there cannot or should not be a redirect: the target is malformed, there is no host, or it is a challenge or
+/// the heartbeat.
 #[must_use]
 #[cold]
 pub fn https_redirect<'a>(request: &Request<'a>, port: u16, scratch: &mut Scratch) -> Option<Answer<'a>> {

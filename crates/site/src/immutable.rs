@@ -2,8 +2,8 @@
 
 use cannery_archive::{Archive, Corrupt, Head, Origin, Resource};
 
-/// Returns `true` if a resource is a file with `Cache-Control: immutable`. So its content never changes. Pages do not count because
-/// if a page was taken down, it should not come back.
+/// Returns `true` if a resource is a file with `Cache-Control: immutable`, so that its content will never change. Pages do not
+/// count: if a page was taken down, it should not come back.
 ///
 /// # Errors
 /// If the archive is corrupt.

@@ -1,13 +1,14 @@
 //! How a client will use the response, as far as we can tell.
 //!
-//! If a client wants a script, we must not answer with a fallback page, whatever the path looks like. On the other hand, if a
-//! browser navigates to `/blog/node.js`, it may well be a page. Browsers send `Accept`, and except over plain HTTP also
-//! `Sec-Fetch-Dest` (Fetch Metadata).
+//! A client that wants a script must not be answered with a fallback page, whatever the path looks like. On the other hand, if a
+//! browser navigates to `/blog/node.js`, this may well be a page. Browsers send `Accept` and (except over plain HTTP) also
+//! `Sec-Fetch-Dest`, see Fetch Metadata.
 //!
-//! Responses that depend on this still do not need `Vary`. Errors are `no-store`, and fallback pages are `no-cache`, so caches will
-//! ask again with the fields of the next request. If a site lets its fallback pages be cached for longer, the archiver adds `Vary`.
+//! Responses that depend on this still do not need `Vary`. As errors are `no-store` and fallback pages are `no-cache`, caches will
+//! ask again with the fields of the next request. If a site allows a longer lifetime for its fallback pages, the archiver adds
+//! `Vary`.
 //!
-//! The parsers reduce both fields to a single byte each. Nearly all requests find a file and never need them.
+//! To keep this cheap, the parsers reduce both fields to a single byte each. Nearly all requests find a file and never need them.
 
 /// `Sec-Fetch-Dest` and `Accept`. They tell us whether the client can use a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Intent {
     pub fn take_destination(&mut self, value: &[u8]) {
         self.destination = match value {
             b"document" | b"iframe" | b"frame" | b"fencedframe" => Destination::Document,
-            // Scripts can fetch pages, and these elements can show pages as well as images and PDF files.
+            // Scripts may fetch pages, and these elements may show pages as well as images and PDF files.
             b"" | b"empty" | b"embed" | b"object" => Destination::Any,
             _ => Destination::Part,
         };
@@ -101,7 +102,7 @@ impl Accept {
 const PAGE_TYPES: [&[u8]; 2] = [b"text/html", b"application/xhtml+xml"];
 const PAGE_RANGES: [&[u8]; 3] = [b"*/*", b"text/*", b"application/*"];
 
-/// Returns `true` if an element of `Accept` is one of these media types, and has a weight other than 0.
+/// Returns `true` if an element of `Accept` is one of these media types with a weight other than 0.
 fn accepts(element: &[u8], media_types: &[&[u8]]) -> bool {
     let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Finds the response to a request in an archive, the same way for all protocols and for `explain`.
+//! Finds the response to a request in an archive, in the same way for all protocols and for `explain`.
 //!
 //! [`Site::answer`] is a pure function that cannot fail. It does not do I/O or allocate, and it does not know the protocol.
 //!

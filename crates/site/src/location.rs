@@ -1,18 +1,18 @@
 //! The `Location` of redirects (RFC 9110 §10.2.2). It's encoded piece by piece, without allocating.
 //!
-//! Usually it does not have a host, so internal names cannot leak. The exceptions are that the site's author has written one, or
-//! that the operator wants `https`. Captures are percent-encoded, so they cannot end the field.
+//! In order not to leak internal names, it usually does not have a host, unless the site's author has written one or the operator
+//! wants `https`. Captures are percent-encoded, so they cannot end the field.
 //!
-//! If the author has written a path, the `Location` is always a path. It never starts with `//`, which would be a different host
-//! (open redirect).
+//! If the author has written a path, the `Location` will always be a path as well. It never starts with `//`, since
+//! that would be a different host (open redirect).
 
 use cannery_archive::{Key, Piece, Redirect, UrlPiece};
 
 use crate::captures::Captures;
 
-/// How long a `Location` can be, in bytes. If it would be longer, we answer 414.
+/// Maximum length of a `Location`, in bytes. Beyond this, the answer is 414.
 ///
-/// The limit for request targets is the same. A server must accept all URLs that it sends (RFC 9110 §2.3).
+/// Since a server has to accept all URLs that it sends (RFC 9110 §2.3), the limit for request targets is the same.
 pub const LOCATION_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
 /// Where a redirect points to.
@@ -48,7 +48,7 @@ impl<'a> Location<'a> {
         Location { form: Form::Rule { redirect, captures }, query }
     }
 
-    /// Returns the location of `key` with a slash at the end, or without it. `key` itself does not have one.
+    /// Returns the location of `key` with or without a slash at the end. `key` itself does not have one.
     pub(crate) fn slash(key: Key<'a>, change: SlashChange, query: Option<&'a [u8]>) -> Location<'a> {
         Location { form: Form::Slash { key, change }, query }
     }
@@ -93,7 +93,7 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// Returns how many bytes the field value has.
+    /// Returns the length of the field value, in bytes.
     #[must_use]
     pub fn length(&self) -> usize {
         let mut length = 0;
@@ -134,7 +134,7 @@ enum Start {
     /// `/`. No slash must follow (RFC 3986 §4.2), for example after an empty capture. Neither must a backslash because browsers
     /// treat it as a slash.
     Root,
-    /// A path that cannot turn into a host any more, or a URL by the site's author.
+    /// A URL by the site's author, or a path that can no longer turn into a host.
     Settled,
 }
 
@@ -157,7 +157,7 @@ impl Start {
     }
 }
 
-/// Writes a capture into a query. `&`, `=`, `+` and `;` are delimiters there, so we escape them.
+/// Writes a capture into a query. Since `&`, `=`, `+` and `;` are delimiters there, they are escaped.
 fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
     for byte in run {
         match byte {
@@ -170,7 +170,7 @@ fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// Writes the request's query. If bytes are not allowed in a query (RFC 3986 §3.4), we escape them.
+/// Writes the request's query, escaping bytes that are not allowed there (RFC 3986 §3.4).
 fn put_query(query: Option<&[u8]>, separator: &[u8], put: &mut dyn FnMut(&[u8])) {
     let Some(query) = query else { return };
     put(separator);
@@ -187,7 +187,7 @@ fn put_port(port: u16, put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// Writes a part of a request target. If bytes are not allowed in a URL, we escape them.
+/// Writes a part of a request target, escaping bytes that are not allowed in a URL.
 fn put_escaped(mut rest: &[u8], put: &mut dyn FnMut(&[u8])) {
     while let [byte, others @ ..] = rest {
         match others {

@@ -49,20 +49,20 @@ pub(crate) enum Counting {
     All,
     /// Only rules for exactly this path. For pages that a rule or a listing shows there.
     Exact,
-    /// No rules. For errors, redirects, and pages instead of a missing path. For example, `immutable` for `/assets/*` is meant for
-    /// the files in this directory, and a `Content-Disposition` is meant for the download. The page's head already has the right
-    /// fields.
+    /// No rules, i.e. for errors, redirects, and pages instead of a missing path. For example, `immutable` for `/assets/*` is meant
+    /// for the files in this directory, and a `Content-Disposition` is meant for the download. The page's head already has the
+    /// right fields.
     None,
 }
 
-/// Which header rules apply to fields about the content. For all other fields, all rules for the requested path apply.
+/// The header rules that apply to fields about the content. For other fields, all rules for the requested path apply.
 #[derive(Clone, Copy)]
 pub(crate) struct ContentRules<'a> {
     /// For fields about caching.
     caching: Counting,
     /// For fields about the representation.
     representation: Counting,
-    /// If a rule with captures shows a file, this is the file's path. Rules for this path apply to the representation.
+    /// If a rule with captures shows a file, this is the file's path, whose rules will apply to the representation.
     own: Option<Key<'a>>,
     /// An error does not take over the caching of a file.
     is_success: bool,
@@ -127,7 +127,7 @@ pub(crate) struct HeaderRuleSearch {
 }
 
 impl<'a> Lookup<'a, '_> {
-    /// Returns the answer for a record. The fast path is for files at exactly this path, and does not come here.
+    /// Returns the answer for a record. Note that the fast path, for files at exactly this path, does not come here.
     #[inline(never)]
     pub(crate) fn answer(
         &self,
@@ -138,7 +138,7 @@ impl<'a> Lookup<'a, '_> {
         let facts = self.archive.facts();
 
         let mut adds_rules = facts.header_rules;
-        // The head of a file already includes header rules for the path, unless they're for specific hosts.
+        // Unless they are for specific hosts, header rules for the path are already included in the head of a file.
         if let Ok(Found::Record { record: Record::Resource(_), reason: Reason::Path(_), .. }) = found {
             adds_rules = facts.host_header_rules
                 && self.place.host.is_some()
@@ -251,7 +251,7 @@ impl<'a> Lookup<'a, '_> {
         }
     }
 
-    /// Answers with the file that a rewrite points to. We do not apply rules twice, so this has to be an exact path.
+    /// Answers with the file that a rewrite points to, which has to be an exact path, since rules should not be applied twice.
     #[inline(never)]
     fn rewrite(&self, delivery: Delivery, parts: &'a mut Parts) -> Result<Answer<'a>, Failure> {
         for site in Sites::new(self.archive, self.place.host) {
@@ -286,7 +286,7 @@ impl<'a> Lookup<'a, '_> {
 }
 
 impl HeaderRuleSearch {
-    /// Finds all fields that header rules add. If there is no path, only rules for all paths apply.
+    /// Finds all fields that header rules add. Without a path, only rules for all paths apply.
     ///
     /// Several sites may be searched for a host. We use the rules of the last one.
     pub(crate) fn find(
@@ -347,7 +347,7 @@ impl HeaderRuleSearch {
 }
 
 /// Returns a different `Cache-Control` if a rule with captures shows an immutable file at another path. Only the file's own path is
-/// fingerprinted, and tomorrow the rule may point to a different file.
+/// fingerprinted; tomorrow, the rule may well point to a different file.
 fn caching_elsewhere(answer: &Answer<'_>) -> Option<&'static [u8]> {
     let head = match answer.reason {
         Reason::Rule(_) if answer.status < 400 => answer.head()?,

@@ -1,14 +1,14 @@
-//! The content of a 206 with several parts. It's `multipart/byteranges` (RFC 9110 §14.6). We do not allocate it.
+//! The content of a 206 with several parts, as `multipart/byteranges` (RFC 9110 §14.6). It is never allocated as a whole.
 //!
-//! The bytes do not depend on the protocol. Each part has a header with the representation's media type and coding because the
-//! whole body has a different type, and is not coded.
+//! The bytes are the same with all protocols. Each part needs a header with the representation's media type and coding, as the
+//! whole body has a different type and is not coded.
 
 use cannery_archive::{ETag, Extent, Head};
 
 use crate::range::Parts;
 
-/// How boundaries start. The entity tag follows. So the content cannot contain the boundary by accident, and all machines use the
-/// same boundary.
+/// Start of a boundary, to be followed by the entity tag. This way, the content cannot contain the boundary by accident, and all
+/// machines use the same one.
 const BOUNDARY_START: &[u8] = b"cannery_";
 
 /// Several parts of a representation.
@@ -49,8 +49,8 @@ impl<'a> Multipart<'a> {
         Multipart { ruled_type: Some(media_type), ..self }
     }
 
-    /// Returns the boundary in two pieces (RFC 2046 §5.1.1). Only consists of letters, digits, `-` and `_`, so we do not need
-    /// quotes.
+    /// Returns the boundary in two pieces (RFC 2046 §5.1.1). As it only consists of letters, digits, `-` and `_`, no quotes are
+    /// necessary.
     #[must_use]
     pub fn boundary(&self) -> [&'a [u8]; 2] {
         [BOUNDARY_START, self.etag]
@@ -99,7 +99,7 @@ impl<'a> Multipart<'a> {
         put(Text(b"--\r\n"));
     }
 
-    /// Returns how long the body is, in bytes.
+    /// Returns the length of the body, in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         let mut length = 0;

@@ -6,10 +6,10 @@ use cannery_archive::{Coding, Corrupt, Representation};
 
 use crate::request::Values;
 
-/// How much a client prefers each coding.
+/// Preference of a client for each coding.
 ///
-/// The numbers are twice the weight in thousandths. This way, there is a number for codings that are acceptable but not listed.
-/// It's higher than 0 and lower than any weight.
+/// Preferences are twice the weight in thousandths. This leaves a number for codings that are acceptable but not listed, higher
+/// than 0 and lower than any weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weights([u16; Coding::ALL.len()]);
 
@@ -19,8 +19,8 @@ const FULL: u16 = 2000;
 
 /// Chooses a representation. They come in ascending order of size.
 ///
-/// Returns `None` if the client does not accept any of them, and if there is no identity either.
-// On the request path, so we inline it there, no matter how many other callers there are.
+/// Returns `None` if none of them is acceptable to the client and there is no identity either.
+// This is on the request path, so it should be inlined no matter how many other callers there are.
 #[inline(always)]
 pub(crate) fn choose<'a>(
     representations: impl Iterator<Item = Result<Representation<'a>, Corrupt>>,
@@ -49,7 +49,7 @@ pub(crate) fn choose<'a>(
 impl Weights {
     /// Parses the field.
     ///
-    /// If it's absent, all codings are acceptable. However, the client may not know any coding, so we prefer identity.
+    /// If the field is absent, all codings are acceptable. However, identity is preferred, as the client may not know any coding.
     #[must_use]
     pub fn parse(accept_encoding: &Values<'_>) -> Weights {
         if accept_encoding.is_absent() {
@@ -96,7 +96,7 @@ fn coding_of(name: &[u8]) -> Option<Coding> {
     known.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, coding)| coding)
 }
 
-/// Parses an element of the list. It has a name and may have a weight. Returns `None` if it's malformed. We ignore it then.
+/// Parses an element of the list, i.e. a name, possibly with a weight. Malformed elements give `None` and should be ignored.
 fn parse_element(element: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = element.split(|byte| *byte == b';');
     let name = parts.next().map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())?;
@@ -111,7 +111,7 @@ fn parse_element(element: &[u8]) -> Option<(&[u8], u16)> {
     Some((name, weight))
 }
 
-/// Parses a weight, for example `0`, `1`, `0.5` or `1.000`. At most three decimals are allowed (RFC 9110 §12.4.2).
+/// Parses a weight, e.g. `0`, `1`, `0.5` or `1.000`. At most three decimals are allowed (RFC 9110 §12.4.2).
 fn parse_weight(value: &[u8]) -> Option<u16> {
     let (whole, fraction) = match value {
         [whole @ (b'0' | b'1')] => (whole, b"".as_slice()),

@@ -1,12 +1,12 @@
 //! Parses `Range` (RFC 9110 §14.1.2, §14.2).
 //!
-//! If ranges overlap or touch, we merge them. The result comes in place of the first one. If there are still more than
-//! [`RANGES_MAX`], we ignore the field and send the whole representation.
+//! Ranges that overlap or touch are merged, and the result takes the place of the first one. If there are still more than
+//! [`RANGES_MAX`], the field is ignored and the whole representation is sent.
 
 use cannery_archive::Extent;
 
-/// How many parts a response can have. PDF viewers request a handful at a time. If there are more, it's most likely an attack
-/// (RFC 9110 §17.15).
+/// Maximum number of parts in a response. PDF viewers request a handful at a time, so anything above is most likely an attack (RFC
+/// 9110 §17.15).
 pub const RANGES_MAX: usize = 8;
 
 /// A parsed `Range`.
@@ -85,7 +85,7 @@ impl Parts {
 pub(crate) fn parse(value: &[u8], length: u64) -> Ranges {
     let Some(unit_bytes) = value.iter().position(|byte| *byte == b'=') else { return Ranges::Ignored };
     let (unit, set) = (&value[..unit_bytes], &value[unit_bytes + 1..]);
-    // If the representation is empty, it does not have a last byte, so we cannot express a suffix range in a 206 or 416.
+    // As an empty representation does not have a last byte, a suffix range cannot be expressed in a 206 or 416.
     if !unit.eq_ignore_ascii_case(b"bytes") || length == 0 && set.first() == Some(&b'-') {
         return Ranges::Ignored;
     }
@@ -139,7 +139,7 @@ fn parse_element(element: &[u8], length: u64) -> Element {
     Element::Part(Extent { position, length: end - position })
 }
 
-/// Parses a number. If it's too large, returns the maximum. Returns `None` if there is a byte that is not a digit.
+/// Parses a number, or returns `None` if there is a byte that is not a digit. If the number is too large, returns the maximum.
 fn parse_number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -40,8 +40,9 @@ impl Method {
     }
 }
 
-/// The methods of the IANA registry (RFC 9110 §16.1.1) that [`Method::of`] does not check: from HTTP, WebDAV with extensions, and
-/// QUERY (RFC 10008). It also has `PRI`, which must not be used (RFC 9113 §3.4), and `*`. Both are not methods of requests.
+/// The methods of the IANA registry (RFC 9110 §16.1.1) that [`Method::of`] does not check: those of HTTP, of WebDAV with
+/// extensions, and QUERY (RFC 10008). `PRI` (which must not be used, see RFC 9113 §3.4) and `*` are registered as well, but no
+/// methods of requests.
 const REGISTERED: [&str; 32] = [
     "ACL",
     "BASELINE-CONTROL",
@@ -142,7 +143,7 @@ pub enum Single<'a> {
     Absent,
     /// The value of the line.
     Value(&'a [u8]),
-    /// There are several lines. We do not know which one the client means, so we ignore the field.
+    /// There are several lines. Since it is unclear which one the client means, the field should be ignored.
     Repeated,
 }
 
@@ -160,7 +161,7 @@ impl<'a> Single<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-/// A field that is a list. If there are several lines, they mean the same as one line joined with commas (RFC 9110 §5.3).
+/// A field that is a list. Several lines mean the same as a single line joined with commas (RFC 9110 §5.3).
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
     lines: [&'a [u8]; Values::LINES_MAX],
@@ -168,7 +169,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// How many lines there can be. [`Values::push`] does not accept more.
+    /// Maximum number of lines. [`Values::push`] does not accept more.
     pub const LINES_MAX: usize = 4;
 
     /// An absent field.

@@ -1,8 +1,8 @@
-//! Resolves a path to a record. First we try the exact path, then slash redirects, then rules, and finally fallback pages. If a
-//! host does not have its own site, each step looks into the default site too.
+//! Resolves a path to a record. The order is: exact path, slash redirects, rules, and finally fallback pages. For a host without
+//! its own site, each step looks into the default site as well.
 //!
-//! If there is a record for the path, this takes one lookup. Otherwise we search the index of rules. Then we walk the path once, to
-//! find all scopes from the root down to the site's deepest one.
+//! If there is a record for the path, a single lookup is enough. Otherwise, we need to search the index of rules and then walk the
+//! path once, in order to find all scopes from the root down to the site's deepest one.
 
 use cannery_archive::{Archive, Candidates, Corrupt, Key, Record, Resource, Rule, RuleFilter, ScopeEntry};
 
@@ -13,16 +13,17 @@ use crate::intent::{Intent, PageUse};
 use crate::location::SlashChange;
 use crate::sites::{Place, Sites};
 
-/// How long a fallback page's suffix can be, in bytes.
+/// Maximum length of a fallback page's suffix, in bytes.
 const SUFFIX_BYTES_MAX: usize = 255;
 
 /// Where a path leads.
 pub(crate) enum Found<'a> {
     /// A record. If it's from a rule, `matched` is the path that its pattern has matched.
     Record { record: Record<'a>, matched: Option<&'a [u8]>, reason: Reason },
-    /// The path exists, but with a slash at the end, or without it. `key` comes without the slash.
+    /// The path exists, but only with (or without) a slash at the end. `key` comes without the slash.
     Slash { key: Key<'a>, change: SlashChange },
-    /// The path does not exist. It's an asset, or the request is for one. So rules and fallback pages do not apply.
+    /// The path does not exist and is an asset, or the request is for an asset. Rules and fallback pages should not apply in this
+    /// case.
     MissingAsset,
     /// The path does not exist.
     Nothing,
@@ -67,7 +68,7 @@ pub(crate) fn resolve<'a>(
     find_fallback(archive, host, key, intent, search)
 }
 
-/// On one site, looks for a rule with precedence over files, and then for the path itself.
+/// Looks for a rule with precedence over files on one site, and then for the path itself.
 fn find_path<'a>(
     archive: &'a Archive,
     site: Option<&'a [u8]>,
@@ -84,8 +85,8 @@ fn find_path<'a>(
 
 /// Resolves a path that does not have a record on the host's sites.
 ///
-/// Each step looks into all sites before the next step starts. So a file on the default site takes precedence over any rule with
-/// a pattern, even if the rule is for this host only.
+/// Each step looks into all sites before the next step starts. A file on the default site therefore takes precedence over any rule
+/// with a pattern, even if the rule is for this host only.
 #[inline(never)]
 pub(crate) fn find_fallback<'a>(
     archive: &'a Archive,
@@ -142,7 +143,7 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn new(key: Key<'a>, intent: Intent) -> Wanted<'a> {
         let path = file_path(key.bytes());
-        // A fallback page's suffix cannot be longer than 255 bytes, so we do not have to search further for a dot.
+        // Since a fallback page's suffix has at most 255 bytes, there is no need to search further for a dot.
         let tail = &path[path.len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
         let suffix = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
 
@@ -183,8 +184,8 @@ fn reason_of(record: Record<'_>) -> Reason {
     }
 }
 
-/// Looks for the path with a slash at the end, or without it. If this is a redirect too, we use its target directly, so the client
-/// is only redirected once.
+/// Looks for the path with (or without) a slash at the end. If this is a redirect as well, its target is used directly in order to
+/// redirect the client only once.
 fn other_slash<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,

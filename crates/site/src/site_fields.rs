@@ -1,10 +1,10 @@
 //! Header rules for responses whose path the archiver did not know: fallback pages, errors, redirects and `OPTIONS`.
 //!
-//! Files do not need this because their heads include the fields. We do not copy any bytes. Fields are ranges of the archive.
+//! For files, this is not necessary, as their heads include the fields. No bytes are copied: fields are ranges of the archive.
 
 use cannery_archive::{HeaderEffect, HeaderField};
 
-/// How many fields header rules can add for one path. The archiver makes sure of this.
+/// Maximum number of fields that header rules may add for one path, which the archiver checks.
 pub const SITE_FIELDS_MAX: usize = 256;
 
 /// All header rules that match a request, combined.
@@ -29,7 +29,7 @@ struct Line {
     value: Run,
     /// Index of the line's next value. 0 if it's the last.
     next: u16,
-    /// Whether this is the first value of a line. If a line is removed, we set this to `false`.
+    /// Whether this is the first value of a line. To remove a line, set this to `false`.
     is_first: bool,
 }
 
@@ -118,7 +118,7 @@ impl SiteFields {
         }
 
         self.removed &= !field.overrides;
-        // If there are several content security policies, all of them apply (CSP3 §8.1). So the server's policy stays.
+        // If there are several content security policies, all of them apply (CSP3 §8.1), so the server's policy should stay.
         if field.name != b"Content-Security-Policy" {
             self.set |= field.overrides;
         }
@@ -178,7 +178,7 @@ impl SiteFields {
         self.replaces_caching
     }
 
-    /// Returns the lines for a response. If it does not have content from the site, fields about content are left out.
+    /// Returns the lines for a response. Unless it has content from the site, fields about content are left out.
     pub fn lines<'a>(&'a self, file: &'a [u8], has_content: bool) -> impl Iterator<Item = SiteLine<'a>> {
         self.all().filter(move |line| {
             let name = line.name(file);
@@ -219,8 +219,8 @@ impl<'a> SiteLine<'a> {
     }
 }
 
-/// Returns `true` if a field says how long a response may be reused, whether by browsers, by all caches, or only by those of one
-/// vendor. The name can have any letter case.
+/// Returns `true` if a field is about the time for which a response may be reused, whether by browsers, by all caches, or only
+/// by those of one vendor. The name may have any letter case.
 #[must_use]
 pub fn is_caching_field(name: &[u8]) -> bool {
     let suffix = b"-cache-control";
@@ -232,7 +232,7 @@ pub fn is_caching_field(name: &[u8]) -> bool {
 const CACHING_FIELDS: [&[u8]; 6] =
     [b"Cache-Control", b"Edge-Control", b"Expires", b"Pragma", b"Surrogate-Control", b"X-Accel-Expires"];
 
-/// If a page is shown in place of another, a rule for many paths can let it be cached for this long at most.
+/// Maximum time for which a rule for many paths can allow caching of a page that is shown in place of another.
 const LIFETIME_SECONDS_MAX: u64 = 3600;
 
 /// Returns `true` if with this `Cache-Control` a response is not reused for longer than an hour.
@@ -255,8 +255,8 @@ pub fn is_short_lived(value: &[u8]) -> bool {
     })
 }
 
-/// Returns `true` if a rule for a file also affects how the file is cached under another path. The field must have the syntax of
-/// `Cache-Control`, and must not let caches keep the file for long. Longer lifetimes are only meant for the file's own path.
+/// Returns `true` if a rule for a file also affects how the file is cached under another path. In order to do so, the field must
+/// have the syntax of `Cache-Control` and must not allow long caching. Longer lifetimes are only meant for the file's own path.
 pub(crate) fn restricts_caching(field: &HeaderField<'_>) -> bool {
     let is_date = [b"Expires".as_slice(), b"Pragma", b"X-Accel-Expires"].contains(&field.name);
     field.effect != HeaderEffect::Remove
@@ -265,8 +265,8 @@ pub(crate) fn restricts_caching(field: &HeaderField<'_>) -> bool {
         && is_short_lived(field.value)
 }
 
-/// Returns `true` if a field describes the content (RFC 9110 §8), for example its media type or under which name to save it. If a
-/// page is shown in place of a missing file, such fields do not apply to it. The name can have any letter case.
+/// Returns `true` if a field describes the content (RFC 9110 §8), e.g. its media type or the name to save it under. When a page is
+/// shown in place of a missing file, such fields should not apply to it. The name may have any letter case.
 ///
 /// `Content-Security-Policy` and similar fields do not count. They tell browsers how to treat a response.
 #[must_use]

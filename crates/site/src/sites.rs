@@ -1,11 +1,11 @@
 //! Virtual hosts: which sites we search for a host.
 //!
-//! First the host's own site, then matching wildcards from longest to shortest, and finally the default site. If a site is
-//! complete (`own_site`), we stop there.
+//! The host's own site comes first, then matching wildcards from longest to shortest, and finally the default site. The search
+//! stops at a site that is complete (`own_site`).
 
 use cannery_archive::{Archive, Corrupt, Key};
 
-/// How long a DNS name can be, in bytes (RFC 1035 §2.3.4). If a name is longer, we do not try wildcards.
+/// Maximum length of a DNS name, in bytes (RFC 1035 §2.3.4). Wildcards are not tried for longer names.
 const NAME_BYTES_MAX: usize = 253;
 
 /// Host and path of a request.
@@ -23,7 +23,7 @@ impl Place<'_> {
     pub(crate) const UNKNOWN: Place<'static> = Place { host: None, key: Key::ROOT, is_path: false };
 }
 
-/// Iterates over the sites that we search for a host. Items are hosts for [`Archive::path`]: `None` is the default site, and a dot
+/// Iterates over the sites to search for a host. Items are hosts for [`Archive::path`], where `None` is the default site and a dot
 /// at the start means a wildcard.
 pub struct Sites<'a> {
     archive: &'a Archive,
@@ -46,8 +46,8 @@ impl<'a> Sites<'a> {
         Sites { archive, next: host.map_or(Next::Default, Next::Host) }
     }
 
-    /// Returns the wildcard to try after this host. It's the next shorter suffix. We skip those that have more labels than any
-    /// wildcard in the archive.
+    /// Returns the wildcard to try after this host, i.e. the next shorter suffix. Those with more labels than any wildcard in the
+    /// archive are skipped.
     fn after(&self, host: &'a [u8]) -> Next<'a> {
         if host.len() > NAME_BYTES_MAX {
             return Next::Default;

@@ -1,4 +1,4 @@
-//! Splits request targets into authority, path and query. They can have origin form or absolute form (RFC 9112 §3.2).
+//! Splits request targets into authority, path and query. Both origin form and absolute form are supported (RFC 9112 §3.2).
 //!
 //! If a target is malformed, we refuse it. We do not try to repair it.
 
@@ -20,7 +20,7 @@ impl<'a> Target<'a> {
     /// Parses a target.
     ///
     /// Returns `None` if the target does not have one of these forms, or if it has a fragment. Fragments are not allowed (RFC 9112
-    /// §3.2), and other parsers may think that `#` belongs to the path.
+    /// §3.2), and other parsers may treat `#` as part of the path.
     #[must_use]
     // On the request path. Inlined so that the parts stay in registers.
     #[inline(always)]
@@ -57,7 +57,7 @@ impl<'a> Target<'a> {
         Key::from_target(self.path, buffer)
     }
 
-    /// Returns the requested host, without the port. If the target does not have it, it's from the `Host` field.
+    /// Returns the requested host without the port. If it is not in the target, it is from the `Host` field.
     #[must_use]
     pub fn host(&self, field: Option<&'a [u8]>) -> Option<&'a [u8]> {
         host_name(self.authority.or(field)?)

@@ -1,6 +1,7 @@
 //! Compares conditions and ranges to a model. The model follows the steps of RFC 9110 §13.2.2.
 //!
-//! It doesn't parse fields. Instead, each field comes with its meaning. So the model can't have the same bugs as our parsers.
+//! Instead of parsing fields, the model gets each field along with its meaning. This way, it cannot have the same bugs as our
+//! parsers.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -15,7 +16,7 @@ const CONTENT: &str = "abcdefghijklmnopqrstuvwxyz";
 const MODIFIED: u64 = 784_111_777;
 const NOW: u64 = MODIFIED + 1000;
 
-/// Returns a site, and the entity tag without quotes. There are two paths, but only one of them has a modification time.
+/// Returns a site with two paths, only one of which has a modification time, and the entity tag without quotes.
 fn site() -> (Site, String) {
     let mut writer = support::writer();
     let head = writer.head(&support::plain_head(b"Cache-Control: no-cache\r\n"));
@@ -82,8 +83,7 @@ fn date() -> impl Strategy<Value = Option<Date>> {
     ])
 }
 
-/// Generates `If-Range`, along with two results. The first is for the resource that has a date, the second for the one that
-/// doesn't.
+/// Generates `If-Range` along with two results: the first for the resource that has a date, the second for the one without a date.
 fn if_range() -> impl Strategy<Value = Option<(&'static str, [bool; 2])>> {
     proptest::sample::select(vec![
         None,
@@ -125,7 +125,7 @@ struct Meaning {
 
 /// Returns the status. Follows the steps of RFC 9110 §13.2.2.
 fn status(meaning: &Meaning) -> u16 {
-    // Steps 1 and 2. If the resource doesn't have a date or the field is invalid, step 2 is skipped (§13.1.4).
+    // Steps 1 and 2. Note that step 2 is skipped if the resource does not have a date or the field is invalid (§13.1.4).
     if let Some(tags) = meaning.if_match {
         if !tags.any && !tags.strong {
             return 412;

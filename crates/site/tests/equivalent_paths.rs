@@ -1,5 +1,5 @@
-//! Tests that equivalent targets get the same answer. For example, they can have unnecessary escapes, dot segments, empty segments,
-//! or absolute form.
+//! Tests that equivalent targets get the same answer, e.g. those with unnecessary escapes, dot segments, empty segments, or
+//! absolute form.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -8,8 +8,8 @@ mod support;
 use cannery_site::{Body, Fields, Method, Request, Scratch, Site};
 use proptest::prelude::*;
 
-/// Decoded segments of paths. They lead to different kinds of answers. A 0 byte means an encoded slash. If the last segment is
-/// empty, there's a slash at the end, so it's a directory.
+/// Decoded segments of paths that lead to different kinds of answers. A 0 byte means an encoded slash. An empty last segment means
+/// a slash at the end, i.e. a directory.
 const PATHS: [&[&[u8]]; 12] = [
     &[b""],
     &[b"docs", b"7.html"],

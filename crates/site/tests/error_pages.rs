@@ -1,4 +1,4 @@
-//! Tests which error page is sent, which fields it has, and when we send the built-in page instead.
+//! Tests which error page is sent and which fields it has, as well as when the built-in page is sent instead.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -41,7 +41,7 @@ impl Builder {
         self.writer.path(host, key, &record).unwrap();
     }
 
-    /// Adds a directory. It has an error page for each status. The content is the directory and the status.
+    /// Adds a directory with an error page for each status. Its content is the directory and the status.
     fn scope(&mut self, host: Option<&str>, directory: &str, own_site: bool, statuses: &[u16]) {
         let pages = statuses.iter().map(|status| {
             let content = format!("{}/{directory} {status}", host.unwrap_or_default());
@@ -57,7 +57,8 @@ impl Builder {
     }
 }
 
-/// Returns a site. The root has pages for all errors. `/deep/` and some hosts have pages for some errors.
+/// Returns a site whose root has pages for all errors. `/deep/` and some hosts only have pages for some
+/// errors.
 fn site() -> Site {
     let mut builder = Builder::new();
     builder.path(None, "a", Coding::Identity);

@@ -7,7 +7,7 @@ mod support;
 use cannery_archive::{Key, KeyBuffer, NewRecord, NewScope, Piece};
 use cannery_site::{Fields, Method, Request, Scratch, Site};
 
-/// Returns an archive with these hosts. Each of them redirects `/where` to its own name. `!` means that the site is complete. The
+/// Returns an archive with these hosts, each of which redirects `/where` to its own name. `!` means that the site is complete. The
 /// default site redirects `/where` and `/default`.
 fn site(hosts: &[&str]) -> Site {
     let mut writer = support::writer();

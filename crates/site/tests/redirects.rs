@@ -1,4 +1,5 @@
-//! Tests that there are no open redirects. If the target is a path, any request stays on the same host.
+//! Tests that there are no open redirects: if the target is a path, every request should stay on the same
+//! host.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 

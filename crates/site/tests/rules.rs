@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use support::{finished, writer};
 
-/// A rule. The first flag means that it's forced, and the second that it's only for pages.
+/// A rule. The first flag means that it is forced, the second that it is only for pages.
 type Sketch = (String, bool, bool);
 
 /// Parses a pattern. `:` means a capture, and `*` means a splat.

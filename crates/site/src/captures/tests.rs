@@ -3,7 +3,7 @@
 use super::*;
 use cannery_archive::{Archive, Format, NewRecord, NewRule, NewScope, ScopeEntry, Writer};
 
-/// Matches a pattern against a path, and returns what was captured. Patterns have the syntax of `_redirects`.
+/// Matches a pattern against a path and returns the captures. Patterns have the syntax of `_redirects`.
 fn captures(pattern: &str, path: &str) -> Option<Vec<String>> {
     let pieces = pattern.split_inclusive('/').flat_map(|part| {
         let (name, slash) = part.strip_suffix('/').map_or((part, ""), |name| (name, "/"));

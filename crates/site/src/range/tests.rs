@@ -28,7 +28,7 @@ fn all_forms_of_ranges_are_parsed() {
         ("bytes=0-0,-1", vec![(0, 0), (9999, 9999)]),
         ("bytes= 0-0 , ,\t5-6", vec![(0, 0), (5, 6)]),
         ("bytes=0-0,10000-", vec![(0, 0)]),
-        // These are merged. The result comes in place of the first one, and the others keep their order.
+        // These should be merged in place of the first one, while the others keep their order.
         ("bytes=500-600,601-999", vec![(500, 999)]),
         ("bytes=500-700,601-999", vec![(500, 999)]),
         ("bytes=700-800,0-9,600-699", vec![(600, 800), (0, 9)]),

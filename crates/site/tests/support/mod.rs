@@ -1,4 +1,4 @@
-//! Sites in memory for the tests of this crate. One is a sample with a few hundred small files.
+//! Sites in memory for the tests of this crate. One of them is a sample with a few hundred small files.
 
 #![allow(clippy::unwrap_used, reason = "test helpers: a panic is the report")]
 #![allow(dead_code, reason = "no test uses all of it")]
@@ -25,7 +25,7 @@ pub(crate) fn writer() -> Writer {
     Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap()
 }
 
-/// Returns a head for plain text without a coding. It has these field lines about the resource.
+/// Returns a head for plain text without a coding, with these field lines about the resource.
 pub(crate) fn plain_head(resource: &[u8]) -> NewHead {
     NewHead {
         status: 200,
@@ -40,8 +40,8 @@ pub(crate) fn plain_head(resource: &[u8]) -> NewHead {
     }
 }
 
-/// Returns the sample site. It has `/docs/0.html` to `/docs/499.html` in gzip and identity. In `/app/`, there are a rule, a
-/// fallback page and error pages. The subdomains of `example.org` have an empty site.
+/// Returns the sample site: `/docs/0.html` to `/docs/499.html` in gzip and identity, and in `/app/` a rule, a fallback page and
+/// error pages. The subdomains of `example.org` have an empty site.
 pub(crate) fn site() -> Site {
     let mut writer = writer();
     let head = |coding: &[u8]| NewHead {
