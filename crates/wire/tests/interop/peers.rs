@@ -1,7 +1,7 @@
-//! Peers from the `h2` crate. Its client sends requests to us. Its server gets the same bytes as we do.
+//! Peers from the `h2` crate: a client that sends requests to us, and a server that gets the same bytes as we do.
 //!
-//! Both are just functions that take bytes, so they can be used with seeds and in fuzz targets. If there's a difference, they
-//! panic. They don't need a runtime, a clock or a socket. Both sides are polled in turn.
+//! Both are just functions that take bytes, in order to be usable with seeds and in fuzz targets. They panic if there is a
+//! difference. No runtime, clock or socket is necessary, as both sides are polled in turn.
 
 mod client;
 pub(crate) mod end;

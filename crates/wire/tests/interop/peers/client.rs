@@ -1,7 +1,7 @@
 //! The `h2` crate's client sends requests to us. Its bytes are split at random.
 //!
-//! We check three things. Each response has the right bytes and the right length. No request is lost, unless the client resets it,
-//! or sends it after our GOAWAY. And neither side thinks that the other one has made an error.
+//! Three things are checked. Each response has the right bytes and the right length; no request is lost, unless the client resets
+//! it or sends it after our GOAWAY; and neither side reports an error of the other.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -16,13 +16,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use super::ours::{CONTENT, Ours};
 use super::pipe::{End, Queues, pipe};
 
-/// How long requested bodies are. These lengths are near the limit for copies, the length of a frame, and the initial window.
+/// Lengths of requested bodies, near the limit for copies, the length of a frame, and the initial window.
 const BODIES: [usize; 12] = [0, 1, 13, 300, 8_192, 8_193, 16_384, 16_385, 65_535, 65_536, 100_000, 200_000];
 
-/// How long a request's content is. The last two are longer than the initial window.
+/// Lengths of the content of requests. The last two exceed the initial window.
 const UPLOADS: [usize; 6] = [0, 1, 1_000, 65_535, 65_536, 100_000];
 
-/// How large windows and pieces are.
+/// Sizes of windows and pieces.
 const SIZES: [u32; 10] = [1, 9, 100, 1_000, 16_384, 16_393, 65_535, 100_000, 1_000_000, 0x7fff_ffff];
 
 /// Runs a client. For each operation, there's a byte, and then come its arguments.
@@ -58,10 +58,10 @@ struct ClientRequest {
     response: Option<ResponseFuture>,
     body: Option<RecvStream>,
     received: usize,
-    /// How many bytes the client has received, but not yet acknowledged in its window.
+    /// Number of bytes that the client has received but not yet acknowledged in its window.
     unreleased: usize,
     upload: Option<SendStream<&'static [u8]>>,
-    /// How much content we still have to send. `None` after its end.
+    /// Amount of content that still has to be sent, or `None` after its end.
     upload_left: Option<usize>,
     has_trailers: bool,
     is_reset: bool,
@@ -267,7 +267,8 @@ impl Conversation {
 
     fn finish(mut self) {
         self.queues.borrow_mut().capacity = usize::MAX;
-        // Tiny windows would take a long time, so make them larger. A change has to be acknowledged before the next one.
+        // Tiny windows would take too much time, so make them larger. Note that a change has to be acknowledged before the next
+        // one.
         self.connection.set_target_window_size(1_000_000);
         while self.connection.set_initial_window_size(1_000_000).is_err() && !self.is_over {
             self.deliver_all();

@@ -1,4 +1,4 @@
-//! Drives one of our connections. There's a loop for receiving, and the output is turned into bytes.
+//! Drives one of our connections: receives in a loop and turns the output into bytes.
 
 use cannery_archive::Extent;
 use cannery_wire::h2::Step;

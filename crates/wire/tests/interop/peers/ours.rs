@@ -1,7 +1,7 @@
 //! Our side. It's a connection with a small server. Bytes go in, and bytes come out.
 //!
-//! For `/N`, the response is the first `N` bytes of [`CONTENT`]. They're a range of an archive. For `/text/N`, it has the same
-//! bytes as text. All other paths get a 404.
+//! For `/N`, the response is the first `N` bytes of [`CONTENT`] as a range of an archive, and for `/text/N`, the same bytes as
+//! text. All other paths get a 404.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use cannery_wire::{ArchiveRef, HeadStore, Multiplexed, Output, OwnHead, Response
 
 use super::end::{End, take_bytes};
 
-/// Each body has the first bytes of this content. From any four bytes, you can tell where they are.
+/// Content whose first bytes make up each body. Any four bytes of it tell their position.
 pub(crate) static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
     (0..50_000_u32).flat_map(|number| number.wrapping_mul(0x9e37_79b1).to_be_bytes()).collect()
 });

@@ -1,4 +1,4 @@
-//! A network that consists of two queues. One end of it is for a peer from the `h2` crate.
+//! A network that consists of two queues. One of its ends is for a peer from the `h2` crate.
 //!
 //! There are no wake-ups. When bytes are moved, the same code also polls the peer again.
 
@@ -17,7 +17,7 @@ pub(crate) struct Queues {
     pub(crate) to_peer: Vec<u8>,
     /// Bytes that the peer has written.
     pub(crate) from_peer: Vec<u8>,
-    /// How many bytes `from_peer` can take.
+    /// Capacity of `from_peer`, in bytes.
     pub(crate) capacity: usize,
     /// Whether the stream ends after `to_peer`.
     pub(crate) is_closed: bool,

@@ -1,7 +1,7 @@
-//! The `h2` crate's server gets the same bytes as ours. Both should find the same requests and the same errors.
+//! The `h2` crate's server gets the same bytes as ours. Both of them should find the same requests and the same errors.
 //!
-//! After each frame, we compare their verdicts. If they're different, [`DIFFERENCES`] must have a reason that allows both of them.
-//! After this, the servers are in different states, so the run ends. We don't compare priorities and the order of content.
+//! The verdicts of both servers are compared after each frame. If they differ, [`DIFFERENCES`] must have a reason that allows both
+//! of them, and the run ends, since the servers will be in different states. Priorities and the order of content are not compared.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -52,8 +52,8 @@ enum Before {
 }
 use Before::{Ended, Idle, Open};
 
-/// A difference that's allowed: frame types, states of the stream, our verdict, the other server's verdict, and the reason.
-/// Sections are from RFC 9113, unless it's mentioned otherwise.
+/// An allowed difference: frame types, states of the stream, our verdict, the other server's verdict, and the reason. Unless
+/// mentioned otherwise, sections are from RFC 9113.
 type Difference = (&'static [u8], &'static [Before], Verdict, Verdict, &'static str);
 
 /// Any state.
@@ -343,7 +343,7 @@ impl Both {
         frame(CONTINUATION, END_HEADERS, stream, rest)
     }
 
-    /// Sends bytes to both servers, and compares their verdicts. Breaks if this is the end of the run.
+    /// Sends bytes to both servers and compares their verdicts. Breaks if this should be the end of the run.
     fn compare(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let (kind, flags) = (bytes[3], bytes[4]);
         let stream = u32::from_be_bytes(*bytes[5..].first_chunk().expect("it has a head")) & 0x7fff_ffff;
@@ -372,7 +372,7 @@ impl Both {
             assert!(ours.eq(theirs), "different streams were answered: {:x?}", &bytes[..bytes.len().min(64)]);
         }
 
-        // After a GOAWAY, the other server closes as soon as possible. Ours stays open until the peer closes.
+        // After a GOAWAY, the other server closes as soon as possible, whereas ours stays open until the peer closes.
         if agree && !ends && kind != GOAWAY { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
