@@ -1,10 +1,10 @@
 //! HTTP dates (RFC 9110 §5.6.7) and RFC 3339 timestamps in UTC.
 //!
-//! Times are in seconds since 1970-01-01 00:00:00 UTC, without leap seconds. We never read the clock. The obsolete date format that
-//! lacks the century needs the current time, so it's an argument.
+//! Times are in seconds since 1970-01-01 00:00:00 UTC, without leap seconds. The clock is never read. However, the obsolete date
+//! format that lacks the century needs the current time, so callers have to pass it in.
 //!
-//! We parse and format dates ourselves because both happen on the request path. These functions do not allocate, and they interpret
-//! two-digit years like the RFC requires.
+//! Since both parsing and formatting happen on the request path, we do it ourselves: these functions do not allocate, and they
+//! interpret two-digit years like the RFC requires.
 
 /// Length of an IMF-fixdate in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const HTTP_DATE_BYTES: usize = 29;
@@ -18,7 +18,7 @@ const LONG_DAYS: [&[u8]; 7] =
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// Formats a time as an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`. Correct up to the year 9999.
+/// Formats a time as an IMF-fixdate, e.g. `Sun, 06 Nov 1994 08:49:37 GMT`. The result is correct up to the year 9999.
 #[must_use]
 pub fn format_http_date(seconds: u64) -> [u8; HTTP_DATE_BYTES] {
     let days = seconds / SECONDS_PER_DAY;
@@ -53,9 +53,9 @@ pub fn format_rfc3339(seconds: u64) -> [u8; 20] {
 
 /// Parses a date in any of the three formats of RFC 9110 §5.6.7.
 ///
-/// If the year has two digits, it's at most 50 years after `now`, and otherwise as late as possible.
+/// A year with two digits is taken to be as late as possible, but at most 50 years after `now`.
 ///
-/// Returns `None` if `value` does not have one of the three formats, if the day does not exist, or if it's before 1970.
+/// Returns `None` if `value` has none of the three formats, if the day does not exist, or if it is before 1970.
 #[must_use]
 pub fn parse_http_date(value: &[u8], now: u64) -> Option<u64> {
     let comma = value.iter().position(|byte| *byte == b',');
@@ -68,7 +68,7 @@ pub fn parse_http_date(value: &[u8], now: u64) -> Option<u64> {
 
 /// Parses `1994-11-06T08:49:37Z`, or `1994-11-06`, which means the start of this day (RFC 3339 §5.6, UTC only).
 ///
-/// Returns `None` for any other text, if the day does not exist, or if it's before 1970.
+/// Returns `None` for any other text, for days that do not exist, and for those before 1970.
 #[must_use]
 pub fn parse_rfc3339(value: &[u8]) -> Option<u64> {
     let (date, time) = value.split_at_checked(10)?;
@@ -157,8 +157,8 @@ fn two_digits(number: u64) -> [u8; 2] {
 
 /// A day in the proleptic Gregorian calendar.
 ///
-/// To convert days, we use Howard Hinnant's `days_from_civil` and `civil_from_days`. They count in eras of 400 years, which all
-/// have the same number of days. Years begin in March, so that the leap day is the last day of the year.
+/// Days are converted by Howard Hinnant's `days_from_civil` and `civil_from_days`, which count in eras of 400 years (all of them
+/// have the same number of days). Years begin in March in order to make the leap day the last day of the year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Date {
     year: u64,

@@ -3,7 +3,7 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// Identifies a version of a file. If a program modifies the file, usually its size or modification time changes.
+/// Identifies a version of a file. If a program modifies the file, its size or modification time will usually change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileVersion {
     /// Which device `inode` is on.
@@ -37,8 +37,8 @@ impl FileVersion {
 
 /// A version of a file along with the time of its last inode change.
 ///
-/// Programs can set the modification time, but not this one. So if the stamps are equal, the content is too. The reverse is not
-/// true because the inode also changes with a new hard link, a rename, or new permissions.
+/// Programs can set the modification time, but not this one, so equal stamps mean equal content. The reverse is *not* true, since
+/// the inode also changes with a new hard link, a rename, or new permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileStamp {
     /// Identity, size and modification time.

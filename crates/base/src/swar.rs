@@ -1,11 +1,11 @@
-//! Byte search that looks at eight bytes at a time in plain integers (SWAR, "SIMD within a register").
+//! Byte search that looks at eight bytes at a time, using plain integers (SWAR, "SIMD within a register").
 //!
-//! Request targets, paths and field values are short. A call to a vectorized search would cost more than it saves. So we use SWAR
-//! rather than the `memchr` crate. It can be inlined into the caller, it can also search for classes of bytes, and it costs the
+//! As request targets, paths and field values are short, calling a vectorized search (e.g. from the `memchr` crate) would cost more
+//! than it saves. SWAR, on the other hand, can be inlined into the caller, can search for classes of bytes as well, and costs the
 //! same on every machine.
 //!
 //! A *word* is eight bytes in order, with the first byte lowest. A *mask* has the highest bit set in each byte that matches, and
-//! all other bits clear. Usually, each byte of the mask only depends on the same byte of the word. Functions whose names start with
+//! all other bits clear. Usually, each byte of the mask only depends on the same byte of the word; functions whose names start with
 //! `first_` are less exact, but cheaper.
 
 /// Number of bytes in a word.
@@ -25,7 +25,7 @@ pub const fn repeat(byte: u8) -> u64 {
 #[inline]
 pub const fn eq_mask(word: u64, byte: u8) -> u64 {
     let difference = word ^ repeat(byte);
-    // The addition sets the high bit of a byte if any lower bit is set. It never carries into the next byte.
+    // The addition sets the high bit of a byte if any lower bit is set. Note that it never carries into the next byte.
     !(((difference & !HIGH_BITS) + !HIGH_BITS) | difference) & HIGH_BITS
 }
 
@@ -40,7 +40,7 @@ pub const fn lt_mask(word: u64, bound: u8) -> u64 {
 
 /// Returns a mask whose lowest set bit is exact. It's zero if no byte equals `byte`.
 ///
-/// Above the first match, some bytes may be flagged by mistake because the subtraction borrows from them. However, this is cheaper
+/// Above the first match, some bytes may be flagged by mistake, since the subtraction borrows from them. In return, this is cheaper
 /// than [`eq_mask`].
 #[must_use]
 #[inline]
@@ -49,7 +49,7 @@ pub const fn first_eq_mask(word: u64, byte: u8) -> u64 {
     difference.wrapping_sub(repeat(1)) & !difference & HIGH_BITS
 }
 
-/// Returns a mask whose lowest set bit is exact. It's zero if no byte is below `bound`.
+/// Returns a mask whose lowest set bit is exact, or zero if no byte is below `bound`.
 ///
 /// `bound` must be at most 128. Above the first match, some bytes may be flagged by mistake, as in [`first_eq_mask`].
 #[must_use]
