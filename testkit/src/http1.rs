@@ -48,7 +48,7 @@ impl<S: Read + Write> Client<S> {
         !self.received.is_empty()
     }
 
-    /// Reads the next final response, which is to a request with this method. Interim responses are skipped.
+    /// Reads the next final response, given the method of its request. Interim responses are skipped.
     ///
     /// # Errors
     ///
@@ -75,13 +75,12 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// Parses the response at the start of `bytes`, which is to a request with this method. Returns it with the bytes that
-/// follow it.
+/// Parses the response at the start of `bytes`, given the method of its request. Also returns the bytes that follow it.
 ///
 /// # Panics
 ///
-/// Panics unless each line ends with CRLF, a space follows each colon, and `Content-Length` states the length of the
-/// content: the server sends no other framing.
+/// Panics unless each line ends with CRLF, a space follows each colon, and `Content-Length` states the length of the content (the
+/// server should not send any other framing).
 #[must_use]
 pub fn parse<'b>(bytes: &'b [u8], method: &str) -> (Response, &'b [u8]) {
     let end = find_head_end(bytes);

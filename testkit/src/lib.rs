@@ -1,9 +1,9 @@
-//! HTTP/1.1, HTTP/2, HTTP/3 and TLS clients for tests, a relay that impairs the path of datagrams, a generated site of many
-//! files, and choices from seeds.
+//! HTTP/1.1, HTTP/2, HTTP/3 and TLS clients for tests. In addition, there are a relay that impairs the path of datagrams, a
+//! generated site of many files, and choices from seeds.
 //!
-//! The clients check each response strictly: one that violates the protocol fails the test with a panic. They send any bytes,
-//! because we also test how the server handles violations. We import no crate of the product, so that an error of the product
-//! is not repeated in its tests.
+//! The clients check each response strictly: if one violates the protocol, the test will fail with a panic. Any bytes can be sent,
+//! since we need to test how the server handles violations as well. Note that this crate must *not* import crates of the product;
+//! otherwise, their errors could be repeated in the tests.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "tests: a panic is the report")]

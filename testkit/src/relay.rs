@@ -1,4 +1,4 @@
-//! UDP relay that impairs the path between one client and a server: loss, corruption, reordering, delay, blackholes, and a NAT
+//! UDP relay that impairs the path between a client and a server, e.g. by loss, corruption, reordering, delay, blackholes, or a NAT
 //! that forgets its binding.
 //!
 //! The decisions come from a seed, but the order of datagrams depends on the machine.
@@ -101,8 +101,8 @@ impl Relay {
         self.shared.impaired.load(Ordering::Relaxed)
     }
 
-    /// Sends from another port to the server from now on, as a NAT that has forgotten its binding. Datagrams of the server to
-    /// the old port are lost.
+    /// From now on, sends to the server from another port, like a NAT that has forgotten its binding. Datagrams from the server to
+    /// the old port will be lost.
     ///
     /// # Errors
     ///

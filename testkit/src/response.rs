@@ -1,4 +1,4 @@
-//! A response as a test sees it, whatever the protocol, and the reasons for which there is none.
+//! A response as seen by a test, whatever the protocol, and the possible reasons for not getting one.
 
 use std::error::Error;
 use std::fmt;
@@ -45,7 +45,7 @@ impl Response {
         Response { status: status.parse().unwrap(), fields, body: Vec::new() }
     }
 
-    /// Panics unless the content has the length that the response states, or none where it must have none.
+    /// Panics unless the content has the length that the response states, or is empty if no content is allowed.
     pub(crate) fn check_length(&self, is_head: bool) {
         if is_head || matches!(self.status, 204 | 304) {
             assert!(self.body.is_empty(), "content in a response without content: {self:?}");
@@ -70,8 +70,8 @@ fn is_valid_field(name: &str, value: &str) -> bool {
 pub enum Ended {
     /// The server reset the stream with this error code (RFC 9113, section 6.4; RFC 9114, section 8.1).
     Reset(u32),
-    /// The server did not process the request, and sent GOAWAY or rejected it with this error code (RFC 9113, section 6.8;
-    /// RFC 9114, section 5.2).
+    /// The server did not process the request, as it sent GOAWAY or rejected the request with this error code (RFC 9113, section
+    /// 6.8; RFC 9114, section 5.2).
     GoneAway(u32),
     /// The connection was closed or reset.
     Closed(io::Error),

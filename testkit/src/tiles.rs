@@ -1,9 +1,9 @@
 //! Map tiles from a seed: a workload of very many very small files.
 //!
-//! Real tile sets are similar: half of all tiles show only sea and are the smallest PNG there is (103 bytes), a few in
-//! cities reach 32 KiB, and most contents have two or three paths. Every tile here is a valid PNG of 256 × 256 pixels,
-//! and every number in it follows from the seed, so two machines create the same bytes. We use no clock and no
-//! floating point. Tests, benchmarks and `cargo xtask tiles` share it.
+//! Real tile sets are similar: half of all tiles show only sea and are the smallest possible PNG (103 bytes), a few in cities reach
+//! 32 KiB, and most contents have two or three paths. Every tile here is a valid PNG of 256 × 256 pixels. Since every number in it
+//! follows from the seed (without a clock or floating point), two machines will create the same bytes. This is shared by tests,
+//! benchmarks and `cargo xtask tiles`.
 //!
 //! The shape at any count, exact in the first column and approximate in the others:
 //!
@@ -11,15 +11,15 @@
 //! |---|---|---|---|
 //! | two fifths of the paths | 103 B | 1.34 KiB | 328 MiB |
 //!
-//! Sizes and repetitions are independent here, while in a real set the sea repeats. Each blank tile has a color of its
-//! own instead, which keeps the number of distinct contents.
+//! In a real set, the sea repeats, whereas sizes and repetitions are independent here. To keep the number of distinct contents,
+//! each blank tile has a color of its own instead.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::thread;
 
-/// A set of tiles, determined by their number and the seed. Each tile is computed on demand, in any order.
+/// A set of tiles, determined by their number and the seed. Tiles are computed on demand and in any order.
 #[derive(Debug, Clone, Copy)]
 pub struct Pyramid {
     count: u64,
@@ -48,8 +48,8 @@ impl Pyramid {
         (self.count * 2).div_ceil(5)
     }
 
-    /// Returns the path of a tile, `Z/X/Y.png`. Complete zoom levels come first; the last one may be partial.
-    /// `tile` counts from 0 to `count - 1`.
+    /// Returns the path of a tile, `Z/X/Y.png`. Complete zoom levels come first, and the last one may be partial. `tile` counts
+    /// from 0 to `count - 1`.
     pub fn path(&self, tile: u64) -> String {
         let mut zoom = 0;
         let mut tiles_before = 0;
@@ -65,8 +65,8 @@ impl Pyramid {
 
     /// Returns the content of a tile, from 0 to `distinct - 1`. Each content occurs at least once.
     pub fn content_of(&self, tile: u64) -> u64 {
-        // A prime step larger than any count visits every remainder once, which distributes the first
-        // occurrence of each content over the whole pyramid.
+        // Multiples of a prime that is larger than any count visit every remainder once. This way, the first occurrences of all
+        // contents are distributed over the whole pyramid.
         let shuffled = (u128::from(tile) * u128::from(STEP) + u128::from(self.seed)) % u128::from(self.count);
         let shuffled = u64::try_from(shuffled).expect("a remainder is smaller than the count");
         if shuffled < self.distinct() {
@@ -87,8 +87,8 @@ impl Pyramid {
         }
     }
 
-    /// Writes every tile below `folder` with a thread for each processor, and replaces existing files. Creates the
-    /// folder if necessary. Returns the sum of all sizes, in bytes.
+    /// Writes every tile below `folder` with a thread for each processor, replacing existing files. The directory will be created
+    /// if necessary. Returns the sum of all sizes, in bytes.
     pub fn write_to(&self, folder: &Path) -> io::Result<u64> {
         let threads = thread::available_parallelism()?.get() as u64;
         thread::scope(|scope| {
@@ -124,8 +124,8 @@ const STEP: u64 = 2_305_843_009_213_693_951;
 
 /// Returns the size of a detailed tile in bytes, or `None` for a blank one.
 ///
-/// 55 in 100 are blank, which makes 103 bytes the median. The others have a size within a power of two
-/// drawn by the weights of [`OCTAVES`]: 0.55 × 103 + 0.45 × 2,940 = 1,380 bytes on average.
+/// 55 in 100 are blank, so the median is 103 bytes. For the others, a power of two is drawn by the weights of [`OCTAVES`], and then
+/// a size within it: 0.55 × 103 + 0.45 × 2,940 = 1,380 bytes on average.
 fn detailed_size(noise: &mut Noise) -> Option<u64> {
     if noise.below(100) < 55 {
         return None;
@@ -140,7 +140,7 @@ fn detailed_size(noise: &mut Noise) -> Option<u64> {
     None
 }
 
-/// Sizes from `.0` to twice that, and how many of a thousand detailed tiles have one of them.
+/// Sizes from `.0` to twice that, and the number of detailed tiles (out of a thousand) with such a size.
 const OCTAVES: [(u64, u64); 8] =
     [(128, 90), (256, 130), (512, 164), (1024, 220), (2048, 200), (4096, 120), (8192, 66), (16_384, 10)];
 
@@ -149,14 +149,14 @@ fn blank_png(colour: [u8; 3]) -> Vec<u8> {
     png(1, &colour, &BLANK_PIXELS)
 }
 
-/// 256 rows of 33 zero bytes, in the smallest form of zlib: two codes of one bit each.
+/// 256 rows of 33 zero bytes in the smallest possible zlib form, i.e. with two codes of one bit each.
 const BLANK_PIXELS: [u8; 31] = [
     0x78, 0xda, 0xed, 0xc1, 0x01, 0x0d, 0x00, 0x00, 0x00, 0xc2, 0xa0, 0xf7, 0x4f, 0x6d, 0x0e, 0x37, 0xa0,
     0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xbe, 0x0d, 0x21, 0x00, 0x00, 0x01,
 ];
 
-/// Returns a tile of about `size` bytes with noise in the upper rows and one color in the lower rows.
-/// Noise does not compress, so its amount determines the size; the smallest result has 143 bytes.
+/// Returns a tile of about `size` bytes with noise in the upper rows and one color in the lower rows. As noise does not compress,
+/// its amount determines the size. The smallest result has 143 bytes.
 fn detailed_png(size: u64, first_colour: [u8; 3], noise: &mut Noise) -> Vec<u8> {
     // One bit a pixel leaves room for 8,448 bytes, four bits for 33,024.
     let (depth, colours, row) = if size < 8_000 { (1, 2, 33) } else { (4, 16, 129) };
@@ -210,8 +210,8 @@ fn zlib(noisy: &[u8], zeros: usize) -> Vec<u8> {
     stream
 }
 
-/// Appends a last block with fixed codes (RFC 1951 §3.2.6) that unpacks to `zeros` zero bytes, at least
-/// one: a literal and then repetitions of the byte before.
+/// Appends a last block with fixed codes (RFC 1951 §3.2.6) that unpacks to `zeros` zero bytes (at least one), using a literal
+/// followed by repetitions of the byte before.
 fn deflate_zeros(stream: &mut Vec<u8>, zeros: usize) {
     let mut bits = Bits { stream, pending: 0, filled: 0 };
     bits.number(0b011, 3);
@@ -292,7 +292,7 @@ impl Bits<'_> {
 fn adler32(noisy: &[u8], zeros: usize) -> u32 {
     let mut low = 1_u64;
     let mut high = 0_u64;
-    // At most 33,024 bytes: the sums stay far below 64 bits and need no reduction on the way.
+    // With at most 33,024 bytes, the sums stay far below 64 bits, so they need not be reduced on the way.
     for &byte in noisy {
         low += u64::from(byte);
         high += low;

@@ -1,7 +1,6 @@
 //! TLS client that accepts any certificate because our test servers sign their own.
 //!
-//! It does verify that the server has the certificate's key, and it reports a connection that ends without `close_notify`
-//! as an error.
+//! It does verify that the server has the certificate's key. A connection that ends without `close_notify` is reported as an error.
 
 use std::io;
 use std::net::TcpStream;
@@ -22,7 +21,7 @@ use rustls::{
 /// A TLS connection over TCP.
 pub type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Properties of a client. The default offers TLS 1.2 and 1.3, no protocol by ALPN, and no resumption.
+/// Properties of a client. By default, it offers TLS 1.2 and 1.3, no protocol by ALPN, and no resumption.
 #[derive(Debug, Clone, Default)]
 pub struct ClientOptions {
     versions: Option<&'static SupportedProtocolVersion>,
@@ -130,7 +129,7 @@ pub fn client_hello(name: &str, config: ClientConfig) -> Vec<u8> {
     hello
 }
 
-/// Completes the handshake with the server `name`, a DNS name or an address, over a TCP connection.
+/// Completes the handshake with the server `name` (a DNS name or an address) over a TCP connection.
 ///
 /// # Errors
 ///

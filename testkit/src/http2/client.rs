@@ -1,7 +1,7 @@
 //! HTTP/2 client that shows each frame to the test.
 //!
-//! It encodes fields without Huffman code and tables, and decodes those of the server with a library. Its windows are as
-//! large as the protocol allows unless a test sets others, so the server never waits for it.
+//! Fields are encoded without Huffman code and tables, and those of the server are decoded by a library. Unless a test sets other
+//! windows, they are as large as the protocol allows, so that the server never needs to wait.
 
 use std::io::{self, Read, Write};
 use std::mem;
@@ -24,7 +24,7 @@ const WINDOW_MAX: u32 = (1 << 31) - 1;
 /// The window of a new connection (RFC 9113, section 6.9.2), in bytes.
 const INITIAL_WINDOW: u32 = 65_535;
 
-/// The largest payload that the server may send: the client never allows more (RFC 9113, section 4.2).
+/// Maximum payload that the server may send, since the client never allows more (RFC 9113, section 4.2).
 const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 /// A request and the progress of its response.
@@ -124,8 +124,8 @@ impl<S: Read + Write> Client<S> {
         Ok(response)
     }
 
-    /// Sends a request with content, as fast as the server's windows allow. Returns its stream, and the frames on it that have
-    /// arrived meanwhile.
+    /// Sends a request with content as fast as the server's windows allow. Returns its stream, along with the frames on it that
+    /// have arrived in the meantime.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ impl<S: Read + Write> Client<S> {
         self.write(HEADERS, END_HEADERS, id, &field_block(fields)).map(|()| id)
     }
 
-    /// Reads the response to a request with this method on a stream. No frame of another stream may arrive.
+    /// Reads the response on a stream, given the method of the request. Frames of other streams are not expected here.
     ///
     /// # Errors
     ///
@@ -202,7 +202,8 @@ impl<S: Read + Write> Client<S> {
         self.receive_all(&[id], method).map(|mut responses| responses.remove(0))
     }
 
-    /// Reads the responses to requests with this method on these streams, in any order. No frame of another stream may arrive.
+    /// Reads the responses on these streams in any order, given the method of the requests. Frames of other streams are not
+    /// expected here.
     ///
     /// # Errors
     ///
@@ -213,7 +214,7 @@ impl<S: Read + Write> Client<S> {
         Ok(exchanges.into_iter().filter_map(Exchange::into_response).collect())
     }
 
-    /// Reads the responses of these exchanges. If the connection ends early, the exchanges show how much has arrived.
+    /// Reads the responses of these exchanges. If the connection ends early, the exchanges will show what has arrived.
     ///
     /// # Errors
     ///
@@ -257,7 +258,7 @@ impl<S: Read + Write> Client<S> {
         Ok(())
     }
 
-    /// Decodes the field section that a HEADERS frame begins, and reads the CONTINUATION frames that follow it.
+    /// Decodes the field section at the start of a HEADERS frame, reading CONTINUATION frames if necessary.
     pub fn decode_head(&mut self, first: Frame) -> Response {
         let Frame { mut payload, stream, .. } = first;
         let mut is_complete = first.flags & END_HEADERS != 0;

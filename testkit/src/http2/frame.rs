@@ -130,7 +130,7 @@ pub(super) fn payload_length(header: &[u8; HEADER_BYTES]) -> usize {
     u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize
 }
 
-/// Returns `true` if `bytes`, which may be cut anywhere, can be the start of a frame of this type.
+/// Returns `true` if `bytes` can be the start of a frame of this type. Note that they may be cut anywhere.
 #[must_use]
 pub fn may_begin_frame(bytes: &[u8], kind: u8) -> bool {
     bytes.len() < 4 || bytes[3] == kind
@@ -156,8 +156,8 @@ pub fn headers(stream: u32, flags: u8, block: &[u8]) -> Vec<u8> {
     frame(HEADERS, flags | END_HEADERS, stream, block)
 }
 
-/// Encodes a field block in HEADERS, an empty CONTINUATION and another one, split at `position` of the block.
-/// `flags` is 0 or [`END_STREAM`].
+/// Encodes a field block as HEADERS, an empty CONTINUATION, and another CONTINUATION, split at `position` of
+/// the block. `flags` is 0 or [`END_STREAM`].
 #[must_use]
 pub fn split_headers(stream: u32, flags: u8, block: &[u8], position: usize) -> Vec<u8> {
     let (first, rest) = block.split_at(position);

@@ -1,7 +1,7 @@
 //! HTTP/3 client over UDP. It blocks the calling thread, and does nothing between calls.
 //!
-//! We give it no dynamic table of QPACK, and it checks each response strictly. Tests also use its streams directly, to send
-//! bytes that no correct client sends.
+//! There is no dynamic table for QPACK, and each response is checked strictly. Tests may also use the streams directly in order to
+//! send bytes that no correct client would send.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,7 +32,7 @@ const DATAGRAM_BYTES_MAX: usize = 65_536;
 /// The length of datagrams with forged frames, in bytes.
 const FORGED_DATAGRAM_BYTES: u16 = 1452;
 
-/// How often a condition is checked that no datagram changes.
+/// Interval for checking conditions that do not depend on datagrams.
 const CONDITION_INTERVAL: Duration = Duration::from_millis(20);
 
 // Error codes (RFC 9114, section 8.1).
@@ -170,7 +170,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Begins a connection to a server with a session of an earlier one, and begins HTTP/3 in early data (0-RTT).
+    /// Begins a connection to a server by resuming an earlier session, with HTTP/3 in early data (0-RTT).
     ///
     /// # Errors
     ///
@@ -278,7 +278,7 @@ impl Client {
     ///
     /// Fails if the connection has ended.
     pub fn send_request<N: AsRef<str>>(&mut self, fields: &[(N, N)]) -> Result<StreamId, Ended> {
-        // Nothing is sent before the request, so that early data leaves together with the first message of the handshake.
+        // Nothing should be sent before the request, so that early data leaves together with the first message of the handshake.
         let mut opened = self.connection.streams().open(Dir::Bi);
         if opened.is_none() {
             // The server allows no further stream until earlier ones are done.
@@ -369,8 +369,8 @@ impl Client {
         self.await_close_or_reset().expect("a code, and no stateless reset")
     }
 
-    /// Does the same, but also accepts a stateless reset, for which it returns `None`: the server has closed the connection
-    /// and forgotten it, and its notice was lost among other datagrams.
+    /// Does the same, but accepts a stateless reset as well. The result is `None` in this case: the server has closed the
+    /// connection and forgotten it, while its notice was lost among other datagrams.
     ///
     /// # Panics
     ///
@@ -384,8 +384,8 @@ impl Client {
         }
     }
 
-    /// Returns `true` if the connection was lost without an error of either side: by a timeout, by a stateless reset, or because
-    /// the server has closed it with H3_NO_ERROR.
+    /// Returns `true` if the connection was lost without an error on either side, i.e. by a timeout, by a stateless reset, or
+    /// because the server has closed it with H3_NO_ERROR.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         match &self.lost {
@@ -402,7 +402,7 @@ impl Client {
         self.try_open_stream(direction).expect("the server allows another stream")
     }
 
-    /// Opens a stream of the client, unless the connection has ended or the server allows no other stream.
+    /// Opens a stream of the client. Fails if the connection has ended or the server does not allow another stream.
     pub fn try_open_stream(&mut self, direction: Dir) -> Option<StreamId> {
         let stream = self.connection.streams().open(direction)?;
         if direction == Dir::Bi {
@@ -501,7 +501,8 @@ impl Client {
         })
     }
 
-    /// Sends a request from another address of this machine, and receives nothing there: an attacker can forge such an address.
+    /// Sends a request from another address of this machine without receiving anything there, like an attacker who forges the
+    /// address.
     ///
     /// # Errors
     ///
@@ -543,7 +544,7 @@ impl Client {
         }
     }
 
-    /// Acknowledges datagrams as long as a condition holds, without reading streams, so that the windows do not grow.
+    /// Acknowledges datagrams as long as a condition holds. As no streams are read, the windows will not grow.
     ///
     /// # Errors
     ///
@@ -636,7 +637,7 @@ impl Client {
         }
     }
 
-    /// Returns the stream ID in the server's last GOAWAY that was read: requests from it on are not processed.
+    /// Returns the stream ID in the server's last GOAWAY read so far. Requests from this ID on will not be processed.
     #[must_use]
     pub fn goaway(&self) -> Option<u64> {
         let (_, mut frames) = self.own_streams().find(|(kind, _)| *kind == CONTROL_STREAM)?;
@@ -658,8 +659,8 @@ impl Client {
         })
     }
 
-    /// Checks the streams of the server (RFC 9114, section 6.2): its control stream begins with SETTINGS, there is one stream
-    /// of each type, and the encoder of QPACK uses no dynamic table.
+    /// Checks the server's streams (RFC 9114, section 6.2): its control stream must begin with SETTINGS, there must be one stream
+    /// of each type, and its QPACK encoder must not use a dynamic table.
     fn check_own_streams(&self) {
         let mut kinds = Vec::new();
         for (kind, mut bytes) in self.own_streams() {

@@ -1,4 +1,4 @@
-//! QUIC clients that send frames of the test's own: the packets of a correct client, with other frames in them.
+//! QUIC clients that send a test's own frames: packets are those of a correct client, but with other frames in them.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -27,8 +27,8 @@ pub enum Level {
     Application,
 }
 
-/// Frames that packets carry instead of their own, in the order in which the client sends packets that have room for them. The rest of
-/// such a packet is padding. Packets of the server may be lost on purpose.
+/// Frames that are sent instead of the client's own, each in the next packet that has room for them. The rest of such a packet is
+/// padding. Packets from the server may be lost on purpose.
 #[derive(Clone, Default)]
 pub struct Forgery {
     waiting: Arc<Mutex<[VecDeque<Vec<u8>>; 4]>>,
@@ -50,7 +50,8 @@ impl Forgery {
         self.waiting.lock().unwrap().iter().map(VecDeque::len).sum()
     }
 
-    /// Loses packets with a short header from the server, by their numbers: the client never acknowledges them.
+    /// Loses packets with a short header from the server, chosen by their numbers. This way, the client will never acknowledge
+    /// them.
     pub fn lose(&self, is_lost: impl FnMut(u64) -> bool + Send + 'static) {
         *self.lost.lock().unwrap() = Some(Box::new(is_lost));
     }

@@ -56,7 +56,7 @@ pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     Some(encoded[1..].iter().fold(first, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-/// Reads a frame from the start of `bytes`: its type and its payload. Returns `None` if it is incomplete.
+/// Reads a frame from the start of `bytes` as type and payload, or returns `None` if it is incomplete.
 pub fn take_frame<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     let mut rest = *bytes;
     let kind = take_varint(&mut rest)?;

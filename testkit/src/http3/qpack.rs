@@ -1,4 +1,5 @@
-//! Field sections without a dynamic table (RFC 9204, section 4.5). The client's settings allow the server none.
+//! Field sections without a dynamic table (RFC 9204, section 4.5), since the client's settings do not allow
+//! the server to use one.
 
 use loona_hpack::Decoder;
 
@@ -55,7 +56,8 @@ pub fn decode(section: &[u8]) -> Vec<(String, String)> {
     fields
 }
 
-/// Appends an integer (RFC 7541, section 5.1) with a prefix of this number of bits, after the bits in `first`.
+/// Appends an integer (RFC 7541, section 5.1) with a prefix of this number of bits, after the bits in
+/// `first`.
 fn put_integer(bytes: &mut Vec<u8>, first: u8, prefix_bits: u32, value: usize) {
     let prefix_max = (1 << prefix_bits) - 1;
     let low_byte = |value: usize| value.to_le_bytes()[0];
@@ -88,7 +90,8 @@ fn take_integer(bytes: &mut &[u8], prefix_bits: u32) -> usize {
     value
 }
 
-/// Reads a string literal: the Huffman bit, the length with a prefix of this number of bits, and the bytes.
+/// Reads a string literal, consisting of the Huffman bit, the length (with a prefix of this number of bits)
+/// and the bytes.
 fn take_string(bytes: &mut &[u8], prefix_bits: u32) -> String {
     let is_huffman = bytes[0] & 1 << prefix_bits != 0;
     let length = take_integer(bytes, prefix_bits);
