@@ -11,8 +11,8 @@ use crate::token::Token;
 
 /// An event loop. It waits, returns events one at a time, and accepts connections.
 ///
-/// Events are edge-triggered, i.e. they report *changes*. Whoever handles an event needs to go on until the socket has nothing more
-/// to receive or no more room to send. Otherwise there will not be another event.
+/// Events are edge-triggered, i.e. they report *changes*. Callers that handle an event need to go on until the socket has nothing
+/// more to receive or no more room to send. Otherwise there will not be another event.
 pub trait EventLoop {
     /// A listening socket.
     type Listener;

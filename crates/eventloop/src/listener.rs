@@ -51,8 +51,8 @@ pub enum IpVersions {
 
 /// An address that we've reserved, so that the workers can listen on it.
 ///
-/// Each worker has a listener of its own, and all of them share the address (`SO_REUSEPORT`). Without a reservation, nobody would
-/// notice a second server on the same address, since it would just get half of the connections.
+/// Each worker has a listener of its own, and all of them share the address (`SO_REUSEPORT`). Without a reservation, a second server on
+/// the same address could go unnoticed, since it would just get half of the connections.
 #[derive(Debug)]
 pub enum Claim {
     /// A TCP address. The socket is bound; however, if workers have their own, it does not listen, so it will not get any

@@ -12,8 +12,8 @@ use crate::platform::syscalls;
 
 /// A UDP address that we've reserved, so that the workers can open their sockets.
 ///
-/// All of them share the address (`SO_REUSEPORT`). Without a reservation, nobody would notice a second server on the same address,
-/// since it would just get some of the datagrams.
+/// All of them share the address (`SO_REUSEPORT`). Without a reservation, a second server on the same address could go
+/// unnoticed, since it would just get some of the datagrams.
 #[derive(Debug)]
 pub struct DatagramClaim {
     socket: RawSocket,
