@@ -1,4 +1,4 @@
-//! The commands. Each of them takes typed flags, calls the crates that do the work, and prints the result.
+//! The commands, each of which takes typed flags, calls the crates that do the work, and prints the result.
 //!
 //! This module dispatches the subcommands of `cannery`.
 

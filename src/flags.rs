@@ -1,8 +1,9 @@
-//! The flags of the programs, each defined once: help, manual pages, completions and `docs/reference` come from here.
+//! The flags of the programs, each of which is defined once: help, manual pages, completions and `docs/reference` are
+//! all generated from here.
 //!
-//! A module for each command derives its parser from a struct. The doc comments of the struct are the help texts. We use
-//! clap's derive so that a flag is a typed field, which the compiler checks. The modules turn the flags into settings, and
-//! never act on them.
+//! There is a module for each command, which derives its parser from a struct with the help texts as doc comments. Thanks
+//! to clap's derive, each flag is a typed field that can be checked by the compiler. The modules only turn flags into
+//! settings and must not act on them.
 
 pub mod archiver;
 mod building;

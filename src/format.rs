@@ -19,14 +19,14 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{ending}", count(number))
 }
 
-/// Formats a number of bytes with three significant digits and decimal units, for example `999 B`, `1.50 kB` or `67.2 MB`.
+/// Formats a number of bytes with three significant digits and decimal units, e.g. `999 B`, `1.50 kB` or `67.2 MB`.
 #[must_use]
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if number < 1000 {
         return format!("{number} B");
     }
-    // From 999.5 on, we need the next unit because three digits would round up to 1,000.
+    // Starting at 999.5, the next unit is needed, as three digits would be rounded up to 1,000.
     let mut size = number as f64 / 1000.0;
     let mut unit = 0;
     while size >= 999.5 {
@@ -37,14 +37,14 @@ pub fn bytes(number: u64) -> String {
     format!("{size:.decimals$} {}", UNITS[unit])
 }
 
-/// Formats `part` as a percentage of `whole`, for example `23.4 %`. Anything is 100 % of 0.
+/// Formats `part` as a percentage of `whole`, e.g. `23.4 %`. By definition, anything is 100 % of 0.
 #[must_use]
 pub fn percent(part: u64, whole: u64) -> String {
     let share = if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
     format!("{:.1} %", 100.0 * share)
 }
 
-/// Formats a duration in seconds, for example `0.04 s`, `12.3 s` or `3 min 20 s`.
+/// Formats a duration in seconds, e.g. `0.04 s`, `12.3 s` or `3 min 20 s`.
 #[must_use]
 pub fn seconds(duration: f64) -> String {
     if duration >= 119.95 {
@@ -126,8 +126,8 @@ impl Table {
         text
     }
 
-    /// Returns the column width in characters rather than terminal columns. This means that file names in wide scripts, for
-    /// example Chinese, shift the columns after them.
+    /// Returns the column width in characters. Note that this is not the same as terminal columns: file names in wide
+    /// scripts (e.g. Chinese) will shift the columns after them.
     fn width(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)

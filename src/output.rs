@@ -1,7 +1,7 @@
 //! Results, errors and exit codes.
 //!
-//! Results go to standard output; errors, warnings and progress go to standard error. We use color on terminals only, and not if
-//! `NO_COLOR` is set. If the pipe is closed early, for example by `head`, the command still succeeds.
+//! Results are written to standard output, whereas errors, warnings and progress are written to standard error. Color is only
+//! used on terminals, unless `NO_COLOR` is set. If the pipe is closed early (e.g. by `head`), the command will still succeed.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -161,9 +161,10 @@ fn print_failure(error: &io::Error) -> Failure {
     }
 }
 
-/// Writes a line to standard error. Errors are ignored because there is nowhere else to report them.
+/// Writes a line to standard error. Errors are ignored, as there is nowhere else to report them.
 ///
-/// We only call `write` once per line. Several processes may share standard error, and their lines must not be mixed up.
+/// `write` must only be called once per line: standard error may be shared by several processes, whose lines should not
+/// be mixed up.
 pub fn note(text: impl Display) {
     let line = format!("{text}\n");
     let _ = io::stderr().lock().write_all(line.as_bytes());
@@ -171,7 +172,7 @@ pub fn note(text: impl Display) {
 
 /// Escapes control characters, including line breaks.
 ///
-/// File names, for example, may contain escape sequences, which we do not want to send to the terminal.
+/// Escape sequences, which may be contained in file names, for example, should not be sent to the terminal.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -239,7 +240,7 @@ impl Paint {
     }
 }
 
-/// Returns `false` if `NO_COLOR` is set and not empty (<https://no-color.org>), or if the terminal is `dumb`.
+/// Returns `false` if the terminal is `dumb`, or if `NO_COLOR` is set and not empty (<https://no-color.org>).
 fn is_colour_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|value| value != "dumb")

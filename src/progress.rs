@@ -1,7 +1,7 @@
 //! Build progress: a bar on terminals, plain lines elsewhere.
 //!
-//! If a build takes less than [`BAR_DELAY`], there is no bar. The bar is redrawn a few times per second at most, so it does not
-//! slow down the build.
+//! There is no bar if a build takes less than [`BAR_DELAY`]. To avoid slowing down the build, the bar is redrawn at most a few
+//! times per second.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -76,7 +76,8 @@ impl ProgressDisplay {
     }
 
     fn lock(&self) -> MutexGuard<'_, CurrentStage> {
-        // We only display these values, so it's harmless if a panicking thread has left them half-written.
+        // These values are only displayed, so it does no harm if a panicking thread has left them
+        // half-written.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

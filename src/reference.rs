@@ -40,7 +40,7 @@ fn completions(shell: Shell, program: &Command) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Returns a copy of a command without hidden flags because some shells would offer them.
+/// Returns a copy of a command without hidden flags, which would be offered by some shells otherwise.
 fn without_hidden_flags(command: &Command) -> Command {
     let name = command.get_name().to_owned();
     let shown = command.get_arguments().filter(|argument| !argument.is_hide_set()).cloned();
@@ -73,7 +73,7 @@ pub fn print_about(about: About, program: Command) -> Result<(), Failure> {
     }
 }
 
-/// Returns the subcommand with this name, built so that its manual page has the full name, for example `cannery-serve`.
+/// Returns the subcommand with this name. It is built so that its manual page has the full name, e.g. `cannery-serve`.
 #[must_use]
 pub fn subcommand(mut program: Command, name: &str) -> Command {
     program.build();
@@ -120,7 +120,7 @@ fn put_command(text: &mut String, command: &Command, level: usize) {
         put_after(text, &after.to_string());
     }
 
-    // Two of the subcommands are programs of their own, with pages of their own. We only link to those.
+    // Two of the subcommands are separate programs with their own pages, so we only need to link to these.
     for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
         match inner.get_display_name() {
             Some(program @ ("cannery-archiver" | "cannery-server")) => {
@@ -133,7 +133,7 @@ fn put_command(text: &mut String, command: &Command, level: usize) {
     }
 }
 
-/// Appends the text at the end of a help message. Indented lines are command lines.
+/// Appends the text at the end of a help message, in which indented lines are command lines.
 fn put_after(text: &mut String, after: &str) {
     for paragraph in after.split("\n\n") {
         match paragraph.split_once(":\n  ") {
@@ -169,7 +169,8 @@ fn by_heading(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     sections
 }
 
-/// Returns `true` if pages should list the argument. We omit `--help` and `--version`, which are the same everywhere.
+/// Returns `true` if the argument should be listed. `--help` and `--version` are omitted, as they are the same
+/// everywhere.
 fn is_shown(argument: &Arg) -> bool {
     !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version")
 }

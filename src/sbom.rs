@@ -1,7 +1,7 @@
 //! Software bill of materials: the packages in `Cargo.lock` as CycloneDX 1.5 JSON.
 //!
-//! We compile the lock file into the program. It also contains packages that are only used by tests and tools, but it's better
-//! to list too many than to miss a library.
+//! The lock file is compiled into the program. While it also contains packages that are only used by tests and tools, listing
+//! too many is better than missing a library.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub fn json() -> String {
     format!("{bill:#}\n")
 }
 
-/// Returns the bill of materials as text, with a name and version on each line.
+/// Returns the bill of materials as text, with one line per package that consists of name and version.
 #[must_use]
 pub fn text() -> String {
     let components = LOCK.split("[[package]]").skip(1).filter_map(component);
@@ -31,7 +31,8 @@ pub fn text() -> String {
     components.map(|found| format!("{} {}\n", field(&found, "name"), field(&found, "version"))).collect()
 }
 
-/// Converts a package in the lock file to a component. Returns `None` for our own packages, which do not have a checksum.
+/// Converts a package in the lock file to a component. Our own packages, which do not have a checksum, are skipped by
+/// returning `None`.
 fn component(package: &str) -> Option<Value> {
     let field = |name: &str| {
         let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));

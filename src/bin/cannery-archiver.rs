@@ -1,5 +1,5 @@
-//! Compiles a site folder into an archive. Contains no code of the server except its sandbox, and the socket over which
-//! `cannery-server --folder` gets archives.
+//! Compiles a site folder into an archive. It does not contain any server code, except for the sandbox and the socket
+//! over which archives are sent to `cannery-server --folder`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Archive statistics, counted in a single pass over the records. We never read the bodies themselves.
+//! Archive statistics, which are counted in a single pass over the records. The bodies themselves are never
+//! read.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,7 +13,8 @@ use super::key_display;
 /// Maximum length of the list of largest bodies.
 const LARGEST_MAX: usize = 10;
 
-/// Numbers and sizes of everything in an archive. Field names appear in the JSON output, so they must not change.
+/// Numbers and sizes of everything in an archive. The names of the fields must not be changed, since they are
+/// used in the JSON output.
 #[derive(Debug, Serialize)]
 pub(super) struct ArchiveStats {
     /// Container format: `cdb` or `cdb64`.
@@ -40,7 +42,7 @@ pub(super) struct ArchiveStats {
     pub(super) hosts: BTreeSet<String>,
     /// Distinct bodies by coding. Unused codings are omitted.
     pub(super) codings: Vec<CodingCount>,
-    /// Bytes of padding. Large bodies are aligned to pages, so there may be padding in front of them.
+    /// Bytes of padding, which may be needed in front of large bodies, since these are aligned to pages.
     pub(super) padding_bytes: u64,
     /// Bytes that the bodies of files would take if equal ones were not shared.
     pub(super) unshared_bytes: u64,
@@ -115,7 +117,8 @@ fn empty(archive: &Archive) -> Result<ArchiveStats, Corrupt> {
 struct Counter<'a> {
     archive: &'a Archive,
     stats: ArchiveStats,
-    /// Distinct bodies by position. No two of them can share a position, unless they are empty.
+    /// Distinct bodies by position. This is unique, except that empty bodies can share a position with
+    /// another one.
     bodies: HashMap<u64, Body<'a>>,
 }
 
@@ -144,7 +147,7 @@ impl<'a> Counter<'a> {
                     self.scope_entry(key, entry?)?;
                 }
             }
-            // Not a path that clients can request, so the body counts as having no paths.
+            // Clients cannot request this path, so it should not count as a path of the body.
             RecordKind::Source(path) => {
                 self.stats.sources += 1;
                 let body = self.archive.decode_source(entry)?;
@@ -181,7 +184,8 @@ impl<'a> Counter<'a> {
         for representation in resource.representations() {
             let representation = representation?;
             self.body(key, representation.coding, representation.body, 1);
-            // An alias has the same bodies as its file by design. Counting it here would exaggerate what sharing saves.
+            // By design, an alias has the same bodies as its file. If it were counted here, the savings from sharing
+            // would be exaggerated.
             if matches!(resource.origin, Origin::File | Origin::Carried) {
                 self.stats.unshared_bytes += representation.body.length;
             }

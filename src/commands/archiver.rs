@@ -1,4 +1,4 @@
-//! `cannery-archiver`: runs a build and prints its report. The build itself is in the archiver crate.
+//! `cannery-archiver`: runs a build and prints its report. See the archiver crate for the build itself.
 
 use std::ffi::OsString;
 use std::time::Instant;
@@ -81,7 +81,7 @@ fn run_build(build: &Build) -> Result<(), Failure> {
     }
 }
 
-/// Adds a hint if the command line seems to have the archive before the folder.
+/// Adds a hint if the archive and the folder seem to be in the wrong order on the command line.
 fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Failure {
     if matches!(error, Error::Walk(_) | Error::Usage { .. })
         && !options.sources.is_dir()
@@ -99,7 +99,8 @@ fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Fai
     failure
 }
 
-/// Prints the diagnostics of a build that wrote no archive. They explain why it failed, so `--quiet` does not suppress them.
+/// Prints the diagnostics of a build that failed to write an archive. Since they explain the reason, they are printed in
+/// spite of `--quiet`.
 fn print_unpublished(report: &Report, verbosity: OutputFlags) -> Result<(), Failure> {
     if verbosity.json {
         return output::print_json(report);

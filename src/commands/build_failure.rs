@@ -25,7 +25,7 @@ pub(in crate::commands) fn print_diagnostics(diagnostics: &[Diagnostic]) {
     }
 }
 
-/// Converts a build error. The exit code depends on the cause: command line, sources, output or warnings.
+/// Converts a build error. Its cause (command line, sources, output or warnings) determines the exit code.
 pub(in crate::commands) fn failure(error: &Error) -> Failure {
     let exit = match error.class() {
         ErrorClass::Usage => Exit::Usage,
@@ -57,7 +57,8 @@ pub(in crate::commands) fn failure(error: &Error) -> Failure {
     }
 }
 
-/// Converts the error of a folder's first build before it is served. If the error is about remarks, prints those.
+/// Converts an error in the first build of a folder that was going to be served. If the error is about remarks,
+/// these are printed.
 pub(in crate::commands) fn first_failure(error: &Error) -> Failure {
     let Error::Sources { report, .. } = error else { return failure(error) };
     print_diagnostics(&report.diagnostics);

@@ -1,7 +1,7 @@
 //! `cannery bundle`: writes an executable that contains both the server and an archive.
 //!
-//! The program itself is not modified. For the file layout, see `crates/archive/src/program.rs`. The output only depends on the
-//! bytes of the program and the archive, so it's reproducible.
+//! The program itself is not modified (see `crates/archive/src/program.rs` for the file layout). As the output depends on
+//! nothing but the bytes of the program and the archive, it is reproducible.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -25,14 +25,14 @@ const EXECUTABLE: u32 = 0o111;
 /// Runs `cannery bundle`.
 ///
 /// # Errors
-/// The archive is damaged, the server is not a program, or the executable cannot be written.
+/// The archive is damaged, the server isn't a program, or the executable cannot be written.
 pub fn run(flags: &Bundle) -> Result<(), Failure> {
     let (archive, program, output) = match (&flags.replace, &flags.output) {
         (Some(archive), _) => (archive, Program::open_bundle(&flags.file)?, &flags.file),
         (None, Some(output)) => (&flags.file, Program::open_server(flags.server.as_deref())?, output),
         (None, None) => return Err(Failure::usage("name the executable to write: `--output FILE`")),
     };
-    // Verify now because otherwise a damaged archive would not be noticed until the executable starts.
+    // Without this, a damaged archive would not be noticed before the executable is started.
     let (archive, seen) = verify::whole(archive)?;
     program
         .write_with(&archive, output)
@@ -63,7 +63,7 @@ fn replace_failure(failure: Failure, error: &cannery_archiver::Error) -> Failure
 struct Program {
     path: PathBuf,
     file: File,
-    /// Length of the program in bytes. If the file is longer, it contains an archive.
+    /// Length of the program in bytes. The file is longer if it contains an archive.
     bytes: u64,
     mode: u32,
 }

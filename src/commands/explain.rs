@@ -1,8 +1,8 @@
-//! `cannery explain`: prints how a server would respond to a request and why, without running a server.
+//! `cannery explain`: prints how and why a server would respond to a request, without running a server.
 //!
-//! The request goes through the same code as in the server, so the response head is exactly what a client would get, except for
-//! fields that depend on server flags, which we do not know here. To name source files, we compare paths and contents; for rules,
-//! the manifest has the lines. Never opens a socket.
+//! The request is processed by the same code as in the server. The response head is therefore exactly what a client would get,
+//! except for fields that depend on server flags, which are not known here. Source files are found by comparing paths and
+//! contents; for rules, the manifest contains the lines. No socket is ever opened.
 
 mod source_files;
 mod vector;
@@ -31,7 +31,7 @@ const DEFAULT_HOST: &str = "localhost";
 /// Runs `cannery explain`.
 ///
 /// # Errors
-/// The file is not an archive or is damaged, or the request cannot be sent.
+/// The file isn't an archive or is damaged, or the request cannot be sent.
 pub fn run(flags: &Explain) -> Result<(), Failure> {
     let request = request_text(flags)?;
     let site = Site::new(open::open(&flags.archive)?, VirtualHosts::Enabled);
@@ -79,7 +79,7 @@ impl Explanation {
     }
 }
 
-/// Returns a note about other HTTP versions. For URLs other than `https` it's empty because HTTP/3 needs TLS.
+/// Returns a note about other HTTP versions, which only makes sense for `https` URLs because HTTP/3 requires TLS.
 fn protocols(url: &str) -> &'static str {
     if !url.starts_with("https://") {
         return "";
@@ -124,13 +124,14 @@ fn request_text(flags: &Explain) -> Result<String, Failure> {
     Ok(request)
 }
 
-/// Normalizes a host like browsers do: in lower case, as ASCII, and without the final dot. The port stays.
+/// Normalizes a host like browsers do, i.e. converts it to lower case and ASCII and removes a trailing dot.
+/// The port is kept.
 fn normal_host(host: &str) -> String {
     let (name, port) = host.split_at(host.rfind(':').filter(|_| !host.ends_with(']')).unwrap_or(host.len()));
     ascii_host(name).map_or_else(|| host.to_owned(), |name| name + port)
 }
 
-/// Splits a URL or path into host and target. Clients do not send fragments, so those are dropped.
+/// Splits a URL or path into host and target. Fragments are dropped, since clients do not send these.
 fn split_url(url: &str) -> (Option<&str>, &str) {
     let url = url.split('#').next().unwrap_or_default();
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -143,7 +144,8 @@ fn split_url(url: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Percent-encodes bytes that are not allowed in a request line, just like browsers do with whatever is typed into the address bar.
+/// Percent-encodes bytes that are not allowed in a request line, as a browser would do with text that is typed into the address
+/// bar.
 fn escape(typed: &str) -> String {
     let mut escaped = String::with_capacity(typed.len());
     for byte in typed.bytes() {
@@ -169,7 +171,8 @@ fn explain(
     let mut output = Output::new();
 
     let mut head = Head::EMPTY;
-    // Parse the request just like the server would. If it's malformed, explain the error response.
+    // Parse the request in the same way as the server. If it turns out to be malformed, we explain the error
+    // response.
     match connection.next_request(request.as_bytes(), &mut head).1 {
         Step::Request => {}
         step => {
@@ -188,7 +191,7 @@ fn explain(
     scratch.set_now(seconds);
     let answer = site.answer(&head.common.request, &mut scratch);
 
-    // The server tries its built-in pages before it responds with an error or a fallback page.
+    // Before responding with an error or a fallback page, the server tries its built-in pages.
     let mut buffer = KeyBuffer::new();
     let target = Target::parse(head.common.request.target);
     if !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
@@ -247,7 +250,8 @@ fn describe_reasons(
     Ok(lines)
 }
 
-/// Names the file, or the line of a rule file, that the response comes from. If the archive does not tell, only gives the reason.
+/// Names the file, or the line of a rule file, from which the response comes. If this is not in the archive, only the reason is
+/// given.
 fn describe_source(
     archive: &Archive,
     files: &SourceFiles,
@@ -294,14 +298,14 @@ fn describe_source(
         _ => None,
     };
 
-    // For example, the archive may have been built without source files or without a manifest.
+    // The archive may have been built without a manifest, for example, or without source files.
     Ok(named.unwrap_or_else(|| describe_reason(reason, Some(key))))
 }
 
 /// A record and its site, which is `None` for the default site.
 type SiteRecord<'a> = (Option<&'a [u8]>, Record<'a>);
 
-/// Returns the record with exactly this path from the first of the host's sites that has it.
+/// Returns the record with exactly this path, taken from the first of the host's sites in which it exists.
 fn find_record<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
@@ -316,7 +320,7 @@ fn find_record<'a>(
     Ok(None)
 }
 
-/// Identifies a rule in the manifest: patterns by their position, all others by their path.
+/// Identifies a rule in the manifest. Patterns are identified by their position, all others by their path.
 #[derive(Clone, Copy)]
 enum RuleId<'k> {
     Ordinal(u32),
@@ -463,7 +467,7 @@ fn describe_representations(
 
 /// Describes the body. With `debug`, this includes its position in the archive.
 ///
-/// Returns `None` if there is no body, or if there is nothing to say about it without `debug`.
+/// Returns `None` if there is no body, or if there is nothing to be said about it unless `debug` is set.
 fn describe_body(
     files: &SourceFiles,
     answer: &Answer<'_>,

@@ -1,8 +1,8 @@
 //! `cannery extract`: restores the files in an archive to a directory, byte for byte.
 //!
-//! The whole archive is verified before we write the first file. Nothing is ever written outside the directory, no matter which
-//! names the archive has or which symbolic links are in the directory. Empty directories, excluded files, times and permissions
-//! are not in an archive, so we cannot restore those.
+//! Before the first file is written, the whole archive is verified. Regardless of names in the archive and symbolic links in
+//! the directory, nothing is ever written outside of the directory. Note that empty directories, excluded files, times and
+//! permissions cannot be restored, since they aren't part of an archive.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -22,7 +22,7 @@ use crate::output::{self, Failure, Paint, one_line};
 /// Runs `cannery extract`.
 ///
 /// # Errors
-/// The file is not an archive or is damaged, or a file cannot be written.
+/// The file isn't an archive or is damaged, or a file cannot be written.
 pub fn run(flags: &Extract) -> Result<(), Failure> {
     let archive = open::open(&flags.archive)?;
     archive
@@ -85,7 +85,7 @@ fn source_file(archive: &Archive, entry: &Entry<'_>) -> Result<Option<SourceFile
     }
 }
 
-/// Returns the content of a resource. If the archive only has compressed forms, decodes one of them.
+/// Returns the content of a resource, decoding one of its compressed forms if there is no other.
 fn content(archive: &Archive, resource: &Resource<'_>, name: &[u8]) -> Result<Vec<u8>, ExtractError> {
     let representations = resource.representations().collect::<Result<Vec<_>, _>>()?;
     let identity = representations.iter().find(|found| found.coding == Coding::Identity);
@@ -151,7 +151,8 @@ impl Target<'_> {
     /// Creates the directories for a file and returns its path.
     ///
     /// # Errors
-    /// The name would lead out of the directory. The archiver never writes such a name, so the archive is an attack.
+    /// The name would lead out of the directory. As such names are never written by the archiver, this must be an
+    /// attack.
     fn create_parents(&self, name: &[u8]) -> Result<PathBuf, Failure> {
         let is_harmful = |part: &[u8]| matches!(part, b"" | b"." | b"..") || part.contains(&0);
         if name.split(|byte| *byte == b'/').any(is_harmful) {
@@ -171,7 +172,7 @@ impl Target<'_> {
     }
 }
 
-/// Creates a directory. If it exists, makes sure that it is not a symbolic link.
+/// Creates a directory. If it already exists, it must not be a symbolic link.
 fn create_directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -182,7 +183,8 @@ fn create_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a new file. With `force`, we remove an existing file first because we must not follow a symbolic link.
+/// Writes a new file. If `force` is set, an existing file is removed first, in order to avoid following a
+/// symbolic link.
 fn write_file(path: &Path, content: &[u8], force: bool) -> io::Result<()> {
     let create = || OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = match create() {

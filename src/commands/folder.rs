@@ -1,4 +1,5 @@
-//! Folders that are recompiled after each change. Shared by `cannery serve DIR` and `cannery-server --folder DIR`.
+//! Folders that are recompiled after each change. This is shared by `cannery serve DIR` and
+//! `cannery-server --folder DIR`.
 
 mod event_log;
 mod failure;

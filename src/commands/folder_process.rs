@@ -1,7 +1,8 @@
-//! The process that compiles the folder for `cannery-server --folder DIR`, and recompiles it after each change.
+//! The process that compiles the folder for `cannery-server --folder DIR`, and does so again after each change.
 //!
-//! It runs in a sandbox of its own, in which it can only read the folder and send archives to the server. The server, in turn,
-//! cannot open the folder. No code in this process parses bytes from the network.
+//! It runs in its own sandbox, in which nothing is allowed except for reading the folder and sending archives to the server.
+//! The server, on the other hand, cannot open the folder. This process does not contain any code that parses bytes from the
+//! network.
 
 mod keeper;
 mod keeper_socket;
@@ -32,30 +33,33 @@ use super::folder::{BuildFailure, EventLog, Style, UpdatesEnd};
 use crate::flags::archiver::{CompileStart, Follow, FollowPart};
 use crate::output::{self, Exit, Failure, Paint, one_line};
 
-/// Signals that are meant for the server, for example to reopen its log. Service managers send them to all processes of a service.
-/// Without a handler, they would end this process.
+/// Signals that are meant for the server (e.g. to make it reopen its log), but are sent to all processes of a service by service
+/// managers. Without a handler, they would terminate this process.
 const SIGNALS_OF_THE_SERVER: [i32; 3] = [SIGHUP, SIGUSR1, SIGUSR2];
 
-/// Memory to reserve for each compressing thread with `--limit-memory`: the Brotli and Zstandard encoders need up to half of it,
-/// and the other half is for contents waiting to be compressed.
+/// Memory to be reserved per compressing thread with `--limit-memory`. Up to half of it is needed by the Brotli and Zstandard
+/// encoders, the other half is for contents waiting to be compressed.
 const THREAD_MEMORY_BYTES: u64 = 128 << 20;
 
-/// Maximum number of directories to search for links before we enter the sandbox. The server has to wait for this.
+/// Maximum number of directories to search for links before entering the sandbox, as the server has to wait for
+/// this.
 const DIRECTORIES_MAX: usize = 200_000;
 
-/// Pause between attempts to make the first build if a program is still writing the folder.
+/// Pause between attempts at the first build while a program is still writing the folder.
 const UNFINISHED_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Pause between attempts to make the first build if it fails.
 const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs this process's part, until the server at the other end of standard input exits.
+/// Runs this process's part until the server, which is at the other end of standard input, exits.
 ///
 /// # Errors
-/// The compiling process cannot be started, cannot enter the sandbox, or cannot compile the folder for the first time.
+/// The compiling process cannot be started or enter the sandbox, or its first attempt to compile the folder has
+/// failed.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     for signal in SIGNALS_OF_THE_SERVER {
-        // The handler just sets a flag that we never read. Registering can only fail for signals that do not exist.
+        // The handler only sets a flag, which is never read. Registering will not fail unless the signal does not
+        // exist.
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
     match follow.part {
@@ -76,12 +80,13 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
 
     let mut options = follow.options.clone();
     if options.threads == 0 {
-        // We need to find out now: inside the sandbox, the limit of a control group cannot be read.
+        // This has to be determined now, since the limit of a control group cannot be read from inside the
+        // sandbox.
         let available = available_parallelism().map_or(1, NonZeroUsize::get);
         options.threads = available.min(threads_in_memory(memory_max));
     }
 
-    // The sandbox will not let us create files, so the keeper does that for us.
+    // Creating files will not be possible in the sandbox, so we need to leave this to the keeper.
     let keeper = KeeperSocket::on_standard_output();
     let keeper = keeper.map_err(|error| Failure::failed(format!("cannot use standard output: {error}")))?;
     let files = TemporaryDirectory::from_environment().with_files_from({
@@ -90,13 +95,14 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     });
     enter_sandbox(follow)?;
 
-    // Follow the folder before it's compiled, so that we do not miss changes made during the first build.
+    // We need to follow the folder before compiling it; otherwise, changes made during the first build would
+    // be missed.
     let mut changes = FolderChanges::of(&options);
     let mut inspector = changes.inspector();
     let followed = changes.follow(Mode::Auto, move || inspector.inspect());
     followed.map_err(|error| Failure::failed(error.to_string()))?;
 
-    // Once the server is gone, there is nothing left to do, and no files to remove.
+    // Once the server has exited, there is nothing left to do, nor are there any files to be removed.
     let thread = |error| Failure::failed(format!("cannot start a thread: {error}"));
     let server = ReleaseSender::start(socket, || std::process::exit(Exit::Done as i32)).map_err(thread)?;
 
@@ -112,8 +118,8 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     let first = loop {
         match compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
             Ok(build) => break build,
-            // At startup, the operator should see an error. After a restart, the server still has an archive, so we can keep
-            // trying.
+            // At startup, the error should be shown to the operator. After a restart, however, the server still has an
+            // archive, so we can keep trying.
             Err(error) if start == CompileStart::First => return Err(first_failure(&error)),
             Err(error) if error.is_unfinished() => {
                 sleep(UNFINISHED_INTERVAL);
@@ -128,7 +134,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
         build_failure::print_diagnostics(&first.report.diagnostics);
     }
 
-    // Tell the keeper that it should restart this process from now on if it dies.
+    // Let the keeper know that it should restart this process from now on if it dies.
     keeper.report_compiled().map_err(|error| Failure::failed(error.to_string()))?;
 
     log.mark_printed(&first.report.diagnostics);
@@ -152,8 +158,8 @@ fn threads_in_memory(limit: Option<u64>) -> usize {
     threads.map_or(usize::MAX, |threads| usize::try_from(threads).unwrap_or(usize::MAX))
 }
 
-/// Prints a hint after the first panic: encoders and threads panic if they run out of memory. The background build then ends
-/// without a result.
+/// Prints a hint after the first panic, as encoders and threads will panic if they run out of memory, in which case the
+/// background build ends without a result.
 fn name_limit_in_panics(bytes: u64) {
     let print_panic = panic::take_hook();
     let once = Once::new();
@@ -204,7 +210,8 @@ fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
         ..Plan::default()
     };
 
-    // By default, builds leave out links that lead out of the folder. If they're allowed, the sandbox must allow their targets.
+    // Links that lead out of the folder are left out by default. If they are allowed, then their targets need to be allowed in
+    // the sandbox as well.
     if follow.sandbox.filesystem != Requirement::Off && follow.options.links_out == LinksOut::Allowed {
         let (directories, files) = targets_outside(root).into_iter().partition(|target| target.is_dir());
         plan.compile.extend::<Vec<PathBuf>>(directories);
@@ -221,7 +228,8 @@ fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the targets of symbolic links that lead out of the folder's parent directory, sorted. The build will warn about each.
+/// Returns the sorted targets of symbolic links that lead out of the folder's parent directory. There will be a warning about
+/// each of them from the build.
 fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
     let mut targets = BTreeSet::new();
     let Ok(canonical) = fs::canonicalize(root) else { return targets };
@@ -263,7 +271,7 @@ fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
     targets
 }
 
-/// Explains why the first build failed. If it lacks a permission, also says what to do.
+/// Explains why the first build failed, including a remedy in case of a missing permission.
 fn first_failure(error: &Error) -> Failure {
     let failure = build_failure::first_failure(error);
     let is_denied =

@@ -1,4 +1,5 @@
-//! `cannery inspect`: prints what's in an archive, or everything about one of its paths. Never writes to the archive.
+//! `cannery inspect`: prints the contents of an archive, or everything about one of its paths. The archive is never
+//! written to.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ use crate::output::{self, Failure, Paint, one_line};
 /// Runs `cannery inspect`.
 ///
 /// # Errors
-/// The file is not an archive or is damaged, or it does not have the path.
+/// The file isn't an archive or is damaged, or the path does not exist in it.
 pub fn run(flags: &Inspect) -> Result<(), Failure> {
     let archive = open::open(&flags.archive)?;
     let corrupt = open::corrupt(&flags.archive);
@@ -223,7 +224,8 @@ pub(super) fn rewrite_target(rewrite: &Rewrite<'_>) -> String {
 
 /// Formats a pattern or template. Captures are shown as `{0}`, a splat as `{0…}`.
 pub(super) fn template(pieces: Pieces<'_>) -> String {
-    // If a piece cannot be decoded, the text just ends there. `cannery verify` reports it.
+    // If one of the pieces cannot be decoded, the text just ends there. This will be reported by
+    // `cannery verify`.
     let pieces = pieces.map_while(Result::ok).map(|piece| match piece {
         Piece::Literal(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Piece::Capture(number) => format!("{{{number}}}"),

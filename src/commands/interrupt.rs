@@ -1,6 +1,6 @@
-//! Handles signals during a build: removes temporary files, and then lets the signal end the process.
+//! Handles signals during a build by removing temporary files before letting the signal end the process.
 //!
-//! If a signal was ignored when the process started, it stays ignored. `nohup` relies on that.
+//! Signals that were ignored when the process started must remain ignored, as `nohup` relies on this.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 /// Handles signals until it's dropped. After that, these signals no longer have any effect.
 pub(super) struct Interrupt {
-    /// `None` if we cannot handle signals. In this case, they end the process without cleaning up.
+    /// `None` if signals cannot be handled. They will then end the process without any cleanup.
     handle: Option<Handle>,
 }
 
@@ -37,12 +37,12 @@ fn start(directory: Option<PathBuf>) -> Option<Handle> {
     let handle = signals.handle();
     let wait = move || {
         let Some(signal) = signals.forever().next() else { return };
-        // As long as we hold the guard, no other thread can create a temporary file.
+        // While the guard is held, no other thread is able to create a temporary file.
         let guard = temporary::remove_all();
         if let Some(directory) = directory {
             let _ = std::fs::remove_dir_all(directory);
         }
-        // Really end by the signal, so that the parent can see which one it was.
+        // The process should really be ended by the signal, so that the parent can see which one it was.
         let _ = emulate_default_handler(signal);
         drop(guard);
     };
@@ -50,8 +50,8 @@ fn start(directory: Option<PathBuf>) -> Option<Handle> {
     Some(handle)
 }
 
-/// Returns the signals that were ignored when this process started, with one bit per signal (`SigIgn` in `proc(5)`). Without
-/// `/proc`, returns 0.
+/// Returns the signals that were ignored when this process was started, with one bit per signal (see `SigIgn` in `proc(5)`),
+/// or 0 if there is no `/proc`.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

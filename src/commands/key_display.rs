@@ -12,11 +12,12 @@ pub(super) fn display(key: &[u8]) -> String {
     text
 }
 
-/// Returns the path in the source folder of a file with this path on a site.
+/// Returns the path, in the source folder, of a file with this path on a site.
 pub(super) fn source_path(site: Option<&[u8]>, path: &[u8]) -> Vec<u8> {
     let path = path.strip_prefix(b"/").unwrap_or(path);
     match site {
-        // For all hosts below a name, the site begins with a dot in archives, but with `*.` in the source folder.
+        // If a site is for all hosts below a name, it begins with a dot in archives, but with `*.` in the source
+        // folder.
         Some([b'.', host @ ..]) => [b"_hosts/*.", host, b"/", path].concat(),
         Some(host) => [b"_hosts/", host, b"/", path].concat(),
         None => path.to_vec(),

@@ -14,7 +14,7 @@ pub(super) fn open(path: &Path) -> Result<Archive, Failure> {
     Archive::open(path, Loading::Mapped).map_err(|error| failure(path, &error))
 }
 
-/// Explains why the archive at `path` cannot be opened. If there is a remedy, adds a hint.
+/// Explains why the archive at `path` cannot be opened, along with a hint if there is a remedy.
 pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
     if path.is_dir() {
@@ -28,7 +28,7 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
 
     match error {
         OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Maybe it is not meant to be a file at all: users may have another server's command line in mind.
+            // Users may have another server's command line in mind, where this would not be a file at all.
             if let Some(hint) = hints::address_hint(Scope::Server, path) {
                 return failure.hint(hint);
             }
@@ -59,7 +59,7 @@ fn release_directory(path: &Path) -> Option<&Path> {
     entries.any(|entry| is_archive(&entry.path())).then_some(folder)
 }
 
-/// Returns a function that converts an inconsistency in the archive at `path` to a failure.
+/// Returns a function that turns an inconsistency in the archive at `path` into a failure.
 pub(super) fn corrupt(path: &Path) -> impl Fn(Corrupt) -> Failure {
     move |corrupt| damaged(Failure::input(format!("{}: {corrupt}", path.display())))
 }

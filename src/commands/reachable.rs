@@ -12,8 +12,8 @@ pub(super) struct LocalAddresses {
 }
 
 impl LocalAddresses {
-    /// Finds this machine's addresses, if any of `addresses` is unspecified. This opens sockets, so it must be called before the
-    /// process enters its sandbox.
+    /// Finds the addresses of this machine if any of `addresses` is unspecified. As this opens sockets, it must be called before
+    /// the process enters its sandbox.
     pub(super) fn find<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> LocalAddresses {
         let is_unspecified = |address: &Address| match address {
             Address::Internet(address) => address.ip().is_unspecified(),
@@ -24,8 +24,8 @@ impl LocalAddresses {
             return LocalAddresses::default();
         }
 
-        // Connecting a datagram socket does not send anything, but the kernel chooses the address from which it would send. We use
-        // addresses reserved for documentation (RFC 5737, RFC 3849).
+        // Connecting a datagram socket does not send anything, but makes the kernel choose the address from which it would send.
+        // The destinations are reserved for documentation (RFC 5737, RFC 3849).
         let documentation_v4 = Ipv4Addr::new(192, 0, 2, 1);
         let documentation_v6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
         LocalAddresses {
@@ -34,8 +34,8 @@ impl LocalAddresses {
         }
     }
 
-    /// Returns addresses at which clients can reach a server that listens at `address`. If it's unspecified, these are the
-    /// loopback address and the machine's addresses on the network.
+    /// Returns addresses at which clients can reach a server listening at `address`. If this is unspecified, then these
+    /// are the loopback address and the addresses of the machine on the network.
     pub(super) fn reachable(self, address: &Address) -> Vec<Address> {
         let (port, ips) = match address {
             Address::Every(port) => (*port, [Some(Ipv4Addr::LOCALHOST.into()), self.v4, self.v6]),
@@ -49,7 +49,7 @@ impl LocalAddresses {
     }
 }
 
-/// Returns the address from which this machine would send to `remote`, if there is a route.
+/// Returns the address that this machine would use for sending to `remote`, provided that there is a route.
 fn source(unspecified: IpAddr, remote: IpAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((unspecified, 0)).ok()?;
     socket.connect((remote, 9)).ok()?;

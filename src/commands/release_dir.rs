@@ -1,7 +1,7 @@
-//! A release directory: archives, and a symbolic link named `current` to the one being served.
+//! A release directory contains archives, as well as a symbolic link named `current` to the one being served.
 //!
-//! The link is replaced with a single rename, so processes that open it get either the old or the new release. Archives are never
-//! written or deleted here.
+//! The link is replaced with a single rename, so that processes opening it will get either the old or the new release. Note that
+//! archives are never written or deleted here.
 
 use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
@@ -18,7 +18,7 @@ use cannery_archiver::manifest::Manifest;
 /// Name of the symbolic link.
 pub(super) const CURRENT: &str = "current";
 
-/// File extension of archives. Files with this extension are listed even if they cannot be opened.
+/// File extension of archives. With this extension, files are listed even if they cannot be opened.
 const SUFFIX: &str = "cdb";
 
 /// A directory of archives.
@@ -57,8 +57,8 @@ impl ReleaseDir {
         let mut releases = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            // Files being copied or built have hidden names. `current` should be a link, but even if it's a file, it is not a
-            // release.
+            // Files that are currently being copied or built have hidden names. `current` should be a link, but it is not a
+            // release even if it happens to be a file.
             let name = entry.file_name();
             let is_release = !name.as_bytes().starts_with(b".") && name != CURRENT;
             if entry.file_type()?.is_file() && is_release {
@@ -111,7 +111,8 @@ impl ReleaseDir {
 }
 
 impl Release {
-    /// Reads the archive of this name. Returns `None` if the file is not an archive and does not have the suffix of one.
+    /// Reads the archive with this name. Returns `None` for files that are not an archive and do not have the suffix of
+    /// one either.
     fn read(directory: &Path, name: OsString) -> Option<Release> {
         let path = directory.join(&name);
         let label = Archive::open(&path, Loading::Mapped).and_then(|archive| Label::read(&archive));
@@ -127,7 +128,8 @@ impl Release {
         Some(Release { name, bytes: metadata.len(), written: written.map(|time| time.as_secs()), label })
     }
 
-    /// Returns the date of the release. If it was built without one, it is the modification time of the file.
+    /// Returns the date of the release, or the modification time of the file if the release was built without
+    /// a date.
     pub(super) fn date(&self) -> Option<u64> {
         let stated = self.label.as_ref().ok().and_then(|label| label.released);
         stated.or(self.written)

@@ -23,12 +23,13 @@ const PREVIOUS: &str = "previous";
 /// Runs `cannery releases`.
 ///
 /// # Errors
-/// The directory cannot be read, the release does not exist or is damaged, or the link cannot be replaced.
+/// The directory cannot be read, the release does not exist or is damaged, or replacing the link has failed.
 pub fn run(flags: &Releases) -> Result<(), Failure> {
     let mut directory = read_directory(flags)?;
     if let Some(wanted) = &flags.selected {
         let name = find(&directory, wanted)?.name.clone();
-        // Verify the whole archive first, so that damage is noticed before the switch rather than after it.
+        // The whole archive should be verified before the switch, as damage would otherwise only be noticed
+        // afterwards.
         verify::whole(&directory.release_path(&name))?;
         let warning = lost_paths(&directory, &name)?;
         directory.set_current(&name).map_err(|error| switch_failure(&directory, &error))?;
@@ -51,7 +52,8 @@ fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
     })
 }
 
-/// Returns a warning if the release `name` lacks immutable files of the current one. Open pages may still request those.
+/// Returns a warning if the release `name` does not have all of the current release's immutable files, since open pages
+/// may still request these.
 fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Failure> {
     let Some(current) = directory.current.as_ref().filter(|current| *current != name) else {
         return Ok(None);
@@ -59,7 +61,8 @@ fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Fa
     let from = directory.release_path(current);
     let to = directory.release_path(name);
 
-    // If the current release is damaged, we do not know its paths. This should not keep users from switching away from it.
+    // The paths of the current release are unknown if it is damaged. However, this should not keep users from switching to
+    // another one.
     let Ok(before) = open::open(&from) else { return Ok(None) };
     let after = open::open(&to)?;
     let kept = paths(&after).map_err(open::corrupt(&to))?;
@@ -165,7 +168,7 @@ fn list(directory: &ReleaseDir, paint: Paint) -> String {
     if directory.releases.is_empty() {
         return format!("{} has no archives\n", directory.path.display());
     }
-    // Two tables because the message about a damaged archive would widen the columns of all others.
+    // There are two tables, since the message about a damaged archive would widen the columns of all others.
     let mut sound = Table::default();
     let mut damaged = Table::default();
     for release in &directory.releases {

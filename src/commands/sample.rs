@@ -1,6 +1,6 @@
-//! A small archive with a record of each kind, for the tests of the commands.
+//! A small archive for the tests of the commands, with a record of each kind.
 //!
-//! We write it with the archive crate, so that a fault of the archiver cannot fail these tests.
+//! It is written with the archive crate, so that these tests cannot fail because of the archiver.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};

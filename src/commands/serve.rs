@@ -1,6 +1,6 @@
 //! `cannery serve DIR`: serves a folder while it's being edited.
 //!
-//! The folder is compiled at start and after each change (see `folder`). Builds are up to the archiver crate, and requests to
+//! The folder is compiled at startup and after each change (see `folder`). Builds are left to the archiver crate, requests to
 //! the server crate.
 
 mod browser;
@@ -25,7 +25,7 @@ use crate::flags::site::{Serve, internet_addresses};
 use crate::output::{self, Failure};
 use crate::progress::ProgressDisplay;
 
-/// Number of ports to try, starting with the default one, before we let the kernel choose.
+/// Number of ports to try, starting with the default one, before leaving the choice to the kernel.
 const PORTS_TRIED: u16 = 20;
 
 /// Runs the command.
@@ -34,7 +34,7 @@ const PORTS_TRIED: u16 = 20;
 /// The first build failed, or the server could not start.
 pub fn run(flags: &Serve) -> Result<(), Failure> {
     let mut config = flags.config(NamedArchive::new(None, flags.folder.clone()), flags.addresses()?);
-    // Find free ports first. If there are none, we'd rather fail before a long build than after it.
+    // Find free ports first: if there are none, it is better to fail before a long build than after it.
     let listen = addresses(flags, &config.listen)?;
     let mut listen_tls = addresses(flags, &config.listen_tls)?;
     let mut log = EventLog::new(match flags {
@@ -43,7 +43,8 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
         Serve { .. } => Style::Text,
     });
 
-    // Follow the folder before it's compiled, so that we do not miss changes made during the first build.
+    // We need to follow the folder before compiling it; otherwise, changes made during the first build would
+    // be missed.
     let mut options = flags.options();
     options.page_script = flags.reloads_browsers();
     let compiler = Compiler::new(options);
@@ -60,7 +61,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     config = flags.config(NamedArchive::from_file(None, flags.folder.clone(), archive), flags.addresses()?);
     config.listen = listen;
     if !config.http3.listen.is_empty() {
-        // Use the same ports for TCP and UDP, so that a single URL works for all HTTP versions.
+        // TCP and UDP should use the same ports, so that there is a single URL for all HTTP versions.
         listen_tls = listen_tls.into_iter().map(with_shared_port).collect();
         config.http3.listen = internet_addresses(&listen_tls);
     }
@@ -122,7 +123,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     // From now on, another thread publishes a new archive after each change.
     let publisher = server.publisher().expect("the archive is an open file");
     updates.serve(compiler, &build, publisher, log)?;
-    // Our handle would keep the first archive in memory even after another one is served.
+    // This handle would keep the first archive in memory, even once another one is served.
     drop(build);
     server.wait();
     Ok(())
@@ -130,8 +131,8 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
 
 /// Returns the addresses to listen at. All of them are free right now.
 ///
-/// We need to check with a plain socket because the server's own sockets use `SO_REUSEPORT`. This means that binding them would
-/// succeed even if another server of this user listens at the address, and each server would get some of the connections.
+/// We need to check this with a plain socket. As the server's own sockets use `SO_REUSEPORT`, binding them would succeed even
+/// if another server of this user listens at the address, and then each server would get some of the connections.
 fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure> {
     if flags.has_named_port() {
         for address in wanted {
@@ -153,23 +154,26 @@ fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure>
 
 /// Binds a TCP socket to this address. If this succeeds, the address is free.
 ///
-/// The socket does not listen. Otherwise, it would accept connections that the server never sees, and then reset them.
+/// The socket does not listen, as it would otherwise accept connections that the server never sees, only to reset
+/// them.
 fn reserve(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // Just like the server's sockets. Connections of an earlier server may still be in TIME-WAIT.
+    // Like the server's sockets, since there may be connections of an earlier server in TIME-WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
-/// Returns the address itself if it's free. If not, tries the next ports, and finally falls back to port 0.
+/// Returns the address itself if it is free. Otherwise, the next ports are tried before falling back to port
+/// 0.
 fn free_near(address: SocketAddr) -> SocketAddr {
     let ports = (0..PORTS_TRIED).filter_map(|offset| address.port().checked_add(offset));
     let mut near = ports.map(|port| SocketAddr::new(address.ip(), port));
     near.find(|address| reserve(*address).is_ok()).unwrap_or(SocketAddr::new(address.ip(), 0))
 }
 
-/// If the port is 0, chooses one that is free for both TCP and UDP. The kernel would choose two different ones.
+/// Replaces port 0 with a port that is free for both TCP and UDP, for which the kernel would choose two
+/// different ones.
 fn with_shared_port(address: Address) -> Address {
     match address {
         Address::Internet(address) if address.port() == 0 => {
@@ -208,7 +212,8 @@ mod tests {
         assert_ne!(free.port(), held.port());
     }
 
-    /// Regression test: these connections were accepted and then reset, so a browser that came a moment too early showed an error.
+    /// Regression test: these connections used to be accepted and then reset, so a browser that was opened a moment too early
+    /// would show an error.
     #[test]
     fn connections_to_a_reserved_address_are_refused() {
         let reserved = reserve("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -1,7 +1,7 @@
 //! `cannery-server`: starts a server, or a supervisor for several, and prints where it listens.
 //!
-//! The server itself is in its own crate. This program does not contain any archiver code either: with `--folder`, it runs
-//! `cannery-archiver`.
+//! The server itself is located in its own crate. There is no archiver code in this program either: for `--folder`, it
+//! runs `cannery-archiver`.
 
 mod compilers;
 mod failure;
@@ -53,8 +53,8 @@ pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
     }
 }
 
-/// Runs this process in its role: as the only server, as the supervisor of several, as one of those, or as the process that
-/// answers operators on their behalf.
+/// Runs this process in its role, which may be the only server, the supervisor of several servers, one of these, or the
+/// process that answers operators on their behalf.
 fn start(options: &ServerOptions) -> Result<(), Failure> {
     limits::set_descriptors(options.descriptors_max)?;
     if let Some(bytes) = options.memory_max {
@@ -72,7 +72,8 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
 
     role.inherit(&mut config).map_err(|error| start_failure(&error))?;
 
-    // We check this only here because the supervised processes have the same flags, and the admin process has no HTTP/3 sockets.
+    // This cannot be checked any earlier, as supervised processes have the same flags and the admin process does not have any
+    // HTTP/3 sockets.
     if matches!(role, Role::Only | Role::Supervisor { .. })
         && config.served_http3().is_none()
         && let Some(flag) = options.http3_flag
@@ -88,8 +89,8 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
             serve(options, role, &config, compilers, unchecked)
         }
         Role::Supervisor { processes } => {
-            // Check the archive once for all processes. This must be done before they are started because the supervisor should not
-            // exit while starting them, and a successor should not replace its predecessor in vain.
+            // The archive is checked once for all processes. This must be done before starting them: the supervisor should not exit
+            // in the middle of this, nor should a successor replace its predecessor in vain.
             open_own_archive(options, true)?;
             supervise(options, &config, processes)
         }
@@ -98,13 +99,15 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     }
 }
 
-/// Opens the archive contained in this program, if any. Either checks it right away or returns the pending check.
+/// Opens the archive contained in this program, if any. Either it is checked right away, or the pending check is
+/// returned.
 fn open_own_archive(options: &ServerOptions, is_supervisor: bool) -> Result<Option<Unchecked>, Failure> {
     let own = options.own_archive.as_deref();
     Ok(own.map(|path| Unchecked::open(path, is_supervisor)).transpose()?.flatten())
 }
 
-/// Serves until a signal ends the server. Meanwhile, checks this program's own archive in the background.
+/// Serves until the server is ended by a signal. In the meantime, this program's own archive is checked in
+/// the background.
 fn serve(
     options: &ServerOptions,
     role: Role,
@@ -127,10 +130,10 @@ fn serve(
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
 
     compilers.follow(&server)?;
-    // This thread must not start before the server because it would be outside the sandbox.
+    // If this thread were started before the server, it would be outside of the sandbox.
     unchecked.map(Unchecked::check_in_background).transpose()?;
 
-    // With several processes, only the first one prints messages that would be the same for all.
+    // Messages that would be the same for all processes should only be printed by the first one.
     let is_first = matches!(role, Role::Only | Role::Member { number: 0 });
     if is_first && !options.quiet {
         server.report_sites();
@@ -148,7 +151,8 @@ fn serve(
 
     profilers.sample()?;
 
-    // From now on, only a profiler starts or opens anything, so we can tighten the sandbox.
+    // From here on, nothing needs to be started or opened except by a profiler, so the sandbox can be
+    // tightened.
     if !config.is_profiled {
         server.restrict_waiting_thread().map_err(|error| start_failure(&error))?;
     }
@@ -169,7 +173,8 @@ fn serve_operators(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs several servers, and another process for operators, until a signal or a successor ends the supervisor.
+/// Runs several servers, as well as a process for operators, until the supervisor is ended by a signal or a
+/// successor.
 fn supervise(options: &ServerOptions, config: &Config, processes: NonZeroUsize) -> Result<(), Failure> {
     let on_ready = |addresses: &Addresses| {
         if !options.quiet {
@@ -206,7 +211,7 @@ fn print_setup(options: &ServerOptions, config: &Config, server: &RunningServer)
         warn(message);
     }
 
-    // In containers, the first process usually runs as root, so there is no point in advising against it.
+    // The first process in a container usually runs as root, so advising against this would be pointless.
     if !options.quiet && std::process::id() != 1 {
         for message in sandbox.advice() {
             warn(message);
@@ -273,10 +278,10 @@ fn warn(message: &str) {
     note(format_args!("{} {}", Paint::for_errors().warning("warning:"), one_line(message)));
 }
 
-/// Writes a line to standard error, or drops it if there is no room within a second.
+/// Writes a line to standard error, or drops it if this would block for more than a second.
 ///
-/// The calling thread starts the server, reloads archives or waits for signals. It must not block just because whatever reads our
-/// standard error is stuck, and neither must threads that wait for the lock.
+/// The calling thread starts the server, reloads archives or waits for signals. Neither this thread nor those that wait for the
+/// lock should block just because the reader of our standard error is stuck.
 fn note(text: impl Display) {
     // As long as we hold the lock, no other thread can take the room.
     let _lock = io::stderr().lock();
@@ -285,7 +290,8 @@ fn note(text: impl Display) {
     }
 }
 
-/// Returns `true` if standard error can take a line now or within a second. If the kernel cannot tell, we assume so.
+/// Returns `true` if a line can be written to standard error within a second. This is assumed to be possible if the
+/// kernel cannot tell.
 fn stderr_has_room() -> bool {
     let stderr = io::stderr();
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
@@ -305,7 +311,7 @@ fn settings(config: &Config) -> String {
     )
 }
 
-/// Returns the URL that clients on this machine can use. For a local socket, returns its path.
+/// Returns the URL for clients on this machine, or the path of a local socket.
 pub(super) fn url(kind: ListenerKind, address: &Address) -> String {
     let address = match address {
         Address::Internet(address) => *address,

@@ -18,7 +18,7 @@ const DIGEST_DIGITS: usize = 12;
 /// Maximum number of largest files to show.
 const LARGEST_SHOWN: usize = 5;
 
-/// How much to show of the archive's structure.
+/// Amount of detail to show about the archive's structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Details {
     /// Just the facts that authors of sites need.

@@ -1,4 +1,4 @@
-//! `cannery verify`: reads and checks a whole archive. The checks themselves are in the archive crate.
+//! `cannery verify`: reads and checks a whole archive. See the archive crate for the checks themselves.
 
 use std::path::Path;
 use std::time::Instant;

@@ -283,7 +283,8 @@ impl Flags {
         self.caches.apply(&mut options);
         if self.follow.for_server {
             let account = self.follow.account()?;
-            // The server's user may have other files. People who may write into the folder must not be able to publish them.
+            // The server's user may own other files, which must not be published by people who are merely allowed to write
+            // into the folder.
             if options.links_out == LinksOut::Reported {
                 options.links_out = LinksOut::LeftOut;
             }

@@ -1,6 +1,6 @@
 //! These flags decide which bytes an archive holds.
 //!
-//! Each struct is a section in the help, and sets some of a build's options. We don't build here.
+//! Each struct is a section in the help and sets some options of a build. The build itself isn't run here.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! Flags shared by all programs that compile a folder: `cannery-archiver`, `cannery serve`, and `cannery-server` with
-//! `--folder`.
+//! Flags shared by all programs that compile a folder, i.e. `cannery-archiver`, `cannery serve`, and `cannery-server`
+//! with `--folder`.
 //!
-//! If a message about a folder suggests a flag, it's one of these. So the remedy works in each program that prints it. A
-//! test makes sure of that.
+//! Messages about a folder may only suggest these flags, so that the remedy will work in each program that prints the
+//! message. This is checked by a test.
 
 use std::ffi::OsString;
 

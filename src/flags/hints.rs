@@ -1,7 +1,9 @@
-//! Hints for command lines that would be right for another program: tells users which of our flags or commands they want.
+//! Hints for command lines that would be right for another program, which tell users the corresponding flags or commands
+//! of ours.
 //!
-//! Clap suggests the flag with the most similar name, which may be misleading, for example `--production` for `--port`. So we only
-//! keep suggestions that are probably typing errors. For flags and commands of other servers and site generators, we have a table.
+//! Clap suggests the flag with the most similar name, but this may be misleading, e.g. `--production` for `--port`. Therefore,
+//! suggestions are only kept if they are probably typing errors. There is also a table with flags and commands of other servers
+//! and site generators.
 
 mod foreign;
 
@@ -335,7 +337,7 @@ fn text(error: &Error, kind: ContextKind) -> Option<String> {
 
 /// Drops suggestions unless they differ by just a typing error.
 fn drop_unlikely_suggestions(error: &mut Error) {
-    // Clap also suggests to pass a word with dashes as a value, but none of our commands takes such values.
+    // Clap would also suggest passing a word with dashes as a value, which none of our commands take.
     error.remove(ContextKind::Suggested);
     let mut has_dropped = false;
 

@@ -1,4 +1,4 @@
-//! Flags of `cannery`. It includes the other two programs, and has commands that read archives.
+//! Flags of `cannery`, which includes the other two programs as well as commands that read archives.
 //!
 //! We don't open files here.
 
@@ -329,7 +329,7 @@ pub fn command() -> clap::Command {
 /// The command line is wrong.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Failure> {
     let matches = super::parse(command(), arguments)?;
-    // `--man` comes alone, so required arguments of its command are missing. The two programs don't require any, and have
+    // With `--man`, required arguments of its command are missing. Note that the two programs don't require any and have
     // their own pages.
     if let Some((name, inner)) = matches.subcommand()
         && !matches!(name, "archiver" | "server")

@@ -5,7 +5,7 @@ use cannery_archive::{Archive, Corrupt, Extent, Origin, Record, RecordKind, Reso
 use crate::commands::key_display::source_path;
 use crate::output::one_line;
 
-/// The source files that either have a path or are kept for `extract`, sorted by name.
+/// The source files that have a path or are kept for `extract`, sorted by name.
 pub(super) struct SourceFiles(Vec<SourceFile>);
 
 struct SourceFile {
@@ -42,8 +42,8 @@ impl SourceFiles {
         Ok(SourceFiles(files))
     }
 
-    /// Returns the file behind an alias, which is an index page or a page without its suffix. If several files have the same content,
-    /// returns the first by name, which is the one preferred by the archiver.
+    /// Returns the file behind an alias, i.e. an index page or a page without its suffix. If there are several files with the same
+    /// content, the first by name is returned, as this is the one preferred by the archiver.
     pub(super) fn find_alias(
         &self,
         site: Option<&[u8]>,
@@ -75,7 +75,8 @@ impl SourceFiles {
         file.map(|file| file.name.as_slice())
     }
 
-    /// Returns a folder's page for this error status. The host's own pages come before pages of the default site.
+    /// Returns the page of a folder for this error status, preferring the host's own pages to those of the
+    /// default site.
     pub(super) fn error_page(&self, status: u16, host: Option<&[u8]>, folder: &[u8]) -> Option<&[u8]> {
         let status = status.to_string();
         let is_page = |name: &[u8]| {
@@ -98,7 +99,7 @@ pub(super) fn bodies(resource: &Resource<'_>) -> Result<Vec<Extent>, Corrupt> {
         .collect()
 }
 
-/// Returns `true` if a source file is in the folder with this key, on any site.
+/// Returns `true` if a source file of any site is in the folder with this key.
 pub(super) fn is_in(name: &[u8], folder: &[u8]) -> bool {
     let parent = &name[..name.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];
     let folder = folder.strip_prefix(b"/").unwrap_or(folder);

@@ -1,4 +1,5 @@
-//! Requests and responses as JSON. They can be used as test vectors for other implementations that read archives.
+//! Requests and responses as JSON, which can be used as test vectors for other implementations that read
+//! archives.
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, MultipartPiece};
@@ -46,7 +47,7 @@ impl From<Extent> for Part {
 }
 
 impl Vector {
-    /// Creates a test vector from an HTTP/1.1 request, a response head, and the parts of the body.
+    /// Creates a test vector from an HTTP/1.1 request, a response head and the body's parts.
     pub(super) fn new(request: &str, head: &[u8], body: Option<Vec<Part>>) -> Vector {
         let (request_line, fields) = split_head(request.as_bytes());
         let mut words = request_line.split(' ').map(str::to_owned);
@@ -61,7 +62,8 @@ impl Vector {
     }
 }
 
-/// Splits a connection's output into response head and body. `answer` tells us how the body is composed.
+/// Splits the output of a connection into response head and body, using `answer` to find out how the body is
+/// composed.
 pub(super) fn split_output<'o>(
     inline: &'o [u8],
     segments: &[Segment],

@@ -1,7 +1,7 @@
 //! Reports what happens to a followed folder, either to people or to tools.
 //!
-//! People get one line on standard error for each change, new warning or failure. Tools get everything, as one JSON object per
-//! line on standard output.
+//! For each change, new warning or failure, there is one line on standard error for people. Tools get everything as JSON on
+//! standard output, with one object per line.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,7 +28,8 @@ pub(in crate::commands) struct EventLog {
     diagnostics: Vec<Diagnostic>,
     /// Additional remarks that were printed when the last build failed.
     failed_diagnostics: Vec<Diagnostic>,
-    /// Files and codes of all notes printed so far. Notes do not ask the user to do anything, so once is enough.
+    /// Files and codes of all notes printed so far. Since notes do not ask the user to do anything, they should
+    /// only be printed once.
     notes: BTreeSet<(String, &'static str)>,
     /// The last failure, until a build succeeds.
     failure: Option<String>,
@@ -51,7 +52,8 @@ pub(in crate::commands) enum Style {
 enum Event<'a> {
     /// The server is listening.
     Listening { url: &'a str },
-    /// A build is served. If some contents are not compressed yet, a `compressed` event will follow.
+    /// A build is being served. If there are contents that have not been compressed yet, a `compressed` event
+    /// will follow.
     Built {
         files: u64,
         bytes: u64,
@@ -137,8 +139,7 @@ impl EventLog {
     pub(in crate::commands) fn report(&mut self, event: &FolderEvent<'_>) -> Result<(), Failure> {
         match *event {
             FolderEvent::Rebuilt { build, changes, took } => {
-                // Stay silent if there is no difference that people would notice, for example if a file was saved without any
-                // changes.
+                // Nothing is printed if people would not notice any difference, e.g. if a file was saved without changes.
                 let remarks = &build.report.diagnostics;
                 if changes.is_empty() && self.failure.is_none() && !self.has_new_remarks(remarks) {
                     return Ok(());
@@ -162,7 +163,7 @@ impl EventLog {
         }
     }
 
-    /// Reports that a build is served whose files or remarks differ from the last one.
+    /// Reports that the build being served has other files or remarks than the last one.
     fn rebuilt(&mut self, build: &Build, changes: &[Change], took: Duration) -> Result<(), Failure> {
         let paint = self.paint;
         // If no file has changed, only the remarks are new.
@@ -201,7 +202,7 @@ impl EventLog {
         };
         self.event(&event)?;
 
-        // A quick build cannot find these remarks. They stay valid until the full build shows otherwise.
+        // These remarks cannot be found by a quick build, so they remain valid until the next full build.
         let kept = self.diagnostics.iter().filter(|known| is_of_complete_build(known)).cloned().collect();
         self.remarks(&report.diagnostics, kept);
         Ok(())
@@ -267,14 +268,15 @@ impl EventLog {
         Ok(())
     }
 
-    /// Returns `true` if a quick build has other warnings than the one that is served.
+    /// Returns `true` if the warnings of a quick build differ from those of the build being served.
     fn has_new_remarks(&self, diagnostics: &[Diagnostic]) -> bool {
         let is_lasting =
             |diagnostic: &&Diagnostic| is_warning(diagnostic) && !is_of_complete_build(diagnostic);
         !diagnostics.iter().filter(is_lasting).eq(self.diagnostics.iter().filter(is_lasting))
     }
 
-    /// Prints the remarks that were not printed after the last build. `kept` are not part of this one, and still hold.
+    /// Prints those remarks that were not printed after the last build. `kept` are not part of this build but still
+    /// hold.
     fn remarks(&mut self, diagnostics: &[Diagnostic], kept: Vec<Diagnostic>) {
         let new = self.new_remarks(diagnostics);
         if self.style == Style::Text {
@@ -290,7 +292,8 @@ impl EventLog {
         self.failed_diagnostics.clear();
     }
 
-    /// Returns the remarks that are new since the last build. Notes are only new once.
+    /// Returns the remarks that are new since the last build, or that have never been printed in the case of
+    /// notes.
     fn new_remarks(&mut self, diagnostics: &[Diagnostic]) -> Vec<Diagnostic> {
         let mut new = Vec::new();
         for diagnostic in diagnostics {
@@ -328,13 +331,13 @@ fn is_warning(diagnostic: &Diagnostic) -> bool {
     diagnostic.severity == Severity::Warning
 }
 
-/// Returns `true` for remarks about the text of pages. Only full builds read all of it.
+/// Returns `true` for remarks about the text of pages, all of which is only read by full builds.
 pub(in crate::commands) fn is_of_complete_build(diagnostic: &Diagnostic) -> bool {
     ["broken-link", "broken-links", "redirect-target-missing", "live-reload-blocked-by-page"]
         .contains(&diagnostic.code)
 }
 
-/// Describes changes, for example as `a.html 1.20 kB → 1.34 kB`, or lists the first few names.
+/// Describes changes, e.g. as `a.html 1.20 kB → 1.34 kB`, or by listing the first few names.
 fn changed(changes: &[Change], paint: Paint) -> String {
     let name = |change: &Change| paint.strong(&one_line(&change.path));
     let size = |bytes: Option<u64>| bytes.map_or_else(String::new, format::bytes);
@@ -360,7 +363,7 @@ fn changed(changes: &[Change], paint: Paint) -> String {
 /// Formats the duration of a build, for example as `8 ms` or `1.20 s`.
 fn milliseconds(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
-        // Even a very short build is not free, so do not claim that it took 0 ms.
+        // No build is free, however short it may be, so we should not claim that it took 0 ms.
         format!("{:.0} ms", (duration.as_secs_f64() * 1000.0).max(1.0))
     } else {
         format::seconds(duration.as_secs_f64())

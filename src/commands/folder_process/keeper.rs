@@ -1,10 +1,10 @@
-//! Starts the process that compiles the folder, and restarts it if it's killed or crashes.
+//! Starts the process that compiles the folder, and restarts it after it was killed or has crashed.
 //!
-//! Sandboxed processes cannot start programs, so we need another process for this, outside any sandbox. The keeper reads neither
-//! the folder nor anything from the server. It has three jobs besides restarting:
+//! As programs cannot be started by sandboxed processes, this requires another process outside of any sandbox. The keeper
+//! neither reads the folder nor anything from the server. Besides restarting, it has three jobs:
 //!
-//! - It keeps the socket to the server open, so the server notices nothing but a pause.
-//! - It creates temporary files for large archives, so the sandbox does not have to allow that.
+//! - It keeps the socket to the server open, so that restarting looks like a pause to the server.
+//! - It creates temporary files for large archives, as this should not be allowed in the sandbox.
 //! - It keeps the last archive for the next process.
 
 use std::fs::File;
@@ -32,9 +32,10 @@ const EXIT_OF_PANIC: i32 = 101;
 /// Runs the process until the server exits.
 ///
 /// # Errors
-/// The process cannot be started, or exits before it has compiled the folder for the first time.
+/// The process cannot be started, or exits before having compiled the folder for the first time.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
-    // Find out now: once an update replaces the file, the system no longer knows its path.
+    // This has to be determined now, since the system will no longer know the path once an update has
+    // replaced the file.
     let program = std::env::current_exe();
     let program = program.map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     let folder = follow.options.sources.display();
@@ -57,7 +58,7 @@ pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
                     None => failure,
                 });
             }
-            // From here on, the server has an archive, so a crash is no longer fatal.
+            // At this point, the server already has an archive, so crashes are no longer fatal.
             Ok(Run { status, .. }) => match remedy_for_crash(status) {
                 Some(remedy) => format!("{status}; {remedy}"),
                 None => status.to_string(),
@@ -86,20 +87,21 @@ struct Run {
     first_build: FirstBuild,
 }
 
-/// Runs the process once, with our own arguments and standard input. `last` is the last archive that such a process has passed on.
+/// Runs the process once, with our own arguments and standard input. `last` is the last archive passed on by such a process.
 fn run_once(program: &Path, start: CompileStart, last: &mut Option<File>) -> io::Result<Run> {
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg(format!("--for-server-compile={}", start.word()));
     let (socket, output) = UnixStream::pair()?;
     let mut child = command.stdout(OwnedFd::from(output)).spawn()?;
-    // Also close our copy of the other end. Otherwise, the socket would stay open after the child has exited.
+    // This closes our copy of the other end, without which the socket would stay open after the child has
+    // exited.
     drop(command);
     let first_build = keeper_socket::serve(&socket, last);
     Ok(Run { status: child.wait()?, first_build })
 }
 
-/// Returns a hint for crashes with a memory limit: a process aborts if it cannot allocate memory, and panics if it cannot start a
-/// thread.
+/// Returns a hint for crashes with a memory limit. A process will abort if it is unable to allocate memory, and panic if it is
+/// unable to start a thread.
 fn remedy_for_crash(status: ExitStatus) -> Option<String> {
     let bytes = getrlimit(Resource::Data).current?;
     let has_crashed = status.signal() == Some(SIGABRT) || status.code() == Some(EXIT_OF_PANIC);

@@ -1,7 +1,9 @@
-//! Socket between the compiling process and its keeper. For the compiling process, it's standard output.
+//! Socket between the compiling process and its keeper, which the compiling process has as its standard
+//! output.
 //!
-//! The process tells the keeper that it has compiled the folder, and asks it for temporary files. The keeper has to create these,
-//! because the sandbox does not allow the process to create any. This way, it cannot touch other files in that directory either.
+//! The process uses it to tell the keeper that the folder has been compiled, and to ask for temporary files. These have to be
+//! created by the keeper, since the process is not allowed to create any in its sandbox. This way, the process cannot touch other
+//! files in that directory either.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +20,7 @@ const COMPILED: u8 = b'c';
 /// Comes with an archive that will be served.
 const SERVED: u8 = b'a';
 
-/// Asks for the last archive of the previous process. The response is a file or an error number.
+/// Asks for the last archive of the previous process. The response is either a file or an error number.
 const LAST: u8 = b'l';
 
 /// Asks for a temporary file. The response is a file or an error number.
@@ -37,13 +39,15 @@ impl KeeperSocket {
         Ok(KeeperSocket(Arc::new(Mutex::new(socket.into()))))
     }
 
-    /// Reports that the folder has been compiled. From now on, the keeper restarts this process if it exits.
+    /// Reports that the folder has been compiled, so that the keeper will restart this process from now on if
+    /// it exits.
     pub(super) fn report_compiled(&self) -> io::Result<()> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (&*socket).write_all(&[COMPILED])
     }
 
-    /// Passes on an archive that will be served. If this process exits, the next one starts with it.
+    /// Passes on an archive that will be served. If this process exits, its successor will start with this
+    /// archive.
     pub(super) fn keep_archive(&self, archive: &File) -> io::Result<()> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         file_socket::send(&socket, &[SERVED], Some(archive))
@@ -66,7 +70,8 @@ impl KeeperSocket {
     }
 
     fn request(&self, request: u8) -> io::Result<File> {
-        // Builds run on several threads, but responses have no IDs, so only one request may be pending.
+        // Since responses have no IDs, only one request may be pending, even though builds run on several
+        // threads.
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (&*socket).write_all(&[request])?;
         match file_socket::receive::<RESPONSE_BYTES>(&socket)? {
@@ -85,8 +90,8 @@ pub(super) enum FirstBuild {
     Compiled,
 }
 
-/// Handles messages from the other end until that process exits. `last` is the last archive that was passed on, which may come from
-/// an earlier process.
+/// Handles messages from the process at the other end until it exits. `last` is the archive that was last passed on, possibly by an
+/// earlier process.
 pub(super) fn serve(socket: &UnixStream, last: &mut Option<File>) -> FirstBuild {
     let directory = TemporaryDirectory::from_environment();
     let mut first_build = FirstBuild::Missing;

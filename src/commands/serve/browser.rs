@@ -17,8 +17,8 @@ pub(super) fn open(url: &str) {
         .spawn();
     match spawned {
         Ok(mut child) => {
-            // Some openers run for as long as the browser does. Wait for them on another thread, so that they do not become
-            // zombies.
+            // Some openers run for as long as the browser, so they need to be waited for on another thread in order not to
+            // become zombies.
             let wait = move || drop(child.wait());
             let _ = std::thread::Builder::new().name("browser".into()).spawn(wait);
         }

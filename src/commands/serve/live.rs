@@ -1,7 +1,7 @@
-//! Live reload: a script that runs in the browser, and the page it polls to learn about changes.
+//! Live reload: a script that runs in the browser, along with the page that it polls to learn about changes.
 //!
-//! The site's state has a number that grows with each change that pages need to know about. A page sends the number of the state
-//! it shows, and is told how to catch up.
+//! The state of the site has a number, which is incremented with each change that pages need to know about. A page sends the
+//! number of the state that it currently shows, and the response tells it how to catch up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,14 +25,16 @@ const SCRIPT: &str = "/__/cannery/live.js";
 /// Path of the page that the script polls.
 const PAGE: &str = "/__/cannery/live";
 
-/// Query suffixes of requests that must be answered at once. A page's first request has one, and so do requests from pages that
+/// Query suffixes of requests that must be answered at once. They are used for the first request of a page, and by pages that
 /// another page is waiting for.
 const IMMEDIATE: [&[u8]; 2] = [b"-first", b"-now"];
 
-/// We do not scan larger folders on each request because that would take too long.
+/// Maximum number of files in a folder that is scanned on each request, as scanning larger ones would take
+/// too long.
 const INSPECTED_FILES_MAX: usize = 20_000;
 
-/// Maximum number of changed style sheets that pages can exchange. If there are more, pages are reloaded.
+/// Maximum number of changed style sheets that can be exchanged by pages. If this is exceeded, pages are
+/// reloaded.
 const STYLES_MAX: usize = 32;
 
 /// Maximum number of warnings to show on a page.
@@ -67,8 +69,8 @@ struct SiteState {
     process: u128,
     /// Number of the current state.
     number: u64,
-    /// When contents last changed, or when the process started. If a page started to load before this, it may come from an earlier
-    /// build than the script, so the script cannot rely on its state number.
+    /// Time of the last change of contents, or of the start of the process. A page that started to load before this may come from
+    /// an earlier build than the script, so its state number cannot be relied upon.
     changed: Instant,
     /// Number of the last state that requires a reload.
     reloads: u64,
@@ -114,7 +116,7 @@ struct Instruction<'a> {
     /// Style sheets to exchange, relative to the folder.
     styles: Vec<&'a str>,
     failure: Option<&'a BuildFailure>,
-    /// How long ago contents changed.
+    /// Time since contents last changed.
     changed_ms: u64,
     /// The first few warnings.
     warnings: &'a [Diagnostic],
@@ -132,7 +134,8 @@ enum Action {
 }
 
 impl Live {
-    /// Creates the state for a folder that has not been built yet. `updates` receives a message when the folder has changed.
+    /// Creates the state for a folder that has not been built yet. A message is sent to `updates` when the folder has
+    /// changed.
     pub(super) fn new(inspector: Inspector, updates: Sender<Message>, pages: Pages) -> Live {
         Live {
             state: Mutex::new(SiteState::new()),
@@ -150,7 +153,7 @@ impl Live {
         let _ = self.server.set(server);
     }
 
-    /// From now on, reports on the terminal if a browser requests a service worker script.
+    /// From now on, prints a report to the terminal if a service worker script is requested by a browser.
     pub(super) fn report_service_worker(&self) {
         self.reports_service_worker.store(true, Ordering::Relaxed);
     }
@@ -175,7 +178,8 @@ impl Live {
         self.wake();
     }
 
-    /// Scans the folder before a build that was not requested by a page, so that the next page does not request it again.
+    /// Scans the folder before a build that was not requested by a page, so that it will not be requested again by the
+    /// next page.
     pub(super) fn inspect(&self) -> Finding {
         let mut inspection = self.inspection();
         let finding = inspection.inspector.inspect();
@@ -186,11 +190,11 @@ impl Live {
         finding
     }
 
-    /// Scans the folder, unless it's too large, and requests a build if it has changed. Returns a receiver that gets one message as
-    /// soon as this state of the folder is served.
+    /// Scans the folder unless it is too large, and requests a build if it has changed. The returned receiver will get one message
+    /// as soon as this state of the folder is served.
     ///
-    /// There is only one scan at a time. Requests that arrive during a scan share the next one. They cannot use the current one,
-    /// because it may miss a file that was saved just before the request.
+    /// Only one scan runs at a time, and requests that arrive in the meantime share the next one. They must not use the running
+    /// scan, as it may miss a file that was saved just before the request.
     fn inspect_if_needed(&self) -> Option<Receiver<()>> {
         let arrived = Instant::now();
         let mut inspection = self.inspection();
@@ -198,8 +202,8 @@ impl Live {
             return None;
         }
 
-        // We still hold the lock. The message must be sent before another worker shares this scan, or finds that nothing has
-        // changed since then.
+        // The message must be sent while we hold the lock. Otherwise, another worker could share this scan, or find that
+        // nothing has changed since then.
         let (done, is_done) = channel();
         let is_shared = inspection.last_began.is_some_and(|began| began > arrived);
         let found = if is_shared { None } else { inspection.scan() };
@@ -228,14 +232,15 @@ impl Live {
 }
 
 impl Inspection {
-    /// Scans the folder for a request. If a build is needed, returns the state that it has to include.
+    /// Scans the folder for a request. If this requires a build, returns the state that the build must
+    /// include.
     fn scan(&mut self) -> Option<ScanResult> {
         let began = Instant::now();
         let finding = self.inspector.inspect();
         self.last_began = Some(began);
 
-        // A build that was started during the last scan may have read a file before the change that the scan found. In this case,
-        // ask for another build even if nothing has changed since.
+        // A build that was started during the last scan may have read a file before the change found by that scan. We need to ask
+        // for another build then, even if nothing has changed since.
         let last_changed_before = self.changed_before.take();
         let since = match finding {
             Finding::Changed => {
@@ -285,8 +290,8 @@ impl LiveReload for Live {
         } else if query == state.name().as_bytes() {
             LivePage::Pending
         } else {
-            // `-first` requests come from a page that does not show any failure yet, so they must be answered even if nothing has
-            // changed.
+            // `-first` requests must be answered even if nothing has changed, as they come from pages that do not show a failure
+            // yet.
             let shown = IMMEDIATE.iter().find_map(|end| query.strip_suffix(*end)).unwrap_or(query);
             let body =
                 serde_json::to_vec(&state.instruction(shown)).expect("strings and numbers are valid JSON");
@@ -316,7 +321,8 @@ impl SiteState {
         let mut warnings: Vec<Diagnostic> =
             diagnostics.iter().filter(|found| is_warning(found)).cloned().collect();
         if effort == Effort::Quick {
-            // Quick builds cannot find these. They stay until the next full build, which finds them again or not.
+            // As these cannot be found by quick builds, they are kept until the next full build, which may or may
+            // not find them again.
             let kept = self.warnings.iter().filter(|known| is_of_complete_build(known));
             warnings.extend(kept.cloned());
         } else {
@@ -341,14 +347,14 @@ impl SiteState {
             self.styles.retain(|style| style.path != change.path);
             self.styles.push(ChangedStyle { path: change.path.clone(), number: self.number });
         }
-        // Do not keep track of too many style sheets. A reload does the same job.
+        // There is no need to keep track of too many style sheets, since reloading does the same job.
         if self.styles.len() > STYLES_MAX {
             self.reload();
         }
         StateChange::New
     }
 
-    /// Lets all pages with an earlier state be reloaded. This makes the list of style sheets obsolete.
+    /// Lets all pages with an earlier state be reloaded, after which the list of style sheets is obsolete.
     fn reload(&mut self) {
         self.reloads = self.number;
         self.styles.clear();
@@ -393,7 +399,8 @@ fn is_warning(diagnostic: &Diagnostic) -> bool {
     diagnostic.severity == Severity::Warning
 }
 
-/// Returns `true` if the contents of a style sheet have changed. New and removed ones need a reload.
+/// Returns `true` if the contents of a style sheet have changed. For new and removed ones, pages need to be
+/// reloaded.
 fn is_style(change: &Change) -> bool {
     change.path.ends_with(".css") && change.bytes_before.is_some() && change.bytes_after.is_some()
 }
@@ -406,7 +413,7 @@ mod tests {
 
     use super::*;
 
-    /// Requests a page. Returns the time before which a build must not have begun, if one is requested.
+    /// Requests a page. If this requests a build, returns the time before which it must not have started.
     fn requested_build(live: &Live, messages: &Receiver<Message>) -> Option<Instant> {
         live.inspect_if_needed().expect("the folder is small");
         match messages.try_recv() {
@@ -416,7 +423,7 @@ mod tests {
         }
     }
 
-    /// A file may have been saved between the start of a scan and a request.
+    /// It is possible for a file to be saved between the start of a scan and a request.
     #[test]
     fn request_shares_only_a_scan_that_begins_after_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -430,8 +437,8 @@ mod tests {
         assert!(requested_build(&live, &messages).is_some());
     }
 
-    /// The build that follows a scan may have begun during the scan, and have read a file too early. But one that has begun after
-    /// it is not repeated, even if it leaves out files that the scan finds.
+    /// The build after a scan may have started during that scan, and may therefore have read a file too early. However, a build
+    /// that has started after the scan must not be repeated, even if it leaves out files found by the scan.
     #[test]
     fn scan_after_a_change_requests_what_the_change_did() {
         let folder = tempfile::tempdir().unwrap();
@@ -447,7 +454,7 @@ mod tests {
             let Some(since) = requested_build(&live, &messages) else { break };
             includes_scan.push(since >= began);
         }
-        // Within one tick of the clock, the file could change once more: each scan finds a change.
+        // Within one clock tick, the file could change once more, so each scan should find a change.
         assert_eq!(includes_scan.pop(), Some(false), "the last scan finds nothing new");
         assert!(!includes_scan.is_empty() && includes_scan.iter().all(|is_included| *is_included));
     }
@@ -493,7 +500,8 @@ mod tests {
         assert_eq!(state.instruction(first.as_bytes()).action, Action::Reload);
     }
 
-    /// A page forgets no warning that the user has hidden, before the complete build of another process finds it again.
+    /// If the user has hidden a warning, pages must not forget this before the warning is found again by the complete
+    /// build of another process.
     #[test]
     fn all_warnings_are_known_after_a_complete_build() {
         let mut state = SiteState::new();

@@ -3,9 +3,10 @@
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 
-/// Returns the code as lines of text, or `None` if the URL is too long for one.
+/// Returns the code as lines of text. If the URL is too long for a code, `None` is returned.
 ///
-/// The dark modules are the background of the text because most terminals are dark. Cameras read both.
+/// Since most terminals are dark, the dark modules are the background of the text. Cameras are able to read
+/// both.
 pub(super) fn render(url: &str) -> Option<String> {
     let code = QrCode::new(url).ok()?;
     let text = code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build();

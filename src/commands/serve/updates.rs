@@ -48,7 +48,7 @@ impl Updates {
         self.live.as_ref()
     }
 
-    /// Serves every change from now on, on a separate thread. `first` must already be served.
+    /// Serves every change from now on, using a separate thread. Note that `first` must be served already.
     pub(super) fn serve(
         self,
         compiler: Compiler,

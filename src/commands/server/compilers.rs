@@ -1,7 +1,7 @@
 //! Processes that compile the folders of `--folder`. Each folder has its own process.
 //!
-//! The processes send archives as open files. They must be started before the server enters its sandbox, which does not allow
-//! starting programs.
+//! Archives are sent by the processes as open files. As the server cannot start programs from inside its sandbox, these
+//! processes must be started first.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,8 @@ use super::start_failure;
 use crate::flags::server::ServerOptions;
 use crate::output::{Exit, Failure};
 
-/// Programs that can compile, in order of preference, with the arguments that select the archiver.
+/// Programs that are able to compile, in order of preference, along with the arguments that select the
+/// archiver.
 const PROGRAMS: [(&str, &[&str]); 2] = [("cannery-archiver", &[]), ("cannery", &["archiver"])];
 
 /// Processes that have sent their first archive.
@@ -43,7 +44,7 @@ impl Compilers {
         let Content::Archives { archives, .. } = &mut config.content else { return Ok(Compilers::default()) };
         let folders = options.folders.iter().map(|place| (*place, archives[*place].path.clone()));
         let started = folders.map(|(place, folder)| Started::new(place, folder, sandbox, options));
-        // Start all of them before waiting for the first, so that they compile at the same time.
+        // Start all of them before waiting for the first one, which allows them to compile at the same time.
         let started = started.collect::<Result<Vec<_>, _>>()?;
 
         let mut compilers = Vec::new();
@@ -87,7 +88,7 @@ impl Started {
         command.args(&options.folder_arguments);
         command.arg("--sources").arg(&folder).args(["--archive", "-"]).stdin(socket);
 
-        // Signals from the terminal are meant for the server. The process exits along with it.
+        // Signals from the terminal are meant for the server. The process will exit along with it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.spawn().map_err(|error| {
             Failure::failed(format!("cannot start {}: {error}", command.get_program().display()))

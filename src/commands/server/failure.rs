@@ -61,12 +61,12 @@ pub(super) fn memory_hint(failure: Failure, error: &StartError, memory_max: Opti
     ))
 }
 
-/// Returns `true` if the error or one of its sources means that there is not enough memory.
+/// Returns `true` if there is not enough memory, according to the error or one of its sources.
 fn is_out_of_memory(error: &StartError) -> bool {
     let mut source: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = source {
         if let Some(error) = error.downcast_ref::<io::Error>()
-            // `pthread_create` fails with EAGAIN if there is no memory for the stack of a thread.
+            // If there is no memory for the stack of a thread, `pthread_create` fails with EAGAIN.
             && matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock)
         {
             return true;

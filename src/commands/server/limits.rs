@@ -7,11 +7,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::format;
 use crate::output::Failure;
 
-/// Sets the maximum number of open descriptors. `None` means as many as this user may have.
+/// Sets the maximum number of open descriptors, where `None` means as many as allowed for this user.
 pub(super) fn set_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
     let present = getrlimit(Resource::Nofile);
     let Some(limit) = wanted else {
-        // If we cannot raise the limit, the server has to make do with the present one.
+        // If the limit cannot be raised, the server will have to make do with the current one.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: present.maximum, maximum: present.maximum });
         return Ok(());
     };
@@ -27,8 +27,8 @@ pub(super) fn set_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
 
 /// Limits the private, writable memory of this process, in bytes.
 ///
-/// Mapped archives do not count because their pages belong to the page cache. This is why we do not use `RLIMIT_AS`, which would
-/// include them.
+/// Mapped archives should not count, as their pages belong to the page cache. `RLIMIT_AS` would include them and is therefore
+/// not used here.
 pub(super) fn set_memory(limit: u64) -> Result<(), Failure> {
     let present = getrlimit(Resource::Data);
     let maximum = Some(present.maximum.map_or(limit, |maximum| maximum.min(limit)));

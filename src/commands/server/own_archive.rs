@@ -1,8 +1,9 @@
 //! The archive inside this program's own file, where `cannery bundle` has put it.
 //!
-//! When we open an archive, we only check its length and first record. Here, we also check the digest because executables are
-//! copied from machine to machine more often than they are verified. With several processes, only the one started by the operator
-//! does this. It takes about 0.3 ms per MiB, so a large archive is checked while it's already being served.
+//! Opening an archive only checks its length and its first record. The digest is checked here as well, since executables are
+//! copied from machine to machine more often than they are verified. If there are several processes, this is only done by the one
+//! that was started by the operator. It takes about 0.3 ms per MiB, so large archives are checked while they are already being
+//! served.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,12 +13,13 @@ use cannery_archive::{Archive, program_bytes};
 use crate::commands::{open, verify};
 use crate::output::{self, Failure};
 
-/// Archives up to this size are checked before the server starts. This takes about a millisecond.
+/// Maximum size of archives that are checked before the server starts, which takes about a millisecond.
 const CHECKED_FIRST_BYTES_MAX: u64 = 4 << 20;
 
-/// Returns this program's file, if there is an archive or a part of one after the program.
+/// Returns the file of this program if the program is followed by an archive or a part of one.
 pub(super) fn find(started: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
-    // Prefer the name under which the program was started: it may be a symbolic link that is switched to deploy another release.
+    // The name under which the program was started is preferred, as this may be a symbolic link that is switched in order to
+    // deploy another release.
     let names = started().into_iter().chain(std::env::current_exe().ok());
     names.into_iter().find(|path| is_longer_than_program(path).unwrap_or(false))
 }
@@ -35,7 +37,7 @@ pub(super) struct Unchecked {
 }
 
 impl Unchecked {
-    /// If the archive is small, or this is a supervisor, checks it now. Otherwise, returns it.
+    /// Checks the archive now if it is small or this is a supervisor; otherwise, returns it.
     pub(super) fn open(path: &Path, is_supervisor: bool) -> Result<Option<Unchecked>, Failure> {
         let unchecked = Unchecked { archive: open::open(path)?, path: path.to_owned() };
         if is_supervisor || unchecked.archive.facts().file_bytes <= CHECKED_FIRST_BYTES_MAX {
@@ -44,7 +46,7 @@ impl Unchecked {
         Ok(Some(unchecked))
     }
 
-    /// Checks the archive on another thread. If it's damaged, prints an error and exits the process.
+    /// Checks the archive on another thread, which will print an error and exit the process if it is damaged.
     pub(super) fn check_in_background(self) -> Result<(), Failure> {
         let check = move || {
             if let Err(failure) = self.check() {

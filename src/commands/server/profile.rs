@@ -1,11 +1,11 @@
 //! `--profile-cpu` and `--profile-mem`: pprof profiles of the server's whole lifetime.
 //!
-//! The files are opened before the server enters its sandbox, and written when it stops. Without these flags, none of this code
-//! runs, and the sandbox does not allow the system calls of the profiler.
+//! The files are opened before the server enters its sandbox and written when it stops. Without these flags, none of this code
+//! is run, and the system calls needed by the profiler are not allowed in the sandbox.
 //!
-//! The memory profile shows mappings rather than call stacks. For stacks, we would need an allocator that records each
-//! allocation, which costs time and memory even when it's off. A static server does not allocate much anyway: most of its memory is
-//! archives, connection buffers and stacks, and these are different mappings.
+//! The memory profile shows mappings instead of call stacks. For the latter, we would need an allocator that records each
+//! allocation, at a cost in time and memory even when it is switched off. Moreover, a static server does not allocate much anyway:
+//! most of its memory is used for archives, connection buffers and stacks, which are separate mappings.
 
 mod encode;
 mod memory;
@@ -22,7 +22,8 @@ use self::memory::MemorySampler;
 use crate::flags::server::ServerOptions;
 use crate::output::{Exit, Failure};
 
-/// Samples per second of CPU time. Not a divisor of common timer frequencies, so that samples do not coincide with timers.
+/// Samples per second of CPU time. To avoid coinciding with timers, this should not be a divisor of common timer
+/// frequencies.
 const FREQUENCY_HZ: i32 = 99;
 
 /// CPU time represented by a sample, in nanoseconds.
@@ -63,7 +64,7 @@ impl Profilers {
         self.cpu.as_ref().and_then(|cpu| cpu.temporary.clone())
     }
 
-    /// Starts sampling memory. Must be called after the process has entered its sandbox, so that the thread is inside too.
+    /// Starts sampling memory. This must be called from inside the sandbox, as the new thread should be inside of it too.
     pub(super) fn sample(&self) -> Result<(), Failure> {
         self.memory.as_ref().map_or(Ok(()), |(_, sampler)| sampler.start())
     }
@@ -83,8 +84,8 @@ impl CpuProfiler {
             Failure::failed(format!("`--profile-cpu`: cannot start the profiler: {error}"))
         };
 
-        // The profiler collects samples in a temporary file. We put it into the profile's folder because that is where the sandbox
-        // lets us remove it again.
+        // The profiler collects samples in a temporary file, which must be in the profile's folder, since this is where the
+        // sandbox allows us to remove it again.
         let folder = fs::canonicalize(path).ok().and_then(|path| path.parent().map(Path::to_owned));
         let folder = folder.unwrap_or_default();
         let _ = tempfile::env::override_temp_dir(&folder);

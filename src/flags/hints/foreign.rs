@@ -1,5 +1,5 @@
-//! Translates flags and commands from other web servers and site generators: nginx, Caddy, `serve`, `http-server`,
-//! Python's `http.server`, Hugo, Vite, Netlify, Wrangler.
+//! Translates flags and commands of other web servers and site generators, e.g. nginx, Caddy, `serve`,
+//! `http-server`, Python's `http.server`, Hugo, Vite, Netlify and Wrangler.
 
 use super::Scope;
 

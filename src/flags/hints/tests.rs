@@ -1,4 +1,4 @@
-//! Tests of hints: every flag and every command that a hint names exists where the hint says that it does.
+//! Tests of hints: flags and commands named by a hint must exist where the hint says they do.
 
 use clap::CommandFactory;
 

@@ -1,6 +1,6 @@
 //! Encoder for pprof's `profile.proto`, a Protocol Buffers message.
 //!
-//! We only need a few fields, so we encode them ourselves. Otherwise, we'd have to add a Protocol Buffers library and a code
+//! Only a few fields are needed, so they are encoded by hand in order to avoid a Protocol Buffers library and a code
 //! generator.
 
 use std::collections::HashMap;
@@ -53,7 +53,7 @@ impl Table {
 }
 
 impl Profile {
-    /// Returns a profile without samples. `values` are the names and units of the values in each sample.
+    /// Returns a profile without samples. `values` contains the name and unit of each value in a sample.
     pub(super) fn new(values: &[(&str, Unit)]) -> Profile {
         let mut profile = Profile {
             fields: Vec::new(),
@@ -113,7 +113,7 @@ impl Profile {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut strings = self.strings.order.clone();
         let mut out = self.fields.clone();
-        // IDs must not be 0. We use the same ID for a function and its only location.
+        // IDs MUST NOT be 0. A function has only one location, so both can use the same ID.
         for (id, name) in (1u64..).zip(&self.functions.order) {
             let number = strings.len() as u64;
             strings.push(name.clone());

@@ -95,8 +95,8 @@ fn read(smaps: &File) -> io::Result<String> {
     }
 }
 
-/// Parses the list (`proc_pid_smaps(5)`). Each mapping has a line with its addresses and name, followed by a line for each value.
-/// Mappings with the same name are added up, in the order of their first occurrence.
+/// Parses the list (`proc_pid_smaps(5)`), in which each mapping has a line with its addresses and name, followed by one line per
+/// value. Values of mappings with the same name are added up, in the order of their first occurrence.
 fn parse(text: &str) -> Vec<MappingMemory> {
     let mut mappings: Vec<MappingMemory> = Vec::new();
     let mut current = None;
