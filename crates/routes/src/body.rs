@@ -1,11 +1,13 @@
-//! Response bodies that one thread writes while the server is sending.
+//! Response bodies that one thread writes while the server is sending them.
 //!
-//! We limit how many bytes there can be in between. If the client is slower than the writer, the writer has to wait.
+//! The number of bytes in between is limited, i.e. if the client is slower than the writer, the writer will
+//! have to wait.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many bytes of a body may have been written but not taken for sending. This is about as much as one call sends.
+/// Maximum number of bytes of a body that have been written but not taken for sending. This is about as much
+/// as one call sends.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// Creates a body, and returns its two ends.
@@ -19,13 +21,14 @@ pub fn channel() -> (BodyWriter, BodyReader) {
 
 /// Writes a body. This can be done in any thread.
 ///
-/// If the writer is dropped without [`BodyWriter::finish`], the response is incomplete, and the client can tell.
+/// Note that the response is incomplete if the writer is dropped without [`BodyWriter::finish`], and that the
+/// client will be able to tell.
 #[derive(Debug)]
 pub struct BodyWriter {
     shared: Arc<Shared>,
 }
 
-/// Ends a body. You can do this in a different thread than the one that writes.
+/// Ends a body. This does not have to happen in the thread that writes.
 // Only for the server.
 #[doc(hidden)]
 #[derive(Debug)]
@@ -103,7 +106,7 @@ impl State {
 }
 
 impl BodyWriter {
-    /// Returns `true` if the client has cancelled the request, or if the server has ended the body.
+    /// Returns `true` if the client has cancelled the request or the server has ended the body.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.shared.lock().is_over()
@@ -117,11 +120,13 @@ impl BodyWriter {
         BodyStopper { shared: Arc::clone(&self.shared) }
     }
 
-    /// Writes as many bytes as there is room for right now. Returns the number of bytes written.
+    /// Writes as many bytes as there is currently room for. Returns the number of bytes written.
     ///
     /// # Errors
-    /// [`io::ErrorKind::BrokenPipe`] if the client has cancelled the request. [`io::ErrorKind::TimedOut`] if the server has ended
-    /// the body because it has occupied a thread for a long time while others were waiting for one.
+    ///
+    /// Returns [`io::ErrorKind::BrokenPipe`] if the client has cancelled the request, or
+    /// [`io::ErrorKind::TimedOut`] if the server has ended the body because it has occupied a thread for a
+    /// long time while others were waiting for one.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
         if state.is_stopped {
@@ -175,7 +180,8 @@ impl Drop for BodyWriter {
 }
 
 impl BodyStopper {
-    /// Ends the body. It'll be incomplete. The writer gets an error, even if it's waiting for room.
+    /// Ends the body, leaving it incomplete. The writer gets an error, even if it is currently
+    /// waiting for room.
     pub fn stop(&self) {
         let mut state = self.shared.lock();
         if state.progress == BodyProgress::Open {
@@ -189,7 +195,8 @@ impl BodyStopper {
 }
 
 impl BodyReader {
-    /// Sets the function that wakes up the server. If there are bytes already, calls it at once.
+    /// Sets the function that wakes up the server. If there already are some bytes, it is called at
+    /// once.
     pub fn set_waker(&self, waker: Waker) {
         let mut state = self.shared.lock();
         state.waker = Some(waker);

@@ -7,8 +7,8 @@ use crate::percent::Decoded;
 
 /// The captured parts of a path.
 ///
-/// We only look for them on request. So a match does not need to allocate, and there is no limit on how many captures a pattern
-/// may have.
+/// Captures are only located on request. This way, a match does not need to allocate, and a pattern may have
+/// any number of captures.
 #[derive(Debug, Clone, Copy)]
 pub struct Captures<'r, 'p> {
     pattern: &'r Pattern,
@@ -21,18 +21,19 @@ impl<'r, 'p> Captures<'r, 'p> {
         Captures { pattern, path }
     }
 
-    /// Returns a capture, percent-decoded. If it is not UTF-8, invalid bytes are replaced by U+FFFD.
+    /// Returns a capture after percent-decoding. Any bytes that are not valid UTF-8 are replaced by
+    /// U+FFFD.
     ///
-    /// Returns `None` if the pattern does not have this capture. This does not depend on the request.
+    /// Returns `None` if the pattern does not have this capture, regardless of the request.
     ///
-    /// Note that the text can contain anything that can be percent-encoded, for example `/`, NUL or `..` between slashes. Do not
-    /// use it as a file path.
+    /// Note that the text can contain anything that can be percent-encoded, e.g. `/`, NUL or `..` between
+    /// slashes. You should *not* use it as a file path.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Cow<'p, str>> {
         self.raw(name).map(decode)
     }
 
-    /// Returns a capture the way it is in the request, percent-encoded.
+    /// Returns a capture as it appears in the request, i.e. percent-encoded.
     ///
     /// Returns `None` if the pattern does not have this capture.
     #[must_use]
@@ -40,7 +41,8 @@ impl<'r, 'p> Captures<'r, 'p> {
         self.raw_iter().find_map(|(capture, bytes)| (capture == name).then_some(bytes))
     }
 
-    /// Returns names and captures in the order of the pattern. They are percent-decoded like by [`Captures::get`].
+    /// Returns names and captures in the order of the pattern. As with [`Captures::get`], they are
+    /// percent-decoded.
     pub fn iter(&self) -> impl Iterator<Item = (&'r str, Cow<'p, str>)> + use<'r, 'p> {
         self.raw_iter().map(|(name, bytes)| (name, decode(bytes)))
     }

@@ -49,7 +49,8 @@ impl Excess {
 impl Conflict {
     /// Returns the conflict between two patterns, if any.
     pub(crate) fn between(new: &Pattern, old: &Pattern) -> Option<Conflict> {
-        // A pattern with a host takes precedence over one without. And two hosts cannot have a request in common.
+        // A pattern with a host takes precedence over one without, and two different hosts cannot have a
+        // request in common.
         if new.host != old.host {
             return None;
         }

@@ -1,12 +1,13 @@
-//! Errors of handlers. They have a status, a message for the client, and a cause for the operator.
+//! Errors of handlers, consisting of a status, a message for the client, and a cause for the
+//! operator.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a handler does not have a response.
+/// Reason why a handler does not have a response.
 ///
-/// With `?`, any error from the standard library or other crates becomes such an error with status 500. Its text is only for the
-/// operator. Clients get a text that does not mention the cause.
+/// With `?`, any error from the standard library or other crates is converted to an error with status 500.
+/// Its text is only meant for the operator, while clients get a text that does not mention the cause.
 pub struct HandlerError {
     status: u16,
     message: Cow<'static, str>,
@@ -34,7 +35,8 @@ impl HandlerError {
         self.status
     }
 
-    /// Returns the message for the client. It's empty if the client should not learn more than the status.
+    /// Returns the message for the client, which is empty if the client should not learn more than the
+    /// status.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -14,7 +14,8 @@ pub type Handler = Box<dyn Fn(&Request<'_>) -> Result<Response, HandlerError> + 
 /// Computes the response for an error.
 pub type ErrorHandler = Box<dyn Fn(&Request<'_>, &HandlerError) -> Response + Send + Sync>;
 
-/// Wraps a handler. It may compute the response itself, or call [`Next`] to get the handler's response.
+/// Wraps a handler. It may either compute the response itself or call [`Next`] to get the handler's
+/// response.
 pub type Middleware = Box<dyn Fn(&Request<'_>, &Next<'_>) -> Result<Response, HandlerError> + Send + Sync>;
 
 /// Calls the next middleware. After the last one, calls the handler.
@@ -46,7 +47,8 @@ pub struct Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 // Exhaustive: the server has to handle every kind.
 pub enum HandlerThread {
-    /// The worker that serves this connection. It serves many others too, so the handler must not block.
+    /// The worker that serves this connection. As it serves many other connections too, the handler must
+    /// not block.
     Worker,
     /// A thread from the pool. The handler may block.
     Pool,
@@ -129,7 +131,7 @@ impl Routes {
         self.router.find(method, host, path)
     }
 
-    /// Finds the route for a request and runs its handler. If there is no route, returns a 404.
+    /// Finds the route for a request and runs its handler, or returns a 404 if there is no route.
     pub fn answer(&self, parts: Parts<'_>) -> HandlerResponse {
         match self.find(parts.method, parts.host, parts.path) {
             Lookup::Found(found) => self.run(&found, parts),
@@ -154,7 +156,8 @@ impl Routes {
         }
     }
 
-    /// Returns a response for an error that did not come from a handler, for example a 413. Middleware is not run either.
+    /// Returns a response for an error that did not come from a handler (e.g. a 413). Note that middleware is
+    /// not run in this case.
     pub fn refuse(&self, parts: Parts<'_>, error: &HandlerError) -> Response {
         let captures = match self.find(parts.method, parts.host, parts.path) {
             Lookup::Found(found) => Some(found.captures),

@@ -1,7 +1,7 @@
 //! Route patterns, and the requests and responses of handlers.
 //!
-//! A [`Router`] finds the route for a request. Patterns have the syntax and precedence that Go's `ServeMux` has had since
-//! version 1.22:
+//! A [`Router`] finds the route for a request. The syntax and precedence of patterns are those of Go's
+//! `ServeMux` since version 1.22:
 //!
 //! ```
 //! use cannery_routes::{Lookup, Router};
@@ -34,19 +34,19 @@
 //!
 //! # Precedence
 //!
-//! If several patterns match a request, the most specific one takes precedence. A pattern is more specific than another if the
-//! other one matches all of its requests too. It does not matter in which order you add patterns. If a pattern has a host, it
-//! takes precedence over all patterns without a host.
+//! If several patterns match a request, the most specific one takes precedence, where a pattern is more
+//! specific than another if the other one matches all of its requests too. The order in which you add
+//! patterns does not matter. Note that a pattern with a host takes precedence over all patterns without one.
 //!
-//! Two patterns conflict if some request matches both, but neither is more specific. In this case [`Router::add`] returns an
-//! error, so you'll see conflicts when the program starts. For example, `/{user}/edit` and `/admin/{page}` conflict because both
-//! match `/admin/edit`.
+//! Two patterns conflict if some request matches both of them but neither is more specific. For example,
+//! `/{user}/edit` and `/admin/{page}` conflict because both match `/admin/edit`. In this case,
+//! [`Router::add`] returns an error, i.e. you will see conflicts when the program starts.
 //!
 //! # Paths without a route
 //!
-//! Some paths never match. They have an empty segment before the end, a segment that decodes to `.` or `..`, or a `%` that is not
-//! followed by two hexadecimal digits. Go would redirect to a clean path instead, and callers may do this too. In contrast to Go,
-//! a router does not redirect `/posts` to `/posts/` either.
+//! A path will never match if it has an empty segment before the end, a segment that decodes to `.` or `..`,
+//! or a `%` that is not followed by two hexadecimal digits. Go would redirect to a clean path instead, and
+//! callers may do so as well. In contrast to Go, a router does not redirect `/posts` to `/posts/` either.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

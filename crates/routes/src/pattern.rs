@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 
 use crate::percent::{self, Decoded};
 
-/// Maximum number of segments in a pattern. This limits how deep the router has to recurse.
+/// Maximum number of segments in a pattern, which also limits the router's recursion depth.
 pub const SEGMENTS_MAX: usize = 64;
 
 /// A valid pattern.
@@ -133,7 +133,8 @@ impl Parser<'_> {
             };
             return Err(Flaw(start + at, problem));
         }
-        // A name may be fully qualified, with a dot at the end. We ignore this dot, like in requests.
+        // A name may be fully qualified, i.e. have a dot at the end. As in requests, this dot is
+        // ignored.
         let host = host.strip_suffix('.').unwrap_or(host);
         if host.is_empty() {
             return Err(Flaw(start, "the host is empty; without a host, start with `/`"));

@@ -27,7 +27,8 @@ impl Iterator for Decoded<'_> {
     }
 }
 
-/// Returns `true` if a percent-encoded path decodes to UTF-8. If so, no part of it loses bytes when it's converted to text.
+/// Returns `true` if a percent-encoded path decodes to UTF-8, in which case no part of it will lose bytes
+/// when converted to text.
 #[must_use]
 pub fn is_utf8_path(path: &[u8]) -> bool {
     if !path.contains(&b'%') {
@@ -49,7 +50,7 @@ pub(crate) fn invalid_escape(encoded: &[u8]) -> Option<usize> {
     (0..encoded.len()).find(|&at| encoded[at] == b'%' && escaped_byte(&encoded[at..]).is_none())
 }
 
-/// Appends bytes to a path. Those that are not allowed in segments are percent-encoded (RFC 3986 §3.3).
+/// Appends bytes to a path, percent-encoding those that are not allowed in segments (RFC 3986 §3.3).
 pub(crate) fn encode_segment(bytes: &[u8], path: &mut String) {
     for &byte in bytes {
         if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {

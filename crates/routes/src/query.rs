@@ -21,7 +21,7 @@ impl<'a> Query<'a> {
         self.iter().find_map(|(key, value)| (key == name).then_some(value))
     }
 
-    /// Returns names and values in order. If they are not UTF-8, invalid bytes are replaced by U+FFFD.
+    /// Returns names and values in order. Any bytes that are not valid UTF-8 are replaced by U+FFFD.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> + use<'a> {
         self.bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
             let equals = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());

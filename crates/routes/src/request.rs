@@ -62,7 +62,8 @@ impl<'a> Request<'a> {
         text(self.parts.path)
     }
 
-    /// Returns what a wildcard in the pattern has captured, decoded. If the pattern does not have this wildcard, it's empty.
+    /// Returns what a wildcard in the pattern has captured, decoded. This is empty if the pattern does not
+    /// have such a wildcard.
     ///
     /// ```
     /// # use cannery_routes::{Request, Response};
@@ -82,8 +83,8 @@ impl<'a> Request<'a> {
         Query::new(self.parts.query.unwrap_or_default())
     }
 
-    /// Returns the first value of a header field. The name is case-insensitive. Values that are not UTF-8 are skipped. To get them,
-    /// use [`Request::headers`].
+    /// Returns the first value of a header field. The name is case-insensitive. Values that are not UTF-8 are
+    /// skipped; use [`Request::headers`] in order to get them.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&'a str> {
         let named = |(field, _): &(&str, &[u8])| field.eq_ignore_ascii_case(name);
@@ -108,7 +109,8 @@ impl<'a> Request<'a> {
             .find_map(|(key, value)| (key == name).then(|| value.trim_matches('"')))
     }
 
-    /// Returns the content. It's always empty for GET and HEAD, where content does not have a meaning (RFC 9110 §9.3.1).
+    /// Returns the content. For GET and HEAD, it is always empty since content has no meaning there (RFC 9110
+    /// §9.3.1).
     #[must_use]
     pub fn content(&self) -> &'a [u8] {
         self.parts.content
@@ -126,7 +128,9 @@ impl<'a> Request<'a> {
     /// Parses the content as JSON.
     ///
     /// # Errors
-    /// Returns an error with status 400 if the content is not JSON, or is not of this type. The message has the line and column.
+    ///
+    /// Returns an error with status 400 if the content is not JSON or is not of this type. The message will
+    /// contain the line and column.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         serde_json::from_slice(self.parts.content).map_err(|error| {
             HandlerError::new(400, format!("The content is not the expected JSON: {error}."))
@@ -145,8 +149,9 @@ impl<'a> Request<'a> {
         self.parts.version
     }
 
-    /// Returns the peer's address. For Unix sockets it's unknown. With HTTP/3, it's the last address where the client has answered.
-    /// So if a request comes from a forged address, you'll get the client's earlier one.
+    /// Returns the peer's address, which is unknown for Unix sockets. With HTTP/3, this is the last address
+    /// from which the client has answered, so for a request from a forged address you will get the client's
+    /// earlier one.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.parts.peer
@@ -159,8 +164,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Converts text whose grammar the server has checked. Only paths may contain non-ASCII bytes. If they are not UTF-8, we return an
-/// empty string.
+/// Converts text whose grammar the server has already checked. Only paths may contain non-ASCII bytes; if
+/// these are not UTF-8, the result is an empty string.
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }

@@ -10,8 +10,8 @@ use crate::error::HandlerError;
 
 /// A handler's response.
 ///
-/// The server will add `Content-Length` (or whatever framing the HTTP version needs), `Date`, and the fields that all responses
-/// have.
+/// The server will add `Content-Length` (or whatever framing is required by the HTTP version), `Date`, and
+/// the fields that are common to all responses.
 #[derive(Debug)]
 pub struct Response {
     /// The status code.
@@ -32,7 +32,7 @@ pub enum Body {
     Bytes(Cow<'static, [u8]>),
     /// A body that is written while we are sending it.
     Stream(BodyReader),
-    /// A body that this function will write while we are sending it. It runs on a thread from the pool.
+    /// A function that will write the body while we are sending it, on a thread from the pool.
     Producer(Producer),
 }
 
@@ -73,21 +73,25 @@ impl Response {
     /// Creates a 200 with a value as JSON.
     ///
     /// # Errors
-    /// JSON cannot represent the value. For example, it's a map whose keys are not strings.
+    ///
+    /// Returns an error if the value cannot be represented in JSON, e.g. if it is a map whose keys
+    /// are not strings.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Response, HandlerError> {
         let mut bytes = Vec::with_capacity(JSON_BYTES);
         serde_json::to_writer(&mut bytes, value)?;
         Ok(Response::bytes("application/json", bytes))
     }
 
-    /// Creates a redirect. The status should be 301, 302, 303, 307 or 308 (RFC 9110 §15.4).
+    /// Creates a redirect. You should use one of the statuses 301, 302, 303, 307 and 308 (RFC 9110
+    /// §15.4).
     #[must_use]
     pub fn redirect(status: u16, location: impl Into<Cow<'static, str>>) -> Response {
         Response::new(status).with_header("Location", location)
     }
 
-    /// Creates a 200 with a body that is written by `produce` while we are sending it. The function runs on a thread from the pool,
-    /// and may take as long as it needs. If it fails, the client can tell that the response is incomplete.
+    /// Creates a 200 with a body that `produce` writes while we are sending it. The function runs on a thread
+    /// from the pool and may take as long as it needs. Should it fail, the client can tell that the response
+    /// is incomplete.
     ///
     /// ```
     /// # use cannery_routes::{Request, Response};
@@ -114,8 +118,8 @@ impl Response {
         }
     }
 
-    /// Creates a 200 and a writer for its body. You may write from any thread or task. This is useful for server-sent events, for
-    /// example.
+    /// Creates a 200 along with a writer for its body, which may be used from any thread or task. For
+    /// example, this is useful for server-sent events.
     #[must_use]
     pub fn channel(media_type: impl Into<Cow<'static, str>>) -> (BodyWriter, Response) {
         let (writer, reader) = body::channel();
@@ -133,8 +137,8 @@ impl Response {
         Response { status, ..self }
     }
 
-    /// Adds a header field. If RFC 9110 §5 does not allow this name or value, or if only the server may set this field (for example
-    /// `Content-Length`), the response becomes a 500, and the server reports why.
+    /// Adds a header field. If RFC 9110 §5 does not allow the name or value, or if the field may only be set
+    /// by the server (e.g. `Content-Length`), the response becomes a 500 and the server reports the reason.
     #[must_use]
     pub fn with_header(
         mut self,

@@ -1,10 +1,12 @@
 //! A router: one tree of path segments per host.
 //!
-//! A lookup descends segment by segment. It tries text before captures, and captures before the rest of the path. Since conflicts
-//! are errors, the first route that it finds is the most specific one. If a branch ends without a route, the lookup backtracks. It
-//! visits each node at most once, no matter what the path is, and never goes deeper than the longest pattern.
+//! A lookup descends segment by segment, trying text before captures, and captures before the rest of the
+//! path. Since conflicts are errors, the first route that it finds is the most specific one. If a branch ends
+//! without a route, the lookup backtracks; however, it visits each node at most once (regardless of the path)
+//! and never goes deeper than the longest pattern.
 //!
-//! Methods are in the leaves. This way, one descent is enough to find out that a path only has routes for other methods.
+//! Methods are stored in the leaves. This way, a single descent is enough to find out that a path only has
+//! routes for other methods.
 
 use std::fmt;
 
@@ -86,7 +88,8 @@ pub struct Match<'r, 'p, T> {
     pub captures: Captures<'r, 'p>,
 }
 
-/// The methods that a path has routes for, sorted. [`Display`](fmt::Display) formats them for `Allow`, for example `GET, HEAD`.
+/// The methods that a path has routes for, sorted. [`Display`](fmt::Display) formats them as a value of
+/// `Allow`, e.g. `GET, HEAD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Methods<'r>(Vec<&'r str>);
 
@@ -101,8 +104,8 @@ impl<T> Router<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`RouteError`] if the pattern cannot be parsed or conflicts with a pattern that was added before. The router stays
-    /// unchanged then.
+    /// Returns [`RouteError`] if the pattern cannot be parsed or conflicts with an earlier pattern, in which
+    /// case the router remains unchanged.
     pub fn add(&mut self, pattern: &str, value: T) -> Result<(), RouteError> {
         let pattern = Pattern::parse(pattern)?;
         if let Some(conflict) =
@@ -122,8 +125,9 @@ impl<T> Router<T> {
 
     /// Finds the most specific pattern for a request.
     ///
-    /// `host` is the value of `Host` or the authority of the target. If it has a port, the port is ignored. `path` is
-    /// percent-encoded and does not include the query. Unless the result is [`Lookup::OtherMethods`], this does not allocate.
+    /// `host` is the value of `Host` or the authority of the target; its port (if any) will be ignored.
+    /// `path` is percent-encoded and does not include the query. Note that this only allocates if the result
+    /// is [`Lookup::OtherMethods`].
     pub fn find<'r, 'p>(&'r self, method: &[u8], host: Option<&[u8]>, path: &'p [u8]) -> Lookup<'r, 'p, T> {
         let mut is_known = false;
         let found = self.trees(host).find_map(|tree| {
@@ -133,7 +137,8 @@ impl<T> Router<T> {
             })
         });
 
-        // If a request does not match, this usually turns out at its first segment. So checking the whole path comes last.
+        // Typically, a request that does not match can be rejected at its first segment, so checking the
+        // whole path comes last.
         if !(found.is_some() || is_known) || !is_clean(path) {
             return Lookup::Missing;
         }
@@ -240,8 +245,8 @@ impl Node {
 }
 
 impl Leaf {
-    /// Returns the route for a method. If there is not one, it may be the route for `GET` (if the method is `HEAD`), or else the
-    /// route for all methods.
+    /// Returns the route for a method. If there is none, this falls back to the route for `GET` (if the
+    /// method is `HEAD`) and then to the route for all methods.
     fn route(&self, method: &[u8]) -> Option<usize> {
         let find = |wanted: Option<&[u8]>| {
             let mut routes = self.0.iter();
@@ -270,7 +275,7 @@ impl fmt::Display for Methods<'_> {
     }
 }
 
-/// Returns the node for a key in a sorted list. Adds it if it is not there.
+/// Returns the node for a key in a sorted list, adding it if necessary.
 fn child<'n, K>(nodes: &'n mut Vec<(Box<K>, Node)>, key: &K) -> &'n mut Node
 where
     K: Ord + ?Sized,
@@ -295,7 +300,8 @@ fn host_name(authority: &[u8]) -> Option<&[u8]> {
     Some(host.strip_suffix(b".").unwrap_or(host))
 }
 
-/// Returns `true` if a path does not have empty segments before its end, dot segments or invalid escapes.
+/// Returns `true` if a path has no empty segments before its end, no dot segments, and no invalid
+/// escapes.
 fn is_clean(path: &[u8]) -> bool {
     let Some(path) = path.strip_prefix(b"/") else { return false };
     let mut segments = path.split(|byte| *byte == b'/').peekable();

@@ -1,8 +1,8 @@
-//! Compares the router to a simple model. There's a small set of possible requests, and the model tries every pattern with every
-//! request.
+//! Compares the router to a simple model. As the set of possible requests is small, the model can try every
+//! pattern with every request.
 //!
-//! In the model, a pattern is a set of requests. It's more specific than another one if it's a proper subset. Two patterns conflict
-//! if they have requests in common, unless one of them is more specific.
+//! In the model, a pattern is a set of requests, and it is more specific than another one if it is a proper
+//! subset. Two patterns conflict if they have requests in common, unless one of them is more specific.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// In requests, there's one more method than in patterns. The same goes for segments and hosts.
+/// Requests can have one more method than patterns, and the same goes for segments and hosts.
 const METHODS: [&str; 4] = ["GET", "HEAD", "POST", "PUT"];
 const HOSTS: [&str; 3] = ["h.example", "i.example", "j.example"];
 const SEGMENTS: [&str; 3] = ["a", "b", "z"];
@@ -148,7 +148,8 @@ fn model() -> impl Strategy<Value = Model> {
     })
 }
 
-/// Returns the result that we expect for a request. It's a pattern, a list of methods, or neither.
+/// Returns the result that we expect for a request, which may be a pattern, a list of methods, or
+/// neither.
 fn expected(models: &[(Model, BTreeSet<usize>)], universe: &[Request], index: usize) -> Option<String> {
     let request = &universe[index];
     let matching: Vec<_> = models.iter().filter(|(_, matched)| matched.contains(&index)).collect();

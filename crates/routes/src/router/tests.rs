@@ -11,7 +11,8 @@ fn router<'t>(patterns: &[&'t str]) -> Router<&'t str> {
     router
 }
 
-/// Looks up a request, for example `GET example.com/path`. Returns the pattern, or the methods in parentheses, or an empty string.
+/// Looks up a request, e.g. `GET example.com/path`. Returns the pattern, the methods in parentheses, or an
+/// empty string.
 fn find(router: &Router<&str>, request: &str) -> String {
     let (method, target) = request.split_once(' ').unwrap_or(("GET", request));
     let (host, path) = target.split_at(target.find('/').unwrap_or(0));
