@@ -10,7 +10,7 @@ pub(crate) fn read_sequence<'a>(reader: &mut impl Reader<'a>) -> der::Result<&'a
     Ok(sequence.value())
 }
 
-/// Reads an optional field with an explicit tag. Returns the content, or `None` if the field is missing.
+/// Reads an optional field with an explicit tag. Returns its content, or `None` if the field is missing.
 pub(crate) fn read_explicit<'a>(reader: &mut impl Reader<'a>, number: u32) -> der::Result<Option<&'a [u8]>> {
     let tag = Tag::ContextSpecific { constructed: true, number: TagNumber(number) };
     if reader.is_finished() || Tag::peek(reader)? != tag {

@@ -1,7 +1,8 @@
-//! Certificate chains and their keys. Loads and checks them, and selects one that suits the client.
+//! Certificate chains and their keys: loading and checking them, and selecting a chain that suits
+//! the client.
 //!
-//! A set of certificates is immutable, and can only be replaced as a whole. Its debug output does not contain
-//! any keys.
+//! A set of certificates is immutable and can only be replaced as a whole. Note that its debug output does
+//! not contain any keys.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -33,8 +34,8 @@ pub struct Source {
     pub staple: Option<PathBuf>,
 }
 
-/// All certificates of a server. The first one is the default, which is used if a client does not send a known
-/// server name.
+/// All certificates of a server. The first one is the default and will be used if a client does not send a
+/// known server name.
 pub struct Certificates {
     /// Never empty once loaded.
     all: Vec<Certificate>,
@@ -49,7 +50,7 @@ struct Certificate {
     path: PathBuf,
 }
 
-/// The same certificate and key with an OCSP response, which is only valid for a limited time.
+/// The same certificate and key with an OCSP response, which will only be valid for a limited time.
 struct Stapled {
     certified: Arc<CertifiedKey>,
     validity: Validity,
@@ -68,11 +69,12 @@ pub struct Summary {
 }
 
 impl Certificates {
-    /// Reads and checks all `sources`. If a certificate is not valid at `now`, it's still loaded, with a
-    /// warning.
+    /// Reads and checks all `sources`. A certificate that is not valid at `now` is still loaded, but
+    /// with a warning.
     ///
     /// # Errors
-    /// Returns an error if there are not any sources, or if a file cannot be used.
+    ///
+    /// Returns an error if there are no sources, or if a file cannot be used.
     pub fn load(sources: &[Source], now: SystemTime) -> Result<Self, Error> {
         if sources.is_empty() {
             return Err(Error::NoSource);
@@ -94,7 +96,7 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// Generates a key and a self-signed certificate for `names`. They are kept in memory.
+    /// Generates a key and a self-signed certificate for `names`, which are only kept in memory.
     ///
     /// # Errors
     /// Returns an error if key generation fails, or if one of `names` is neither a DNS name nor an address.
@@ -179,8 +181,8 @@ impl Certificates {
         Ok(())
     }
 
-    /// Reads the OCSP response for a certificate. If clients could not use it, adds a warning and returns
-    /// `None`.
+    /// Reads the OCSP response for a certificate. Adds a warning and returns `None` if clients would not
+    /// be able to use it.
     fn load_staple(
         &mut self,
         path: &Path,
@@ -213,8 +215,8 @@ impl Certificates {
         Ok(Some(Stapled { certified, validity, path }))
     }
 
-    /// Returns a warning for each OCSP response that has expired between `before` and `now`, which are Unix
-    /// times in seconds.
+    /// Returns a warning for each OCSP response that has expired between the Unix times `before` and `now`
+    /// (in seconds).
     pub(crate) fn staples_expired_between(&self, before: i64, now: i64) -> Vec<Warning> {
         let stapled = self.all.iter().filter_map(|certificate| certificate.stapled.as_ref());
         stapled
@@ -226,7 +228,8 @@ impl Certificates {
     /// Checks that these certificates may replace `old`.
     ///
     /// # Errors
-    /// Returns an error if a certificate is not valid now, but the old one in the same file is.
+    ///
+    /// Returns an error if a certificate is not valid now while the old one in the same file is.
     pub(crate) fn check_replaces(&self, old: &Self, now: SystemTime) -> Result<(), Error> {
         let now = unix_seconds(now);
         let is_regression = |new: &Certificate| {
@@ -242,9 +245,9 @@ impl Certificates {
 
     /// Selects a certificate for a client. `now` is the Unix time in seconds.
     ///
-    /// Among the certificates for the server name, we select the first that the client can verify. We prefer
-    /// keys that sign faster than RSA. If the client cannot verify any of them, it gets the first. The handshake
-    /// then fails for that reason, rather than for lack of a certificate.
+    /// Among the certificates for the server name, this is the first that the client can verify, with a
+    /// preference for keys that sign faster than RSA. If the client cannot verify any of them, it gets the
+    /// first, so that the handshake fails for that reason rather than for lack of a certificate.
     pub(crate) fn select(&self, hello: &ClientHello<'_>, now: i64) -> Option<Arc<CertifiedKey>> {
         let positions = hello.server_name().map_or(&[][..], |name| self.names.find(name));
         let mut named = positions.iter().filter_map(|&position| self.all.get(position));
@@ -284,7 +287,7 @@ fn is_in_order(chain: &[CertificateDer<'_>]) -> bool {
     parsed.len() == chain.len() && parsed.windows(2).all(|pair| pair[0].issuer() == pair[1].subject())
 }
 
-/// Returns `true` if a client supports a signature scheme for this key, and a cipher suite for it.
+/// Returns `true` if a client supports both a signature scheme and a cipher suite for this key.
 fn can_verify(hello: &ClientHello<'_>, certified: &CertifiedKey) -> bool {
     let is_rsa = is_rsa(certified);
     let supports_key = |suite: &CipherSuite| match suite {

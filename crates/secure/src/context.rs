@@ -1,8 +1,9 @@
-//! TLS context: certificates, ticket keys, versions and protocols. All sessions of a server share it.
+//! TLS context shared by all sessions of a server, with its certificates, ticket keys, versions and
+//! protocols.
 //!
-//! A context is created once, and then cloned for each worker. Clones share their state. Only certificates and
-//! ticket keys may change, and sessions read them once, during the handshake. The [QUIC
-//! context](crate::quic::Context) is created from a context, and shares its certificates and clock.
+//! A context is created once and then cloned for each worker, with all clones sharing their state. Only
+//! certificates and ticket keys may change; sessions read them once, during the handshake. The [QUIC
+//! context](crate::quic::Context) is created from a context and shares its certificates and clock.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -24,13 +25,13 @@ use crate::{Certificates, Error, Failure, Protocol, Session, Summary, Version, W
 pub struct Settings {
     /// Certificates and keys of the server.
     pub certificates: Certificates,
-    /// Seed of the ticket keys. Processes with the same seed can resume each other's sessions. If there is not
-    /// any seed, sessions are not resumed.
+    /// Seed of the ticket keys. Processes with the same seed are able to resume each other's sessions,
+    /// whereas without any seed, sessions are not resumed.
     pub seed: Option<Seed>,
     /// Enabled versions.
     pub versions: Vec<Version>,
-    /// Protocols to be offered by ALPN, in order of preference. If a client does not use ALPN, callers should
-    /// assume HTTP/1.1.
+    /// Protocols to be offered by ALPN, in order of preference. For clients that do not use ALPN, callers
+    /// should assume HTTP/1.1.
     pub protocols: Vec<Protocol>,
     /// Current time, for ticket keys and OCSP responses.
     pub now: SystemTime,
@@ -65,9 +66,9 @@ impl Context {
             return Err(Error::NoneEnabled("version of TLS"));
         }
 
-        // When it's first used, the library opens the kernel's counter of restored virtual machines
-        // (`/dev/sysgenid`). This keeps it from repeating random numbers after a restore. We need to do it now,
-        // because the sandbox will not allow it later.
+        // On first use, the library opens the kernel's counter of restored virtual machines (`/dev/sysgenid`)
+        // in order not to repeat random numbers after a restore. Since the sandbox will not allow this later
+        // on, it needs to happen now.
         aws_lc_rs::rand::fill(&mut [0]).map_err(|_| Error::NoRandomness)?;
 
         let resolver = Arc::new(CertificateResolver {
@@ -92,8 +93,8 @@ impl Context {
         Ok(Self { config: Arc::new(config), resolver, tickets, quic_tickets, static_secret })
     }
 
-    /// Returns the configuration for QUIC. It has the same certificates, but its own ticket keys, and this
-    /// cryptography (RFC 9001 §4).
+    /// Returns the configuration for QUIC. While the certificates are the same, QUIC has its own ticket
+    /// keys and uses this cryptography (RFC 9001 §4).
     ///
     /// # Errors
     /// Returns an error if `rustls` refuses it.
@@ -108,7 +109,7 @@ impl Context {
         Ok(config)
     }
 
-    /// Like `quic_config`, but accepts early data. To do that, it needs to store sessions.
+    /// Like `quic_config`, but accepts early data, for which it needs to store sessions.
     ///
     /// # Errors
     /// Returns an error if `rustls` refuses it.
@@ -150,12 +151,13 @@ impl Context {
         Session::new(self.config.clone())
     }
 
-    /// Replaces the certificates for all future handshakes. Established sessions and handshakes in progress
-    /// are not affected.
+    /// Replaces the certificates for all future handshakes, without affecting established sessions or
+    /// handshakes in progress.
     ///
     /// # Errors
-    /// Returns an error if a new certificate is not valid at `now`, but the one that it replaces (from the same
-    /// file) is.
+    ///
+    /// Returns an error if a new certificate is not valid at `now` while the one that it replaces (from the
+    /// same file) is.
     pub fn replace_certificates(&self, certificates: Certificates, now: SystemTime) -> Result<(), Error> {
         certificates.check_replaces(&self.resolver.certificates(), now)?;
         let mut current = self.resolver.certificates.write().unwrap_or_else(PoisonError::into_inner);
@@ -163,8 +165,9 @@ impl Context {
         Ok(())
     }
 
-    /// Rotates ticket keys at the end of their period, and stops sending OCSP responses that have expired.
-    /// Returns a warning for each of these, once. This should be called every few seconds, from any thread.
+    /// Rotates ticket keys at the end of their period and stops sending OCSP responses that have expired,
+    /// for each of which a warning is returned once. This should be called every few seconds and may be
+    /// called from any thread.
     pub fn advance(&self, now: SystemTime) -> Vec<Warning> {
         for tickets in [&self.tickets, &self.quic_tickets].into_iter().flatten() {
             tickets.advance(now);
@@ -194,7 +197,7 @@ fn server_config(
     let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
     // A session cache would need a lock, and memory for each session. Tickets do not.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    // One ticket is enough for all connections of a client, so another one would only add bytes.
+    // A client can use one ticket for all of its connections, so another one would only add bytes.
     config.send_tls13_tickets = usize::from(tickets.is_some());
     config.max_early_data_size = 0;
     if let Some(tickets) = tickets {

@@ -1,8 +1,8 @@
-//! Differential test of our record protection against `rustls`, which shares only the keys with it.
+//! Differential test of our record protection against `rustls` (the two only share the keys).
 //!
-//! A sequence of bytes drives a session and a `rustls` client through random operations: both send, deliver input in
-//! pieces, update keys, flip a bit in flight, and close. Each side must receive a prefix of what the other sent, and all of
-//! it unless a byte was damaged.
+//! A sequence of bytes drives a session and a `rustls` client through random operations: both of them send,
+//! deliver input in pieces, update keys, flip a bit in flight, and close. Each side must receive a prefix of
+//! what the other one sent, or all of it unless a byte was damaged.
 
 use std::io::{IoSlice, Write};
 use std::sync::{Arc, LazyLock};

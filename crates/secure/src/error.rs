@@ -1,12 +1,13 @@
-//! Errors in certificates, keys or settings. They are reported to the operator.
+//! Errors in certificates, keys or settings, which are reported to the operator.
 //!
-//! Errors do not contain any byte of a key, nor any line of a file that may contain one.
+//! Note that errors must not contain any byte of a key, nor any line of a file that may contain
+//! one.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why certificates could not be loaded or a context could not be created. Each error names the file and tells
-/// how to fix it.
+/// Reason why certificates could not be loaded or a context could not be created. Each error names the file
+/// and tells the operator how to fix it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -31,7 +32,7 @@ pub enum Error {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// How much we read at most, in bytes.
+        /// Maximum number of bytes that we read.
         limit: u64,
     },
 
@@ -65,7 +66,7 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The key is encrypted with a password, and a server does not have a terminal where you could enter it.
+    /// The key is encrypted with a password, but a server has no terminal where it could be entered.
     #[error("{}: the private key is encrypted; remove the password: openssl pkey -in FILE -out FILE", path.display())]
     EncryptedKey {
         /// The file.
@@ -77,7 +78,7 @@ pub enum Error {
     ManyKeys {
         /// The file.
         path: PathBuf,
-        /// How many keys it contains.
+        /// Number of keys in the file.
         count: usize,
     },
 

@@ -1,8 +1,9 @@
-//! A session after the handshake: application data in both directions, and messages of TLS itself.
+//! A session after the handshake, with application data in both directions as well as TLS's own
+//! messages.
 //!
-//! Apart from application data, a peer may send alerts. In TLS 1.3, it may also send key updates (RFC 8446
-//! §4.6.3). In TLS 1.2, it may send a hello to renegotiate, which we refuse (RFC 5246 §7.2.2). Anything else
-//! ends the session. There is also a limit for consecutive records without application data.
+//! Apart from application data, a peer may send alerts. In addition, it may send key updates in TLS 1.3 (RFC
+//! 8446 §4.6.3), or a hello to renegotiate in TLS 1.2, which we refuse (RFC 5246 §7.2.2). Anything else ends
+//! the session. Note that the number of consecutive records without application data is limited as well.
 
 use std::io::IoSlice;
 
@@ -18,7 +19,7 @@ use crate::{Failure, OpenOutcome, Version, limits};
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
 
-/// A KeyUpdate without the last byte: type 24, length 1. The last byte tells if we should also send a
+/// A KeyUpdate (type 24, length 1) without the last byte, which tells if we should also send a
 /// KeyUpdate.
 const KEY_UPDATE: [u8; 4] = [24, 0, 0, 1];
 
@@ -32,11 +33,12 @@ pub(crate) struct Established {
     /// Derives the next keys. `None` in TLS 1.2, which does not have key updates.
     keys: Option<Box<KernelConnection<ServerConnectionData>>>,
     sizing: RecordSizing,
-    /// How many bytes we've received of a KeyUpdate that is split across records.
+    /// Number of bytes received so far of a KeyUpdate that is split across records.
     key_update_bytes: u8,
-    /// How many records we've received since the last one with application data.
+    /// Number of records received since the last one with application data.
     empty_records: u8,
-    /// `true` if a close_notify or a fatal alert was sent or received. We mustn't send any more records then.
+    /// `true` if a close_notify or a fatal alert was sent or received, after which no more records may be
+    /// sent.
     write_closed: bool,
 }
 
@@ -63,8 +65,8 @@ impl Established {
         self.sealing.limit(records);
     }
 
-    /// Opens the records in `input`, starting at `outcome.consumed`. If there is an error, appends the alert to
-    /// `sealed`.
+    /// Opens the records in `input`, starting at `outcome.consumed`. In case of an error, the alert is
+    /// appended to `sealed`.
     pub(crate) fn open(
         &mut self,
         input: &mut [u8],
@@ -131,8 +133,8 @@ impl Established {
         }
     }
 
-    /// Processes an alert (RFC 8446 §6), which is either the end, a warning that does not have any effect, or a
-    /// failure of the peer.
+    /// Processes an alert (RFC 8446 §6), which may be the end, a failure of the peer, or a warning without
+    /// any effect.
     fn on_alert(
         &mut self,
         content: &[u8],
@@ -157,7 +159,7 @@ impl Established {
         Ok(())
     }
 
-    /// Processes a KeyUpdate, or a part of one. It must be the last message in a record (RFC 8446 §5.1).
+    /// Processes a KeyUpdate or a part of one. It MUST be the last message in a record (RFC 8446 §5.1).
     fn on_key_update(&mut self, content: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if content.is_empty() {
             return Err(self.fail(
@@ -261,7 +263,7 @@ impl Established {
         Ok(())
     }
 
-    /// Returns `true` if the sealing key is close to its limit and there are not any key updates.
+    /// Returns `true` if the sealing key is close to its limit and cannot be updated.
     pub(crate) fn is_near_key_limit(&self) -> bool {
         self.keys.is_none() && self.sealing.records_left() <= limits::KEY_RECORDS_LEFT
     }
@@ -294,8 +296,8 @@ impl Established {
         }
     }
 
-    /// Seals the alert for a handshake fragment after the handshake. It would have to be opened with another
-    /// key.
+    /// Seals the alert for a handshake fragment after the handshake, which would have to be opened with
+    /// another key.
     pub(crate) fn refuse_fragment(&mut self, sealed: &mut Vec<u8>) -> Failure {
         self.fail(AlertDescription::UnexpectedMessage, "data after the end of the handshake", sealed)
     }
@@ -313,7 +315,8 @@ impl Established {
         self.write_closed = true;
     }
 
-    /// Seals a record that is not application data. Does nothing after a close_notify or a fatal alert.
+    /// Seals a record that is not application data, unless a close_notify or a fatal alert was sent or
+    /// received before.
     fn seal_record(&mut self, kind: u8, content: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if self.write_closed {
             return Ok(());

@@ -1,8 +1,9 @@
-//! Errors that end a session, worded for the log.
+//! Errors that end a session, with their wording for the log.
 //!
-//! They do not contain any keys, nor any bytes that were sent through the session.
+//! They contain neither keys nor any bytes that were sent through the session.
 
-/// Ends a session. If the peer speaks TLS, an alert for it has been appended to the records to be sent.
+/// Ends a session. An alert for it has already been appended to the records to be sent, if the peer
+/// speaks TLS.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -18,12 +19,13 @@ pub enum Failure {
     #[error("the peer's handshake is longer than {} bytes", crate::limits::HANDSHAKE_BYTES_MAX)]
     HandshakeTooLong,
 
-    /// The peer and the server do not have a version, cipher suite, group or protocol in common (neither side's
-    /// fault).
+    /// The peer and the server have no version, cipher suite, group or protocol in common (which is not the
+    /// fault of either side).
     #[error("the peer and this server have nothing in common: {0}")]
     Incompatible(String),
 
-    /// The peer has ended the session with an alert. For example, it may not trust the certificate.
+    /// The peer has ended the session with an alert, e.g. because it does not trust the
+    /// certificate.
     #[error("the peer sent an alert: {0}")]
     Alert(String),
 
@@ -31,11 +33,12 @@ pub enum Failure {
     #[error("a record of the peer is damaged or forged")]
     Damaged,
 
-    /// The peer has violated the protocol. Or it has repeated something so often that it's a denial of service.
+    /// The peer has violated the protocol, or has repeated something so often that we need to consider it a
+    /// denial of service.
     #[error("the peer violated the TLS protocol: {0}")]
     Misbehaved(String),
 
-    /// A key has sealed as many records as it may, and the TLS version does not have key updates.
+    /// A key has sealed as many records as it may, and it cannot be updated in this TLS version.
     #[error("the key of this connection has reached its limit")]
     KeyExhausted,
 

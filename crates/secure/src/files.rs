@@ -1,7 +1,7 @@
-//! Reads the files of a certificate: chain and key in PEM, and the OCSP response.
+//! Reads the files of a certificate, i.e. chain and key in PEM as well as the OCSP response.
 //!
-//! Keys do not stay in memory for longer than necessary. Buffers are zeroed when dropped, and errors do not quote
-//! any lines of a file.
+//! Keys should not stay in memory for longer than necessary. For this reason, buffers are zeroed when
+//! dropped, and errors do not quote any lines of a file.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -15,7 +15,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::Error;
 
-/// Maximum length of a file, in bytes. This is a hundred times the size of a chain with its key.
+/// Maximum length, in bytes, of a file. A chain with its key typically takes a hundredth of this.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A private key in DER. It's zeroed when dropped.
@@ -44,8 +44,8 @@ pub(crate) struct PemSections {
     pub(crate) has_encrypted_key: bool,
 }
 
-/// Reads a PEM file. Ignores any text between sections, and sections that are neither certificates nor private
-/// keys.
+/// Reads a PEM file, ignoring any text between sections and any sections that are neither certificates nor
+/// private keys.
 pub(crate) fn read_pem(path: &Path) -> Result<PemSections, Error> {
     let text = read(path)?;
     let mut sections =
@@ -64,8 +64,8 @@ pub(crate) fn read_pem(path: &Path) -> Result<PemSections, Error> {
     Ok(sections)
 }
 
-/// Returns `true` if a key is encrypted with a password. This is possible in PKCS #8, and in the header of
-/// older formats (RFC 1421).
+/// Returns `true` if a key is encrypted with a password, which is possible in PKCS #8 as well as in the
+/// header of older formats (RFC 1421).
 fn has_encrypted_key(text: &[u8]) -> bool {
     let contains = |pattern: &[u8]| text.windows(pattern.len()).any(|window| window == pattern);
     contains(b"BEGIN ENCRYPTED PRIVATE KEY") || contains(b"Proc-Type: 4,ENCRYPTED")
@@ -79,8 +79,7 @@ pub(crate) fn read_staple(path: &Path) -> Result<Vec<u8>, Error> {
 /// Reads a file that is not longer than [`FILE_BYTES_MAX`].
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     let unreadable = |cause| Error::Unreadable { path: path.to_owned(), cause };
-    // If it's a FIFO, we do not want to wait for the other end. The flag does not have any effect on regular
-    // files.
+    // Opening a FIFO should not wait for the other end. The flag has no effect on regular files.
     let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).map_err(unreadable)?;
     if !file.metadata().map_err(unreadable)?.is_file() {
         return Err(Error::NotRegular { path: path.to_owned() });

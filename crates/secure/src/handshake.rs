@@ -1,7 +1,8 @@
-//! A session during the handshake. We pass `rustls` one record at a time, and take over the keys at the end.
+//! A session during the handshake. Records are passed to `rustls` one at a time, and we take over the keys
+//! at the end.
 //!
-//! `rustls` only gets whole records, and none after the last one that it needs. So it never opens a record that
-//! follows the handshake, and we do not lose any buffered input when we replace it.
+//! `rustls` only gets whole records and none after the last one that it needs. This ensures that it never
+//! opens a record that follows the handshake, and that no buffered input is lost when we replace it.
 
 use std::sync::Arc;
 
@@ -16,10 +17,10 @@ use crate::{Failure, HandshakeKind, HandshakePermit, HandshakeStep, OpenOutcome,
 /// A handshake in progress.
 pub(crate) struct Handshake {
     connection: UnbufferedServerConnection,
-    /// How many handshake bytes `rustls` has consumed.
+    /// Number of handshake bytes that `rustls` has consumed.
     consumed_bytes: usize,
-    /// How many bytes at the start of the input `rustls` has seen but not consumed because they are parts of a
-    /// message.
+    /// Number of bytes at the start of the input that `rustls` has seen but not yet consumed, as they are
+    /// parts of a message.
     pending_bytes: usize,
     /// `true` if our records are already encrypted. Only `rustls` can send an alert then.
     is_encrypting: bool,
@@ -65,8 +66,8 @@ impl Handshake {
             let unseen = &rest[self.pending_bytes..];
             let Some(length) = record::length(unseen) else { break };
 
-            // Encrypted records may be longer. `rustls` would also accept this length in plaintext, so we have
-            // to check it here.
+            // Encrypted records may be longer. As `rustls` would accept this length in plaintext as well, it
+            // needs to be checked here.
             if length > HEADER_BYTES + limits::CONTENT_BYTES_MAX && !self.is_encrypting {
                 self.alert(AlertDescription::RecordOverflow, sealed);
                 return Err(Failure::Misbehaved("a record is too long".to_owned()));
@@ -129,7 +130,7 @@ impl Handshake {
         Err(Failure::HandshakeTooLong)
     }
 
-    /// Passes whole records to `rustls`, and appends its output to `sealed`. Returns how many bytes were
+    /// Passes whole records to `rustls` and appends its output to `sealed`. Returns the number of bytes
     /// consumed.
     fn feed(
         &mut self,
@@ -168,8 +169,8 @@ impl Handshake {
         }
     }
 
-    /// Checks if these are our last records in plaintext. In TLS 1.3, this is the first flight. In TLS 1.2,
-    /// it's the flight that ends with ChangeCipherSpec.
+    /// Checks if these are our last records in plaintext, i.e. the first flight in TLS 1.3, or the flight
+    /// that ends with ChangeCipherSpec in TLS 1.2.
     fn note_encryption(&mut self, mut records: &[u8]) {
         self.is_encrypting |= self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         while let Some(rest) = record::length(records).and_then(|length| records.get(length..)) {
@@ -178,14 +179,15 @@ impl Handshake {
         }
     }
 
-    /// Appends a fatal alert if `rustls` did not send one. Does nothing if it would have to be encrypted.
+    /// Appends a fatal alert if `rustls` did not send one, unless it would have to be encrypted.
     fn alert(&self, alert: AlertDescription, sealed: &mut Vec<u8>) {
         if !self.is_encrypting {
             sealed.extend_from_slice(&[ALERT, 3, 3, 0, 2, 2, alert.into()]);
         }
     }
 
-    /// Appends the alert that `rustls` sends after an error. Stops before it would process the records again.
+    /// Appends the alert that `rustls` sends after an error, stopping before the records would be processed
+    /// again.
     fn take_alert(&mut self, records: &mut [u8], sealed: &mut Vec<u8>) {
         while self.connection.wants_write() {
             match self.connection.process_tls_records(records).state {
@@ -221,7 +223,8 @@ impl Handshake {
     }
 }
 
-/// Appends a record from `rustls`. If it gets an empty buffer, it tells us the size that it needs.
+/// Appends a record from `rustls`. When given an empty buffer, `rustls` tells us the size that it
+/// needs.
 fn encode(data: &mut EncodeTlsData<'_, ServerConnectionData>, sealed: &mut Vec<u8>) {
     let start = sealed.len();
     if let Err(EncodeError::InsufficientSize(short)) = data.encode(&mut []) {

@@ -1,15 +1,16 @@
-//! TLS and QUIC without I/O. Decrypts data from a client and encrypts data for it, using the caller's buffers.
+//! TLS and QUIC without I/O. This crate decrypts data from a client and encrypts data for it, using the
+//! caller's buffers.
 //!
-//! A [`Context`] contains everything that connections share: [`Certificates`], the keys of session tickets,
-//! versions and protocols. A [`Session`] belongs to one connection, and opens and seals its records. Files are
-//! only read when [`Certificates`] are loaded. A session does not access any files, does not make any system
-//! calls, and does not read the clock.
+//! A [`Context`] contains everything that connections share, namely [`Certificates`], the keys of session
+//! tickets, versions and protocols. A [`Session`] belongs to one connection, and opens and seals its records.
+//! Files are only read when [`Certificates`] are loaded; sessions do not access any files, make any system
+//! calls, or read the clock.
 //!
 //! We use `rustls` for the handshake, signatures and the key schedule. However, its types are not part of our
-//! interface, so a new version of `rustls` only affects this crate. After the handshake, we protect records
-//! ourselves; see [`record`] for the reasons.
+//! interface in order for new versions of `rustls` to affect this crate only. After the handshake, we protect
+//! records ourselves (see [`record`] for the reasons).
 //!
-//! [`quic`] implements the transport for HTTP/3, using the same certificates.
+//! The transport for HTTP/3 is implemented in [`quic`], using the same certificates.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 

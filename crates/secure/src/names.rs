@@ -1,12 +1,12 @@
-//! Finds certificates by DNS name. Exact names come first, followed by wildcards for one label
+//! Finds certificates by DNS name, considering exact names first and then wildcards for one label
 //! (RFC 6125 §6.4.3).
 //!
-//! If there are several certificates for a name, the caller has to select one because the choice depends on
-//! the client.
+//! The choice between several certificates for a name depends on the client and is therefore left to the
+//! caller.
 
 use std::collections::HashMap;
 
-/// Positions in the list of certificates, by name. They are in the order in which they were added.
+/// Positions in the list of certificates by name, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct NameIndex {
     exact: HashMap<Box<str>, Vec<usize>>,

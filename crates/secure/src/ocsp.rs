@@ -1,8 +1,8 @@
-//! Parses OCSP responses for stapling (RFC 6960). Checks if a response is about a certificate, and reads the
-//! status and how long it's valid.
+//! Parses OCSP responses for stapling (RFC 6960). In particular, this checks whether a response is about a
+//! certificate, and reads its status and period of validity.
 //!
-//! We only decide if a response would be useful for clients. They verify the signature because they know which
-//! roots they trust.
+//! Here, we only decide if a response would be useful for clients. The signature is verified by the clients,
+//! as only they know which roots they trust.
 
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
 use der::asn1::{AnyRef, ObjectIdentifier, OctetStringRef};
@@ -23,11 +23,12 @@ const HASHES: [(ObjectIdentifier, &Algorithm); 4] = [
     (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3"), &SHA512),
 ];
 
-/// The status `good` is a NULL with the implicit tag 0. `revoked` and `unknown` have the tags 1 and 2.
+/// The status `good` is a NULL with the implicit tag 0, while `revoked` and `unknown` have the tags 1
+/// and 2.
 const GOOD: Tag = Tag::ContextSpecific { constructed: false, number: TagNumber(0) };
 
-/// How long a response without nextUpdate is valid, in seconds. Such a response says that newer ones are
-/// available at any time (RFC 6960 §4.2.2.1), so it should not be cached for long.
+/// Validity, in seconds, of a response without nextUpdate. Since such a response says that newer ones
+/// are available at any time (RFC 6960 §4.2.2.1), it should not be cached for long.
 const WITHOUT_NEXT_UPDATE_SECONDS: i64 = 24 * 60 * 60;
 
 /// Status of a certificate, according to a response.
@@ -128,7 +129,8 @@ fn single_response_status(
     Ok(CertStatus::Good(Validity { not_before, not_after }))
 }
 
-/// Returns `true` if a CertID identifies `certificate`, by its serial number and the hash of its issuer's name.
+/// Returns `true` if a CertID identifies `certificate` by its serial number and by the hash of its issuer's
+/// name.
 fn identifies(cert_id: &[u8], certificate: &EndEntityCert<'_>) -> der::Result<bool> {
     let mut fields = SliceReader::new(cert_id)?;
     let algorithm = ObjectIdentifier::decode(&mut SliceReader::new(read_sequence(&mut fields)?)?)?;

@@ -3,8 +3,8 @@
 /// Result of [`Session::open`](crate::Session::open).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOutcome {
-    /// How many bytes at the start of the input were processed. Callers should pass the remaining bytes again,
-    /// in the state they were left in, followed by any that are received next.
+    /// Number of bytes at the start of the input that were processed. Callers should pass the remaining bytes
+    /// again (in the state they were left in), followed by any bytes received next.
     pub consumed: usize,
     /// The peer has sent close_notify, or the session has failed. Any later input is ignored.
     pub peer_has_closed: bool,
@@ -20,8 +20,8 @@ pub enum HandshakeStep {
     None,
     /// At least one message was processed.
     Taken,
-    /// A message is complete, but the caller did not permit us to process it. The session will not make any
-    /// progress until it does.
+    /// A message is complete, but the caller did not permit us to process it. Until it does, the session
+    /// will not make any progress.
     Deferred,
 }
 

@@ -1,20 +1,23 @@
-//! QUIC without I/O. Takes datagrams, and returns datagrams and stream events (RFC 9000, RFC 9001).
+//! QUIC without I/O, which takes datagrams and returns datagrams and stream events (RFC 9000, RFC
+//! 9001).
 //!
-//! A [`Context`] contains everything that connections share, and is created from a TLS context. An [`Endpoint`]
-//! belongs to a worker, so it does not need a lock. It routes each datagram to its [`Connection`], reports an
-//! [`Incoming`] connection, or replies by itself. Callers pass datagrams and timeouts to a connection, and ask
-//! it for [`Event`]s and for datagrams to be sent. Everything is a function of its arguments: there are not any
-//! system calls, the clock is not read, and randomness comes from a seed.
+//! A [`Context`] contains everything that connections share and is created from a TLS context. An
+//! [`Endpoint`] belongs to a worker and therefore does not need a lock. It routes each datagram to its
+//! [`Connection`], reports an [`Incoming`] connection, or replies by itself. Callers should pass datagrams
+//! and timeouts to a connection, and ask it for [`Event`]s and for datagrams to be sent. Everything is a
+//! function of its arguments: there are no system calls, the clock is not read, and randomness comes from a
+//! seed.
 //!
-//! `quinn-proto` is the state machine, and `rustls` performs the handshake. The cryptography in between is ours
-//! ([`crypto`], [`session`], [`tokens`]). This way, the keys for tokens, stateless resets and connection IDs
-//! can be derived from the [`Seed`](crate::Seed), and another process with the same seed can continue where
-//! this one stops. Types of these libraries are not part of our interface.
+//! `quinn-proto` is the state machine, `rustls` performs the handshake, and the cryptography in between is
+//! ours ([`crypto`], [`session`], [`tokens`]). This allows us to derive the keys for tokens, stateless resets
+//! and connection IDs from the [`Seed`](crate::Seed), so that another process with the same seed can continue
+//! where this one stops. Note that types of these libraries are not part of our interface.
 //!
-//! If `quinn-proto` panics, that is a bug. However, earlier versions had a few that could be triggered by a
-//! peer. If you catch a panic from a method of [`Connection`], you should pass that connection to
-//! [`Endpoint::remove`]. No other connections are affected. If it comes from [`Endpoint::receive`] or
-//! [`Endpoint::accept`], call [`Endpoint::recover`]. The endpoint and all connections can still be used.
+//! `quinn-proto` should never panic; however, earlier versions had a few bugs that allowed a peer to cause
+//! one. If you catch a panic from a method of [`Connection`], you should pass that connection to
+//! [`Endpoint::remove`]; no other connections are affected. If it comes from [`Endpoint::receive`] or
+//! [`Endpoint::accept`], call [`Endpoint::recover`], after which the endpoint and all connections can still
+//! be used.
 
 // Issues connection IDs, and routes by them.
 mod cid;

@@ -1,11 +1,12 @@
 //! Protects records after the handshake. This module implements the nonces, additional data and padding of
-//! RFC 8446 §5.2 and RFC 5246 §6.2.3.3; the AEAD is the library's.
+//! RFC 8446 §5.2 and RFC 5246 §6.2.3.3, while the AEAD is the library's.
 //!
-//! We do this ourselves to avoid copies. `rustls` copies content to another buffer before it's encrypted, and
-//! copies the record again afterwards. We encrypt content directly into the bytes that are sent. `rustls`
-//! performs the handshake and then hands over the keys, as it does for kernel TLS.
+//! The purpose of doing this ourselves is to avoid copies: `rustls` copies content to another buffer before
+//! it is encrypted, and then copies the record again, whereas we encrypt content directly into the bytes that
+//! are sent. `rustls` still performs the handshake, after which it hands over the keys as it does for kernel
+//! TLS.
 //!
-//! This module does not interpret the content of records.
+//! Note that the content of records is not interpreted here.
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
@@ -26,8 +27,8 @@ pub(crate) const HEADER_BYTES: usize = 5;
 
 const TAG_BYTES: usize = 16;
 
-/// Length of the explicit part of the nonce. With TLS 1.2 and AES-GCM, it's written before the content
-/// (RFC 5288 §3).
+/// Length of the explicit part of the nonce, which TLS 1.2 with AES-GCM writes before the content (RFC
+/// 5288 §3).
 const EXPLICIT_NONCE_BYTES: usize = 8;
 
 /// Layout of protected records.
@@ -52,8 +53,8 @@ impl RecordFormat {
         usize::from(self == Self::Tls13)
     }
 
-    /// Returns the maximum length of a record from a peer, including the header. Protection may add 256 bytes
-    /// to the content in RFC 8446 §5.2, and 2 KiB in RFC 5246 §6.2.3.
+    /// Returns the maximum length of a record from a peer, including the header. Protection may add up to 256
+    /// bytes to the content in RFC 8446 §5.2, or up to 2 KiB in RFC 5246 §6.2.3.
     pub(crate) fn record_bytes_max(self) -> usize {
         HEADER_BYTES + CONTENT_BYTES_MAX + if self == Self::Tls13 { 256 } else { 2048 }
     }
@@ -75,19 +76,20 @@ pub(crate) enum OpenError {
     NoType,
 }
 
-/// Protects records in one direction. Consists of a key, and the number of records it has protected.
+/// Protects records in one direction, using a key and the number of records that it has protected so
+/// far.
 pub(crate) struct RecordProtection {
     format: RecordFormat,
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
     sequence: u64,
-    /// How many records the key may seal.
+    /// Number of records that the key may seal.
     sequence_max: u64,
 }
 
 impl RecordProtection {
-    /// Takes over a direction in which `sequence` records have been protected. Returns `None` if the cipher is
-    /// unknown.
+    /// Takes over a direction in which `sequence` records have already been protected. Returns `None` if the
+    /// cipher is unknown.
     pub(crate) fn new(version: Version, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
         let (algorithm, key, iv, sequence_max) = match secrets {
             // The limit is 2^24.5 records of full length (RFC 8446 §5.5).
@@ -114,7 +116,7 @@ impl RecordProtection {
         self.format
     }
 
-    /// Returns `true` if the key may only seal one more record, which should be a KeyUpdate or an alert.
+    /// Returns `true` if the key may only seal one more record, i.e. a KeyUpdate or an alert.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.sequence + 1 >= self.sequence_max
     }
@@ -130,8 +132,8 @@ impl RecordProtection {
         self.sequence_max = self.sequence + records;
     }
 
-    /// Opens a whole record in place. Its length must not exceed [`RecordFormat::record_bytes_max`]. Returns
-    /// the content type and the content.
+    /// Opens a whole record in place and returns the content type and the content. The length of the record
+    /// must not exceed [`RecordFormat::record_bytes_max`].
     pub(crate) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<(u8, &'a [u8]), OpenError> {
         let (header, sealed) = record.split_first_chunk_mut::<HEADER_BYTES>().ok_or(OpenError::BadMac)?;
         if self.format == RecordFormat::Tls13 && header[0] != APPLICATION_DATA {
@@ -141,7 +143,7 @@ impl RecordProtection {
         let nonce_bytes = self.format.nonce_bytes();
         let length = sealed.len().checked_sub(nonce_bytes + TAG_BYTES).ok_or(OpenError::BadMac)?;
         let (explicit, sealed) = sealed.split_at_mut(nonce_bytes);
-        // In TLS 1.3, this includes the type and padding, and we do not know how long they are before
+        // In TLS 1.3, this includes the type and padding, the length of which is not known before
         // decryption.
         if length > CONTENT_BYTES_MAX && self.format != RecordFormat::Tls13 {
             return Err(OpenError::Overflow);
@@ -169,7 +171,8 @@ impl RecordProtection {
         Ok((content[end], &content[..end]))
     }
 
-    /// Seals `content` into `record`, which must have the right length. Returns `None` if the key is exhausted.
+    /// Seals `content` into `record`, which must have the right length. Returns `None` if the key is
+    /// exhausted.
     pub(crate) fn seal(&mut self, kind: u8, content: &[u8], record: &mut [u8]) -> Option<()> {
         let (header, sealed, tag) = self.lay_out(kind, record, content.len())?;
         let nonce = Nonce::assume_unique_for_key(self.nonce());
@@ -189,8 +192,8 @@ impl RecordProtection {
         Some(())
     }
 
-    /// Seals content that `fill` writes into `record`. The length of the content follows from the
-    /// length of `record`. Returns `None` if the key is exhausted.
+    /// Seals content that `fill` writes into `record`, whose length determines the length of the
+    /// content. Returns `None` if the key is exhausted.
     pub(crate) fn seal_with(
         &mut self,
         kind: u8,
@@ -218,8 +221,8 @@ impl RecordProtection {
         Some(())
     }
 
-    /// Writes the header and the explicit nonce. Returns the header, the place for the content, and the rest.
-    /// Returns `None` if the key is exhausted because we mustn't use a nonce twice.
+    /// Writes the header and the explicit nonce. Returns the header, the place for the content, and the rest,
+    /// or `None` if the key is exhausted (as a nonce must not be used twice).
     fn lay_out<'a>(
         &self,
         kind: u8,
@@ -238,7 +241,7 @@ impl RecordProtection {
         Some((*header, content, tag))
     }
 
-    /// Returns the nonce of the next record. It's the sequence number XORed with the IV (RFC 8446 §5.3).
+    /// Returns the nonce of the next record, i.e. the sequence number XORed with the IV (RFC 8446 §5.3).
     fn nonce(&self) -> [u8; NONCE_LEN] {
         let mut nonce = self.iv;
         for (byte, digit) in nonce[NONCE_LEN - 8..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -247,8 +250,8 @@ impl RecordProtection {
         nonce
     }
 
-    /// Returns the additional data for TLS 1.2, which consists of the sequence number, type, version and
-    /// content length (RFC 5246 §6.2.3.3).
+    /// Returns the additional data for TLS 1.2: sequence number, type, version and content length (RFC
+    /// 5246 §6.2.3.3).
     fn tls12_data(&self, header: [u8; HEADER_BYTES], length: usize) -> [u8; 13] {
         let length = u16::try_from(length).expect("a record's length field has 16 bits");
         let mut data = [0; 13];
@@ -259,8 +262,8 @@ impl RecordProtection {
     }
 }
 
-/// Returns the length of the record at the start of `input`, including the header. Returns `None` if the header
-/// is incomplete.
+/// Returns the length of the record at the start of `input` including the header, or `None` if the header is
+/// incomplete.
 pub(crate) fn length(input: &[u8]) -> Option<usize> {
     match input {
         [_, _, _, high, low, ..] => Some(HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low]))),

@@ -1,8 +1,8 @@
 //! Splits content into records. Short runs share a record, while long runs get their own.
 //!
-//! Sealing a record takes about as long as copying four kilobytes. So we copy short runs together until a
-//! record is full. A long run is sealed where it is, without a copy. Any short runs before it get a separate
-//! record, unless the record has to be small anyway.
+//! Sealing a record takes about as long as copying four kilobytes. Short runs are therefore copied together
+//! until a record is full, whereas a long run is sealed where it is, without a copy. Any short runs before
+//! it get a separate record, unless the record has to be small anyway.
 
 use std::io::IoSlice;
 
@@ -16,9 +16,9 @@ const CONTIGUOUS_BYTES_MIN: usize = 4 * 1024;
 pub(crate) struct Runs<'a> {
     /// Invariant: either this is empty, or the first run has more than `consumed` bytes.
     runs: &'a [IoSlice<'a>],
-    /// How many bytes of the first run have been consumed.
+    /// Number of bytes of the first run that have been consumed.
     consumed: usize,
-    /// How many bytes remain in all runs.
+    /// Number of bytes remaining in all runs.
     remaining: usize,
 }
 
@@ -49,8 +49,8 @@ impl<'a> Runs<'a> {
         length.min(max)
     }
 
-    /// Consumes the next `length` bytes without copying them. Returns `None` if they are not all in one run, and
-    /// does not consume any.
+    /// Consumes the next `length` bytes without copying them. If they are not all in one run, none are
+    /// consumed and `None` is returned.
     pub(crate) fn take_contiguous(&mut self, length: usize) -> Option<&'a [u8]> {
         let bytes = self.first().get(..length)?;
         self.advance(length);
@@ -90,11 +90,11 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Dynamic record sizing: at the start of a long response, records are small. After the first flight, we use
-/// full records.
+/// Dynamic record sizing, i.e. small records at the start of a long response and full ones after the first
+/// flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecordSizing {
-    /// How much content was sealed since the last pause, up to [`limits::FIRST_FLIGHT_BYTES`].
+    /// Number of content bytes sealed since the last pause, up to [`limits::FIRST_FLIGHT_BYTES`].
     flight_bytes: usize,
 }
 

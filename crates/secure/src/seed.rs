@@ -1,16 +1,16 @@
-//! Secrets that the processes of a server share: the ticket secret, which changes over time, and the static
+//! Secrets shared by the processes of a server: the ticket secret, which changes over time, and the static
 //! secret.
 //!
-//! Every six hours, the ticket secret is replaced by a one-way function of itself. So from the secret of one
-//! period, you can compute those of all later periods, but not of any earlier one. Processes that share a seed
-//! therefore agree on all later keys without communicating. If an attacker steals a seed, they cannot decrypt
-//! connections from before the previous period (forward secrecy).
+//! Every six hours, the ticket secret is replaced by a one-way function of itself. This means that from the
+//! secret of one period, you can compute those of all later periods, but not of any earlier one. Processes
+//! that share a seed will therefore agree on all later keys without communicating, and an attacker who steals
+//! a seed is unable to decrypt connections from before the previous period (forward secrecy).
 //!
-//! The static secret never changes because connections may last longer than a period, and clients must be able
-//! to recognize a stateless reset. It does not protect any content; it only authenticates addresses, connection
-//! IDs and resets.
+//! The static secret never changes, since connections may last longer than a period and clients must be able
+//! to recognize a stateless reset. It does not protect any content, but only authenticates addresses,
+//! connection IDs and resets.
 //!
-//! Neither secret is ever printed. Both are zeroed when dropped.
+//! Neither secret is ever printed, and both are zeroed when dropped.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -22,14 +22,15 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 
-/// How long a key encrypts tickets. It decrypts them for another period.
+/// Time during which a key encrypts tickets. After that, it will still decrypt them for another
+/// period.
 pub(crate) const PERIOD: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Length of a serialized seed. It contains the period (eight bytes) and two secrets of 32 bytes.
+/// Length of a serialized seed, i.e. of the period (eight bytes) and two secrets of 32 bytes.
 pub const SEED_BYTES: usize = 8 + 2 * 32;
 
-/// Maximum number of steps that a seed advances at once. This is a hundred years, so if the clock is ahead by
-/// more, it must be wrong.
+/// Maximum number of steps that a seed advances at once. This amounts to a hundred years, so a clock that is
+/// ahead by more must be wrong.
 const STEPS_MAX: u64 = 100 * 366 * 4;
 
 /// The ticket secret of a period, and the static secret.
@@ -41,7 +42,7 @@ pub struct Seed {
     static_secret: StaticSecret,
 }
 
-/// A secret that all processes of a server share. It does not change while the server runs.
+/// A secret shared by all processes of a server, which does not change while the server is running.
 #[derive(Clone)]
 pub(crate) struct StaticSecret(Zeroizing<[u8; 32]>);
 
@@ -56,7 +57,7 @@ impl Seed {
         Ok(Self { period: period(now), secret, static_secret: StaticSecret::generate()? })
     }
 
-    /// Serializes the seed for another process of this server. Note that the channel to that process must be
+    /// Serializes the seed for another process of this server. Note that the channel to that process MUST be
     /// private.
     pub fn to_bytes(&self) -> Zeroizing<[u8; SEED_BYTES]> {
         let mut bytes = Zeroizing::new([0; SEED_BYTES]);
@@ -77,7 +78,7 @@ impl Seed {
         Self { period: u64::from_be_bytes(period), secret, static_secret: StaticSecret(static_secret) }
     }
 
-    /// Reads a serialized seed, without leaving another copy of it in memory.
+    /// Reads a serialized seed without leaving another copy of it in memory.
     ///
     /// # Errors
     /// Returns an error if `source` fails or ends early.
@@ -87,8 +88,8 @@ impl Seed {
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// Advances to the period of `now`, and overwrites the earlier ticket secret. Does nothing if the clock was
-    /// set back or is a century ahead.
+    /// Advances to the period of `now` and overwrites the earlier ticket secret. This has no effect if the
+    /// clock was set back or is a century ahead.
     pub fn advance(&mut self, now: SystemTime) {
         let steps = period(now).saturating_sub(self.period);
         if steps <= STEPS_MAX {

@@ -1,6 +1,6 @@
-//! Self-signed certificates for testing. The key is generated in memory at each start.
+//! Self-signed certificates for testing, with a key that is generated in memory at each start.
 //!
-//! It's never written to a file, and the program does not contain any keys.
+//! The key is never written to a file, and there are no keys in the program itself.
 
 use std::time::{Duration, SystemTime};
 
@@ -26,8 +26,8 @@ pub enum SelfSigned {
 }
 
 impl SelfSigned {
-    /// Generates a key and a certificate for `names`, which may be DNS names and addresses. The certificate is
-    /// valid for 398 days, starting a day before `now`. This is the longest period that all browsers accept.
+    /// Generates a key and a certificate for `names`, which may be DNS names and addresses. The certificate
+    /// will be valid for 398 days (the longest period that all browsers accept), starting a day before `now`.
     pub(crate) fn generate(
         self,
         names: &[String],

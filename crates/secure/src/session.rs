@@ -1,8 +1,9 @@
-//! The TLS session of a connection. Opens records that were received, and seals records to be sent.
+//! The TLS session of a connection, which opens records that were received and seals records to be
+//! sent.
 //!
-//! A session does not have any buffers. Incomplete records remain with the caller, and sealed records are
-//! written to the caller's buffer. After the handshake, it does not allocate any memory. It never makes any
-//! system calls.
+//! A session has no buffers of its own: incomplete records remain with the caller, and sealed records are
+//! written to the caller's buffer. Once the handshake is complete, it does not allocate any memory. Note
+//! that it never makes any system calls.
 
 use std::fmt;
 use std::io::IoSlice;
@@ -20,7 +21,8 @@ pub struct Session {
     protocol: Option<Protocol>,
     version: Option<Version>,
     handshake_kind: HandshakeKind,
-    /// `true` if the peer has sent close_notify or the session has failed. Any further input is discarded.
+    /// `true` if the peer has sent close_notify or the session has failed, in which case any further input
+    /// is discarded.
     read_closed: bool,
 }
 
@@ -42,13 +44,14 @@ impl Session {
         })
     }
 
-    /// Returns `true` until the handshake is complete, and also if it failed. Sealing fails in that state.
+    /// Returns `true` until the handshake is complete, and also if it failed. In this state, sealing will
+    /// fail.
     pub fn is_handshaking(&self) -> bool {
         !matches!(self.stage, Stage::Established(_))
     }
 
-    /// Returns the protocol selected by ALPN. `None` if the client does not offer any, or if the handshake is not
-    /// complete.
+    /// Returns the protocol selected by ALPN, or `None` if the client does not offer any or the handshake is
+    /// not complete.
     pub fn protocol(&self) -> Option<Protocol> {
         self.protocol
     }
@@ -73,13 +76,14 @@ impl Session {
 
     /// Opens the records at the start of `input`, which is overwritten.
     ///
-    /// Appends the content to `plain`. Appends records to be sent (handshake, ticket or alert) to `sealed`,
-    /// even if there is an error. Without a `permit`, it stops before processing a handshake message because
-    /// that is expensive.
+    /// The content is appended to `plain`. Records to be sent (handshake, ticket or alert) are appended to
+    /// `sealed`, even in case of an error. Handshake messages are expensive to process, so this will stop
+    /// before processing one unless there is a `permit`.
     ///
     /// # Errors
-    /// Returns an error if the peer has violated the protocol or sent a fatal alert. Later calls will discard
-    /// their input.
+    ///
+    /// Returns an error if the peer has violated the protocol or sent a fatal alert, after which later calls
+    /// will discard their input.
     pub fn open(
         &mut self,
         input: &mut [u8],
@@ -124,10 +128,10 @@ impl Session {
         }
     }
 
-    /// Seals all of `runs` into records, and appends them to `sealed`.
+    /// Seals all of `runs` into records and appends these to `sealed`.
     ///
-    /// Short runs share a record. At the start of a long response, records are small, so that the peer can open
-    /// the first ones early (dynamic record sizing).
+    /// Short runs share a record. At the start of a long response, records are small in order for the peer to
+    /// be able to open the first ones early (dynamic record sizing).
     ///
     /// # Errors
     /// Returns an error if the handshake is not complete, the session is closed, or the key has reached its
@@ -141,23 +145,23 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the connection should end soon because its key is close to the limit and its TLS
-    /// version (TLS 1.2) does not have key updates. Beyond the limit, [`seal`](Self::seal) fails with
-    /// [`Failure::KeyExhausted`], but [`close`](Self::close) still works.
+    /// Returns `true` if the connection should end soon because its key is close to the limit and cannot
+    /// be updated (TLS 1.2). Once the limit is reached, [`seal`](Self::seal) fails with
+    /// [`Failure::KeyExhausted`], however [`close`](Self::close) will still work.
     pub fn is_near_key_limit(&self) -> bool {
         matches!(&self.stage, Stage::Established(established) if established.is_near_key_limit())
     }
 
-    /// Goes back to small records. This should be called after a pause, if everything we've sent was
-    /// acknowledged because the congestion window may then be small again.
+    /// Goes back to small records. You should call this after a pause if everything we sent was
+    /// acknowledged, as the congestion window may then be small again.
     pub fn reset_record_size(&mut self) {
         if let Stage::Established(established) = &mut self.stage {
             established.reset_record_size();
         }
     }
 
-    /// Seals a close_notify, unless that was done before. Does nothing if the handshake is not complete, or
-    /// after an alert has ended the session.
+    /// Seals a close_notify unless this was done before, the handshake is not complete, or an alert has
+    /// ended the session.
     pub fn close(&mut self, sealed: &mut Vec<u8>) {
         if let Stage::Established(established) = &mut self.stage {
             established.close(sealed);

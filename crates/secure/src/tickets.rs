@@ -1,15 +1,15 @@
-//! Session tickets. They contain the state for resuming a session, encrypted so that only processes of this
-//! server can read it (RFC 5077, RFC 8446 §4.6.1).
+//! Session tickets, which contain the state for resuming a session. They are encrypted in order to be
+//! readable only by processes of this server (RFC 5077, RFC 8446 §4.6.1).
 //!
-//! A ticket consists of a key name of eight bytes, a random nonce of twelve bytes, the state from `rustls`, and
-//! a tag. It's sealed with AES-256-GCM, with the key name as additional data. A key encrypts for a period of
-//! six hours, and still decrypts for another one. We can also decrypt with the key of the next period because
-//! another process may rotate its keys a moment earlier. TLS over TCP and QUIC have different keys, so neither
-//! can resume a session of the other.
+//! A ticket consists of a key name of eight bytes, a random nonce of twelve bytes, the state from `rustls`,
+//! and a tag. It is sealed with AES-256-GCM, with the key name as additional data. A key encrypts for a
+//! period of six hours and still decrypts for another one. As another process may rotate its keys a moment
+//! earlier, we can also decrypt with the key of the next period. Note that TLS over TCP and QUIC have
+//! different keys, i.e. neither can resume a session of the other.
 //!
-//! The server does not store any state for a ticket, so a ticket can be used repeatedly until its key is gone.
-//! This would only be a problem for early data. We only accept that over QUIC, and then the server stores the
-//! sessions instead ([`EarlyData`](crate::quic::EarlyData)).
+//! Since the server does not store any state for a ticket, a ticket can be used repeatedly until its key is
+//! gone. This would only be a problem for early data, which we only accept over QUIC; in this case, however,
+//! the server stores the sessions instead ([`EarlyData`](crate::quic::EarlyData)).
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -58,7 +58,8 @@ impl Tickets {
         Self(RwLock::new(Arc::new(Keys::new(&seed, transport, None))))
     }
 
-    /// Rotates the keys if `now` is in a later period. Handshakes in progress may still use the earlier keys.
+    /// Rotates the keys if `now` is in a later period, while handshakes in progress may still use the earlier
+    /// ones.
     pub(crate) fn advance(&self, now: SystemTime) {
         let keys = self.keys();
         if period(now) < keys.following.period() {
@@ -123,8 +124,8 @@ impl ProducesTickets for Tickets {
         true
     }
 
-    /// Returns how long a ticket is valid at least, in seconds. If it's issued at the end of a period, it's
-    /// valid for the next one.
+    /// Returns the minimum time, in seconds, for which a ticket is valid. A ticket issued at the end of a
+    /// period is valid for the next one.
     fn lifetime(&self) -> u32 {
         u32::try_from(PERIOD.as_secs()).expect("six hours fit 32 bits of seconds")
     }

@@ -1,7 +1,7 @@
-//! When a certificate or an OCSP response is valid.
+//! Validity periods of certificates and OCSP responses.
 //!
-//! We read the dates of a certificate from its DER (RFC 5280 §4.1). `rustls-webpki` only reads them while
-//! verifying a chain up to a root, and servers do not have any roots.
+//! The dates of a certificate are read from its DER (RFC 5280 §4.1). While `rustls-webpki` reads them
+//! too, it only does so when verifying a chain up to a root, and servers do not have any roots.
 
 use std::cmp::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,4 +1,5 @@
-//! Defects of certificates that do not prevent them from being used. They are reported to the operator.
+//! Defects of certificates that are reported to the operator, but do not prevent the certificates from
+//! being used.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,9 +11,10 @@ pub enum Warning {
     Expired(PathBuf),
     /// The certificate is not valid yet, so clients will refuse it.
     NotYetValid(PathBuf),
-    /// The certificate does not have any DNS names. It's only used for clients that do not send one.
+    /// The certificate has no DNS names, so it will only be used for clients that do not send one.
     NoDnsName(PathBuf),
-    /// A certificate in the chain was not issued by the next one. Some clients will not find a path to a root.
+    /// A certificate in the chain was not issued by the next one. Some clients will not be able to find a
+    /// path to a root.
     ChainOutOfOrder(PathBuf),
     /// The OCSP response is not sent because there is a newer one, or there should be.
     StapleExpired(PathBuf),

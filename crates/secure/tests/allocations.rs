@@ -1,4 +1,5 @@
-//! An established session does not allocate to open a request or to seal a response, small or large.
+//! Tests that an established session does not allocate in order to open a request or seal a
+//! response, whether small or large.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]

@@ -1,4 +1,5 @@
-//! Peers that truncate, damage or flood the session, in memory: each costs a bounded amount and ends with an alert.
+//! Peers that truncate, damage or flood the session, in memory. Each of them should cost a bounded amount and
+//! end with an alert.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -104,7 +105,8 @@ fn endless_hello_is_refused_at_the_limit() {
     for part in [1, 100, 16384] {
         let mut session = context.session().unwrap();
 
-        // The start of a hello with a length field of 64 KiB, in records with `part` bytes of content.
+        // This is the start of a hello with a length field of 64 KiB, in records with `part` bytes of
+        // content.
         let mut input = Vec::new();
         let mut plain = Vec::new();
         let mut sealed = Vec::new();

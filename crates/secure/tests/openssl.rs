@@ -1,6 +1,7 @@
-//! Interoperability with the command `openssl` over a socket: an implementation that shares no code with ours.
+//! Tests interoperability with the command `openssl` over a socket, i.e. with an implementation that shares
+//! no code with ours.
 //!
-//! If the command is not installed, each test prints that and passes.
+//! Note that each test prints a message and passes if the command is not installed.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -32,8 +33,8 @@ fn is_installed() -> bool {
     is_installed
 }
 
-/// Serves `connections` on a free port, one after the other: responds to a request, or closes when the peer does. Returns
-/// the port.
+/// Serves `connections` on a free port, one after the other, by either responding to a request or closing
+/// when the peer does. Returns the port.
 fn serve(context: Context, connections: usize) -> (u16, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

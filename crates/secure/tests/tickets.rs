@@ -1,4 +1,5 @@
-//! Session resumption: between contexts with the same seed, and the cases in which it must not happen.
+//! Tests session resumption between contexts with the same seed, as well as the cases in which it must
+//! not happen.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -157,7 +158,8 @@ fn early_data_for_a_previous_server_is_skipped() {
     // Our server can decrypt neither that ticket nor the early data.
     let context = context(Some(&Seed::generate(SystemTime::now()).unwrap()));
     let mut pair = Pair::new(&context, &config, "localhost");
-    // The size of a few requests. `rustls` counts a record again with each one that follows, and skips up to 16 KiB.
+    // This is the size of a few requests. Note that `rustls` counts a record again with each one that
+    // follows, and skips up to 16 KiB.
     for _ in 0..4 {
         pair.client.early_data().expect("the ticket allows some").write_all(&[b'x'; 500]).unwrap();
         pair.flush_client();

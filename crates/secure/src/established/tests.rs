@@ -70,7 +70,7 @@ impl Harness {
         self.session.open(bytes, &mut self.outcome, &mut self.plain, &mut self.sealed)
     }
 
-    /// Returns the types and contents of the records that the session has sealed since the last call.
+    /// Returns the types and contents of the records sealed by the session since the last call.
     fn received(&mut self) -> Vec<(u8, Vec<u8>)> {
         let mut sealed = std::mem::take(&mut self.sealed);
         let mut records = Vec::new();
@@ -84,7 +84,8 @@ impl Harness {
         records
     }
 
-    /// Returns the description of the fatal alert that the session sent, which must be its only record.
+    /// Returns the description of the fatal alert that the session sent. There must not be any other
+    /// record.
     fn alert(&mut self) -> u8 {
         match self.received().as_slice() {
             [(ALERT, content)] => match content.as_slice() {
@@ -168,7 +169,7 @@ fn records_too_short_or_too_long_are_refused() {
 #[test]
 fn padding_is_removed_and_must_not_be_all() {
     let mut peer = harness((true, false));
-    // `record` appends the type 0 to this: the result is content, its type, and four bytes of padding.
+    // Since `record` appends the type 0, the result is content, its type, and four bytes of padding.
     let mut record = peer.record(0, b"content\x17\0\0\0");
     peer.send_bytes(&mut record).unwrap();
     assert_eq!(peer.plain, b"content");

@@ -1,8 +1,9 @@
-//! Keeps track of the peer's addresses, and how much may be sent to each of them.
+//! Keeps track of the peer's addresses and of the amount of data that may be sent to each of them.
 //!
-//! A peer proves an address by responding to a PATH_CHALLENGE frame that was sent there (RFC 9000 §8.2). Before
-//! that, we may send it at most three times as much as we've received from there (§8.1, §9.3). `quinn-proto`
-//! also validates paths, but it does not tell us the result and may exceed the limit.
+//! A peer proves an address by responding to a PATH_CHALLENGE frame that was sent there (RFC 9000 §8.2).
+//! Before that, we MUST NOT send more than three times as much to the address as we have received from it
+//! (§8.1, §9.3). While `quinn-proto` also validates paths, it does not tell us the result and may exceed the
+//! limit.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::limits::{
     QUIC_UNVALIDATED_ADDRESSES_MAX,
 };
 
-/// How many PATH_CHALLENGE frames to an address may still be answered.
+/// Number of PATH_CHALLENGE frames to an address that may still be answered.
 const CHALLENGES_REMEMBERED: usize = 4;
 
 /// Addresses of a peer.
@@ -28,9 +29,10 @@ struct Unvalidated {
     address: SocketAddr,
     received: u64,
     sent: u64,
-    /// Data of the PATH_CHALLENGE frames that were sent there. `quinn-proto` repeats a frame until it gives up.
+    /// Data of the PATH_CHALLENGE frames that were sent there. Note that `quinn-proto` repeats a frame until
+    /// it gives up.
     challenges: Vec<[u8; 8]>,
-    /// How often the last frame was sent.
+    /// Number of times that the last frame was sent.
     challenge_count: usize,
     last_received: Instant,
 }
@@ -59,8 +61,8 @@ impl Addresses {
         }
     }
 
-    /// Counts a datagram from an address that is not validated. `current` is the address that the connection is
-    /// using.
+    /// Counts a datagram from an address that is not validated. `current` is the address currently used by
+    /// the connection.
     pub(super) fn receive(&mut self, now: Instant, address: SocketAddr, bytes: usize, current: SocketAddr) {
         let lifetime = Duration::from_millis(QUIC_UNVALIDATED_ADDRESS_MS);
         let is_recent = |last: Instant| now.saturating_duration_since(last) < lifetime;
@@ -91,7 +93,7 @@ impl Addresses {
         });
     }
 
-    /// Returns how many bytes may be sent to an address, or `None` if there is not any limit.
+    /// Returns the number of bytes that may be sent to an address, or `None` if there is no limit.
     pub(super) fn allowance(&self, address: SocketAddr) -> Option<u64> {
         if self.is_validated(address) {
             return None;
@@ -129,8 +131,8 @@ impl Addresses {
         true
     }
 
-    /// Returns `true` if we may send another PATH_CHALLENGE frame to an address because the last one may be
-    /// lost.
+    /// Returns `true` if another PATH_CHALLENGE frame may be sent to an address, given that the last one
+    /// may be lost.
     pub(super) fn may_challenge(&self, address: SocketAddr) -> bool {
         let known = self.unvalidated.iter().find(|known| known.address == address);
         known.is_some_and(|known| known.challenge_count < QUIC_PATH_CHALLENGES_MAX)

@@ -1,16 +1,16 @@
-//! Limits how much work a peer can cause with packets that neither request anything nor belong to a response.
+//! Limits the work that a peer can cause with packets that neither request anything nor belong to a response.
 //!
 //! For example, a peer may send any number of PINGs, PADDING, PATH_CHALLENGE frames, repeated or empty STREAM
-//! frames, or acknowledgments without any news. Each packet costs a token. So does a certain number of frames,
-//! since hundreds of them fit into a packet. Key updates cost more. The peer gets tokens back over time, for
-//! data that it sends on streams, and for our STREAM frames because it has to acknowledge these and enlarge
-//! its windows.
+//! frames, or acknowledgments without any news. Each packet costs a token, and so does a certain number of
+//! frames, as hundreds of them fit into a packet. Key updates cost more. The peer gets tokens back over time,
+//! for data that it sends on streams, and for our STREAM frames (which it has to acknowledge, enlarging its
+//! windows).
 //!
-//! We only charge packets that the peer has sealed, and each of them once
+//! Only packets that the peer has sealed are charged, and each of them once
 //! ([`Records`](super::records::Records)). Otherwise, an observer on the path could end connections by
 //! repeating their packets.
 //!
-//! The work is settled every 64 datagrams, so most datagrams only cost an addition.
+//! As the work is only settled every 64 datagrams, most datagrams just cost an addition.
 
 use std::time::Instant;
 
@@ -19,8 +19,8 @@ use crate::limits::{
     QUIC_CREDITED_BYTES_MIN, QUIC_FRAMES_PER_TOKEN, QUIC_KEY_UPDATE_COST,
 };
 
-/// How many datagrams to receive until the next settlement. Even if they are full of frames, this is only a
-/// small part of the capacity.
+/// Number of datagrams to receive until the next settlement. Even if these are full of frames, they only
+/// take a small part of the capacity.
 const DATAGRAMS_PER_SETTLEMENT: u32 = 64;
 
 /// A bucket of tokens that refills over time.
@@ -59,7 +59,8 @@ impl TokenBucket {
     /// Takes tokens.
     ///
     /// # Errors
-    /// Returns an error if there are not enough tokens. In that case, takes all that are left.
+    ///
+    /// Returns an error if there are not enough tokens, in which case all that are left are taken.
     pub(super) fn take(&mut self, tokens: u64) -> Result<(), Exhausted> {
         let left = self.tokens.checked_sub(tokens);
         self.tokens = left.unwrap_or(0);
@@ -71,7 +72,7 @@ impl TokenBucket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exhausted;
 
-/// Work that a connection and its peer have done so far, as far as it costs tokens or earns them.
+/// Work done so far by a connection and its peer, as far as it costs or earns tokens.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Work {
     /// Packets sent by the peer.
@@ -162,15 +163,16 @@ impl Budget {
         }
     }
 
-    /// Must be called if the peer has exceeded some other limit. This has the same effect as exceeding the
-    /// budget.
+    /// Must be called if the peer has exceeded some other limit, which has the same effect as exceeding
+    /// the budget.
     pub(super) fn exceed(&mut self) {
         if self.state == State::Sufficient {
             self.state = State::Exceeded;
         }
     }
 
-    /// Returns `true` if the peer has exceeded its budget. Its datagrams are not worth reading any more.
+    /// Returns `true` if the peer has exceeded its budget, i.e. if there is no point in reading its
+    /// datagrams any more.
     pub(super) fn is_exceeded(&self) -> bool {
         self.state != State::Sufficient
     }

@@ -1,20 +1,21 @@
-//! Buffers for received datagrams. They can be used again once the content has been read.
+//! Buffers for received datagrams, which can be used again once their content has been read.
 //!
-//! Some allocators have a fast path, but a datagram of full length is too long for it. It's only in use for
-//! microseconds.
+//! A datagram of full length is too long for the fast path that some allocators have, although it is only
+//! in use for microseconds.
 
 use bytes::BytesMut;
 
 use crate::limits::QUIC_RECEIVED_DATAGRAM_BYTES_MAX;
 
-/// How many datagrams can be in use at the same time without another allocation.
+/// Number of datagrams that can be in use at the same time without another allocation.
 const BUFFERS: usize = 32;
 
 /// Maximum length of a received datagram.
 const BUFFER_BYTES: usize = QUIC_RECEIVED_DATAGRAM_BYTES_MAX as usize;
 
-/// Datagrams that are shorter than this have their own memory. A single byte that is waiting for earlier data
-/// keeps the whole buffer, so a client could otherwise take a hundred times as much memory as it sends.
+/// Minimum length of datagrams that get a buffer; shorter ones have their own memory. A single byte that is
+/// waiting for earlier data keeps the whole buffer, so a client could otherwise take a hundred times as much
+/// memory as it sends.
 pub(super) const BUFFERED_BYTES_MIN: usize = 1000;
 
 /// A datagram never shares its buffer.

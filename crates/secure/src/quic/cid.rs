@@ -5,17 +5,17 @@
 //! config 3 | generation 2 | r 3  server ID   worker    r 6 bytes  check
 //! ```
 //!
-//! A connection ID has 10 bytes. For a load balancer, it also contains a server ID, so it has 18 bytes
-//! (draft-ietf-quic-load-balancers, plaintext algorithm). In that case, the highest three bits of the first
-//! byte are 0; otherwise they are 7, which means "not routable".
+//! A connection ID has 10 bytes, or 18 bytes if it also contains a server ID for a load balancer
+//! (draft-ietf-quic-load-balancers, plaintext algorithm). In the latter case, the highest three bits of the
+//! first byte are 0; otherwise they are 7, i.e. "not routable".
 //!
-//! The worker and the generation of the process are in plaintext because the kernel uses them to select a
-//! socket. `r` is random. With 51 bits, we can assume that an ID and its stateless reset token are never issued
+//! The kernel selects a socket by the worker and the generation of the process, so these are in plaintext.
+//! `r` is random; with 51 bits, we can assume that an ID and its stateless reset token are never issued
 //! twice.
 //!
-//! The check is a function of all other bytes, with a key derived from the seed. It lets us recognize IDs
-//! issued by a process of this server without a table. Foreign datagrams therefore cause neither stateless
-//! resets nor forwarding.
+//! The check is a function of all other bytes, using a key derived from the seed. It allows us to
+//! recognize IDs issued by a process of this server without a table, so foreign datagrams cause neither
+//! stateless resets nor forwarding.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,11 +44,11 @@ const VERSION_1_ID_BYTES_MAX: usize = 20;
 const BLOCK_BYTES: usize = 16;
 const _: () = assert!(BYTES_MAX - CHECK_BYTES <= BLOCK_BYTES);
 
-/// Configuration bits of an ID that does not contain a server ID. They tell a load balancer not to look for one.
+/// Configuration bits of an ID without a server ID, which tell a load balancer not to look for one.
 const NOT_ROUTABLE: u8 = 0b1110_0000;
 
-/// Positions of the destination connection ID in a datagram. In a long header, it comes after the flags, the
-/// version, and its own length. In a short header, it comes after the flags.
+/// Positions of the destination connection ID in a datagram. In a long header, it follows the flags, the
+/// version, and its own length; in a short header, it follows the flags.
 const LONG_ID_START: usize = 6;
 const SHORT_ID_START: usize = 1;
 
@@ -83,10 +83,10 @@ pub struct Issuer {
     pub generation: Generation,
 }
 
-/// Length of connection IDs, and where they contain the worker.
+/// Length of connection IDs, and the position of the worker in them.
 ///
-/// A filter in the kernel applies the same rule as [`worker_of`](Self::worker_of), so all datagrams of a
-/// connection reach the same worker.
+/// A filter in the kernel applies the same rule as [`worker_of`](Self::worker_of) in order for all
+/// datagrams of a connection to reach the same worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionIdLayout {
     server_id: Option<ServerId>,
@@ -112,10 +112,11 @@ impl ConnectionIdLayout {
         }
     }
 
-    /// Returns the byte of a datagram that selects the worker. Take it modulo the number of workers.
+    /// Returns the byte of a datagram that selects the worker, to be taken modulo the number of
+    /// workers.
     ///
-    /// If a client has chosen the ID, which is only the case for its first datagrams, then the byte is random.
-    /// If the datagram is too short, this returns 0, just like a classic BPF program that loads beyond the end.
+    /// For the first datagrams of a client, which has chosen the ID itself, the byte is random. If the
+    /// datagram is too short, this returns 0, just like a classic BPF program that loads beyond the end.
     pub fn worker_of(self, datagram: &[u8]) -> u8 {
         let byte = |position: usize| datagram.get(position).copied();
         let position = match (byte(0), byte(LONG_ID_START - 1)) {
@@ -130,15 +131,15 @@ impl ConnectionIdLayout {
         byte(position).unwrap_or(0)
     }
 
-    /// Returns the issuer named in a datagram's destination connection ID. Note that this does not check if the
-    /// ID was really issued by one of our processes.
+    /// Returns the issuer named in a datagram's destination connection ID. Note that this does not check
+    /// whether the ID was really issued by one of our processes.
     #[inline]
     pub fn named_issuer(self, datagram: &[u8]) -> Option<Issuer> {
         let id = self.destination(datagram)?;
         Some(Issuer { worker: id[self.worker_offset()], generation: Generation::new(id[0] >> 3) })
     }
 
-    /// Returns a datagram's destination connection ID if it has the right length to be issued by us.
+    /// Returns a datagram's destination connection ID if its length is that of the IDs we issue.
     fn destination(self, datagram: &[u8]) -> Option<&[u8]> {
         let start = match datagram.first()? {
             ..LONG_HEADER => SHORT_ID_START,
@@ -149,8 +150,8 @@ impl ConnectionIdLayout {
     }
 }
 
-/// Returns a datagram's destination connection ID if it starts with a long header. Returns `None` if it
-/// does not, or if the ID is longer than version 1 allows (RFC 9000 §17.2).
+/// Returns a datagram's destination connection ID if it starts with a long header. If it does not, or
+/// if the ID is longer than version 1 allows (RFC 9000 §17.2), this is `None`.
 pub(super) fn long_header_destination(datagram: &[u8]) -> Option<ConnectionId> {
     let (LONG_HEADER.., length) = (*datagram.first()?, usize::from(*datagram.get(LONG_ID_START - 1)?)) else {
         return None;
@@ -177,7 +178,7 @@ impl ConnectionIds {
         self.layout
     }
 
-    /// Returns the issuer of a datagram's destination connection ID. Returns `None` if it was not issued by a
+    /// Returns the issuer of a datagram's destination connection ID, or `None` if it was not issued by a
     /// process of this server.
     pub(super) fn issuer_of(&self, datagram: &[u8]) -> Option<Issuer> {
         let id = self.layout.destination(datagram)?;
@@ -203,7 +204,7 @@ impl ConnectionIds {
 pub(super) struct IdGenerator {
     ids: Arc<ConnectionIds>,
     issuer: Issuer,
-    /// Encrypts a counter. The output is unpredictable, and it will not repeat unless the endpoint's seed does.
+    /// Encrypts a counter. The output is unpredictable and will not repeat unless the endpoint's seed does.
     random: HeaderProtectionKey,
     count: u64,
 }
@@ -260,11 +261,11 @@ impl ConnectionIdGenerator for IdGenerator {
     }
 }
 
-/// Length of a header protection mask (RFC 9001 §5.4.1). This is how much of an encrypted block the library
-/// returns.
+/// Length, in bytes, of a header protection mask (RFC 9001 §5.4.1), i.e. of the part of an encrypted block
+/// that the library returns.
 const MASK_BYTES: usize = 5;
 
-/// Encrypts a block with AES, and returns the first bytes. The library offers this as the header protection
+/// Encrypts a block with AES and returns the first bytes, which the library offers as the header protection
 /// mask (RFC 9001 §5.4.3).
 fn encrypt(key: &HeaderProtectionKey, block: [u8; BLOCK_BYTES]) -> [u8; MASK_BYTES] {
     key.new_mask(&block).expect("the sample has the length of a block")

@@ -6,8 +6,8 @@ use rustls::AlertDescription;
 /// Bytes before the session ID: message type, length, version and random bytes (RFC 8446 §4, §4.1.2).
 const BYTES_BEFORE_SESSION_ID: usize = 1 + 3 + 2 + 32;
 
-/// Number of the transport parameters extension. Drafts of QUIC used a different one, which `rustls` also
-/// accepts.
+/// Number of the transport parameters extension. `rustls` also accepts the different one used by drafts
+/// of QUIC.
 const TRANSPORT_PARAMETERS: u16 = 0x39;
 const TRANSPORT_PARAMETERS_OF_DRAFTS: u16 = 0xffa5;
 
@@ -40,7 +40,7 @@ impl HelloCheck {
     }
 }
 
-/// Returns `true` if the message is complete, or if it cannot be a ClientHello. `rustls` reports the latter.
+/// Returns `true` if the message is complete, or if it cannot be a ClientHello (which `rustls` will report).
 fn is_complete(bytes: &[u8]) -> bool {
     match *bytes {
         [1, high, middle, low, ref rest @ ..] => {

@@ -1,4 +1,5 @@
-//! A QUIC connection. Takes datagrams and timeouts, and returns events, stream data, and datagrams to be sent.
+//! A QUIC connection, which takes datagrams and timeouts, and returns events, stream data, and datagrams to
+//! be sent.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -30,8 +31,9 @@ use crate::limits::{
 ///
 /// After each call that changes the connection, callers should take its [events](Self::next_event), call
 /// [`Endpoint::maintain`](super::Endpoint::maintain), send its [datagrams](Self::poll_transmit), and set a
-/// timer for its [timeout](Self::timeout). Once it [is drained](Self::is_drained), it can be dropped. To drop
-/// it earlier, pass it to [`Endpoint::remove`](super::Endpoint::remove).
+/// timer for its [timeout](Self::timeout). The connection can be dropped once it [is
+/// drained](Self::is_drained); in order to drop it earlier, pass it to
+/// [`Endpoint::remove`](super::Endpoint::remove).
 pub struct Connection {
     pub(super) quinn: Box<quinn_proto::Connection>,
     pub(super) key: ConnectionKey,
@@ -41,32 +43,32 @@ pub struct Connection {
     records: Arc<Records>,
     /// Length of the datagram that started the connection. `None` once the peer's address is validated.
     ///
-    /// If an address may be forged, we must not send it more than three times as much as it has sent to us
-    /// (RFC 9000 §8.1). `quinn-proto` also has this limit, but may exceed it by up to one datagram.
+    /// While an address may be forged, we MUST NOT send it more than three times as much as it has sent to
+    /// us (RFC 9000 §8.1). `quinn-proto` also has this limit, but may exceed it by up to one datagram.
     unvalidated_first_bytes: Option<u64>,
     addresses: Addresses,
     /// Limits datagrams from addresses that the peer has not proved. Such a datagram may be the first after a
-    /// migration, or it may probe a new path (RFC 9000 §8.2, §9.3).
+    /// migration or probe a new path (RFC 9000 §8.2, §9.3).
     foreign: TokenBucket,
     budget: Budget,
     unread: Unread,
-    /// How many reads have returned some data or the end of a stream. Every [`READ_BYTES`] count as another
-    /// one.
+    /// Number of reads that have returned some data or the end of a stream. Every [`READ_BYTES`] count as
+    /// another one.
     reads: u64,
     migrations: u32,
-    /// How many bidirectional streams the peer may have open at the same time.
+    /// Maximum number of bidirectional streams that the peer may have open at the same time.
     streams_permitted: u32,
-    /// How many unidirectional streams we've opened. We do not close them.
+    /// Number of unidirectional streams that we have opened (these are never closed).
     own_streams: usize,
-    /// How many bidirectional streams we've accepted.
+    /// Number of bidirectional streams that we have accepted.
     streams_accepted: u64,
     /// `true` if the peer's address has changed since we last sent something.
     has_moved: bool,
-    /// `true` if we should send a short PATH_CHALLENGE because the address's allowance is less than a full
+    /// `true` if we should send a short PATH_CHALLENGE, as the address's allowance is less than a full
     /// datagram.
     needs_challenge: bool,
-    /// `true` if the connection should be dropped as soon as its last datagram is sent, without waiting for
-    /// late ones.
+    /// `true` if the connection should be dropped immediately after sending its last datagram, without
+    /// waiting for late ones.
     pub(super) is_abandoned: bool,
     /// `true` if the peer has closed the connection, and we've returned an event for that.
     pub(super) is_closed_by_peer: bool,
@@ -75,21 +77,23 @@ pub struct Connection {
 /// Approximate amount of content in a packet.
 const READ_BYTES: usize = 1024;
 
-/// How many datagrams to addresses that may be forged we let `quinn-proto` lose per call.
+/// Maximum number of datagrams to addresses that may be forged which we let `quinn-proto` lose per
+/// call.
 const LOST_DATAGRAMS_MAX: usize = 8;
 
-/// Upper bound for the memory of handshake messages that are waiting for earlier ones, in bytes. There are
-/// three levels, and `quinn-proto` also keeps some before it copies them together.
+/// Upper bound, in bytes, for the memory of handshake messages that are waiting for earlier ones. There
+/// are three levels, and `quinn-proto` also keeps some before it copies them together.
 const HANDSHAKE_MEMORY_MAX: u64 = 3 * (QUIC_HANDSHAKE_GAP_BYTES_MAX as u64 + 32 * 1024);
 
 /// Memory that a packet takes until it's acknowledged, in bytes.
 const SENT_PACKET_BYTES: u64 = 200;
 
-/// Memory of a range of stream data that was acknowledged before earlier data, in bytes. Includes the gap
-/// before it.
+/// Memory, in bytes, of a range of stream data that was acknowledged before earlier data, including the
+/// gap before it.
 const ACKNOWLEDGED_RANGE_BYTES: u64 = 40;
 
-/// How many packets an idle connection may have sent since the last one that was acknowledged.
+/// Maximum number of packets that an idle connection may have sent since the last one that was
+/// acknowledged.
 const SENT_PACKETS_WHEN_IDLE: u64 = 16;
 
 /// Returns the memory that a received datagram takes, in bytes.
@@ -97,7 +101,8 @@ fn datagram_memory(bytes: usize) -> usize {
     if bytes < BUFFERED_BYTES_MIN { bytes } else { usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) }
 }
 
-/// Identifies a connection while it's registered with an endpoint. The endpoint will reuse the key after that.
+/// Identifies a connection for as long as it is registered with an endpoint, which will reuse the key after
+/// that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionKey(pub(super) usize);
 
@@ -127,8 +132,8 @@ impl ConnectionKey {
 pub enum Event {
     /// The handshake is complete.
     Established,
-    /// The peer has opened streams. Callers should accept and read them because there will not be any events for
-    /// data that has already arrived.
+    /// The peer has opened streams. Callers should accept and read them, as there will be no events for data
+    /// that has already arrived.
     StreamsOpened(Direction),
     /// Data has arrived on a stream, or the end.
     Readable(StreamId),
@@ -140,8 +145,8 @@ pub enum Event {
     Finished(StreamId),
     /// More streams can be opened.
     StreamsAvailable(Direction),
-    /// The peer has sent too many packets that did not have any effect. Callers should close the connection,
-    /// which ignores any further datagrams.
+    /// The peer has sent too many packets without any effect. Callers should close the connection, after
+    /// which any further datagrams are ignored.
     BudgetExceeded,
     /// The connection has ended. There is not such an event after [`Connection::close`].
     Closed(CloseReason),
@@ -163,8 +168,8 @@ pub enum CloseReason {
     /// The peer does not remember the connection.
     #[error("the peer reset the connection")]
     Reset,
-    /// The peer has violated the protocol, or we do not have any cryptography in common. We've sent it this
-    /// code.
+    /// The peer has violated the protocol, or there is no cryptography that both sides support. It was sent
+    /// this code.
     #[error("the peer violated the QUIC protocol: {reason} ({code:#x})")]
     Violation {
         /// The transport error code.
@@ -192,29 +197,30 @@ pub struct Stats {
     pub received_bytes: u64,
     /// Datagrams received.
     pub received_datagrams: u64,
-    /// STREAM frames received. If there are not any, datagrams are cheap for the peer but expensive for us.
+    /// Number of STREAM frames received. Datagrams without any are cheap for the peer, but expensive for
+    /// us.
     pub received_stream_frames: u64,
     /// Congestion window in bytes.
     pub congestion_window_bytes: u64,
     /// Maximum datagram size of the path, in bytes.
     pub path_bytes_max: u16,
-    /// How often the peer's address has changed.
+    /// Number of times that the peer's address has changed.
     pub migrations: u32,
 }
 
 /// Stream data in a connection's packets. The end of a stream counts as a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// Bytes that the peer has acknowledged. If some were sent twice and both packets arrived, they count
-    /// twice.
+    /// Number of bytes that the peer has acknowledged. Bytes count twice if they were sent twice and both
+    /// packets arrived.
     pub acknowledged_bytes: u64,
     /// Bytes in packets that are neither acknowledged nor lost.
     pub unacknowledged_bytes: u64,
 }
 
 impl Connection {
-    /// Creates a connection. `first_bytes` is how much the peer has sent, or `None` if its address is already
-    /// validated.
+    /// Creates a connection. `first_bytes` is the number of bytes that the peer has sent, or `None` if its
+    /// address is already validated.
     pub(super) fn new(
         key: ConnectionKey,
         quinn: quinn_proto::Connection,
@@ -263,9 +269,9 @@ impl Connection {
         self.note_validation();
         let address = self.remote_address();
         if source != address {
-            // Clients must not migrate before the handshake is complete (RFC 9000 §9). `quinn-proto` would drop
-            // these packets, but it would also count their bytes as if the client had sent them. It could then
-            // send too much before the address is validated.
+            // Clients MUST NOT migrate before the handshake is complete (RFC 9000 §9). While `quinn-proto`
+            // would drop these packets, it would also count their bytes as if the client had sent them, and
+            // could then send too much before the address is validated.
             if self.is_handshaking() {
                 return;
             }
@@ -328,9 +334,9 @@ impl Connection {
 
     /// Returns the memory that the peer's packets take, in bytes.
     ///
-    /// This includes data that has not been read, handshake messages that are waiting for earlier ones, packets
-    /// of ours that have not been acknowledged, and ranges of our data with gaps in between. It's zero for an
-    /// idle connection.
+    /// This includes data that has not been read, handshake messages that are waiting for earlier ones,
+    /// packets of ours that have not been acknowledged, and ranges of our data with gaps in between. For an
+    /// idle connection, it is zero.
     pub fn kept_bytes(&mut self) -> u64 {
         let quinn = &mut self.quinn;
         let unread = self.unread.bytes(|id| {
@@ -349,7 +355,7 @@ impl Connection {
     }
 
     /// Returns an upper bound for the number of ranges of our data that the peer has acknowledged before
-    /// earlier data. For example, a peer may leave out every second packet.
+    /// earlier data, e.g. by leaving out every second packet.
     fn acknowledged_ranges_max(&mut self) -> u64 {
         let mut delivery = self.records.delivery();
         if delivery.lost() > 0 && self.quinn.streams().send_streams() <= self.own_streams {
@@ -371,19 +377,20 @@ impl Connection {
         }
     }
 
-    /// Processes expired timers. Does nothing if there are not any, or if some datagrams must be sent first.
+    /// Processes expired timers, if there are any. However, this does nothing while some datagrams must be
+    /// sent first.
     pub fn handle_timeout(&mut self, now: Instant) {
-        // The timer for lost packets still belongs to the peer's previous address. When it expires,
-        // `quinn-proto` has a debug assertion that there is a packet in flight to the new address. This will be
-        // true after we've sent something.
+        // The timer for lost packets still belongs to the peer's previous address. When it expires, a debug
+        // assertion in `quinn-proto` requires a packet in flight to the new address, which will only be true
+        // after we have sent something.
         if self.has_moved {
             return;
         }
         let address = self.remote_address();
         self.quinn.handle_timeout(now);
         if self.remote_address() != address {
-            // The new address has not answered, so we are using the old one again. For the same reason as above,
-            // the timer now belongs to a different address.
+            // As the new address has not answered, we are using the old one again. The timer now belongs to a
+            // different address, for the same reason as above.
             self.has_moved = true;
             self.quinn.ping();
         }
@@ -394,10 +401,10 @@ impl Connection {
         self.quinn.poll_timeout()
     }
 
-    /// Clears `buffer`, and writes up to `segments_max` datagrams of the same length to it.
+    /// Clears `buffer` and writes up to `segments_max` datagrams of the same length to it.
     ///
-    /// Callers should repeat this until it returns `None`. The connection is then waiting for a datagram, a
-    /// timeout, or another call.
+    /// Callers should repeat this until it returns `None`, which means that the connection is waiting for a
+    /// datagram, a timeout, or another call.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -405,8 +412,8 @@ impl Connection {
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         buffer.clear();
-        // `quinn-proto` would respond with CONNECTION_CLOSE, which is optional (RFC 9000 §10.2.2). If a client
-        // has closed its socket, it would respond to that with ICMP.
+        // `quinn-proto` would respond with CONNECTION_CLOSE, which is optional (RFC 9000 §10.2.2). A client
+        // that has already closed its socket would then respond with ICMP.
         if self.is_closed_by_peer {
             return None;
         }
@@ -418,8 +425,8 @@ impl Connection {
         self.poll_limited_transmit(now, segments_max, buffer)
     }
 
-    /// Like `poll_transmit`, while the peer has addresses that may be forged. Datagrams that we must not send
-    /// are treated as lost.
+    /// Like `poll_transmit`, but while the peer has addresses that may be forged. Datagrams that must not be
+    /// sent are treated as lost.
     #[cold]
     fn poll_limited_transmit(
         &mut self,
@@ -437,8 +444,8 @@ impl Connection {
                     (bytes.map_or(SealLimit::None, SealLimit::OtherAddress), segments_max.get())
                 }
                 Some(allowance) => {
-                    // After each move, ask `quinn-proto` at least once because its timers expect a packet on
-                    // the new path.
+                    // After each move, `quinn-proto` needs to be asked at least once, as its timers expect a
+                    // packet on the new path.
                     let is_enough = allowance >= u64::from(self.quinn.current_mtu());
                     if !is_enough && !self.has_moved && !self.needs_challenge {
                         return None;
@@ -489,15 +496,15 @@ impl Connection {
         None
     }
 
-    /// Returns the last address that the peer has proved, either by receiving something there or with a token.
-    /// Returns `None` if there is not one yet.
+    /// Returns the last address that the peer has proved (either by receiving something there or with a
+    /// token), or `None` if there is none yet.
     pub fn validated_address(&mut self) -> Option<SocketAddr> {
         self.note_validation();
         self.addresses.last_validated()
     }
 
-    /// Returns how many datagrams we may send to the peer's address during the handshake. Returns `None` if the
-    /// peer must send more first.
+    /// Returns the number of datagrams that may be sent to the peer's address during the handshake, or `None`
+    /// if the peer must send more first.
     fn segments_allowed(&mut self) -> Option<NonZeroUsize> {
         self.note_validation();
         let Some(first_bytes) = self.unvalidated_first_bytes else { return Some(NonZeroUsize::MAX) };
@@ -534,8 +541,8 @@ impl Connection {
         }
     }
 
-    /// Accepts the next stream opened by the peer. Callers should read it immediately because there may
-    /// already be some data.
+    /// Accepts the next stream opened by the peer. There may already be some data, so callers should
+    /// read it immediately.
     pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
         let mut streams = self.quinn.streams();
         let stream = StreamId::from(streams.accept(direction.to_quinn())?);
@@ -552,23 +559,24 @@ impl Connection {
         Some(stream)
     }
 
-    /// Returns how many bidirectional streams the peer may open in total, including those that are closed.
-    /// Callers should first accept all streams that it has opened.
+    /// Returns the total number of bidirectional streams that the peer may open, including those that are
+    /// closed. Callers should first accept all streams that it has opened.
     pub fn stream_limit(&mut self) -> u64 {
         let open = self.quinn.streams().remote_open_streams(Dir::Bi);
         let permitted = self.quinn.max_concurrent_streams(Dir::Bi);
         self.streams_accepted.saturating_sub(open) + permitted
     }
 
-    /// Opens a stream. Returns `None` if the peer does not allow any more, or if the connection has ended.
+    /// Opens a stream. Returns `None` if the peer does not allow any more of them or if the connection has
+    /// ended.
     pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
         let stream = self.quinn.streams().open(direction.to_quinn()).map(StreamId::from);
         self.own_streams += usize::from(stream.is_some() && direction == Direction::Unidirectional);
         stream
     }
 
-    /// Reads data that has arrived on a stream, in order. The pieces are those of the peer's packets. Reading
-    /// allows the peer to send more.
+    /// Reads data that has arrived on a stream, in order and in the same pieces as in the peer's packets.
+    /// Reading allows the peer to send more.
     pub fn read(&mut self, id: StreamId, mut consume: impl FnMut(&[u8])) -> ReadOutcome {
         if !id.is_readable() {
             return ReadOutcome::Closed;
@@ -592,7 +600,8 @@ impl Connection {
                 Err(ReadError::Reset(code)) => break ReadOutcome::Reset(code.into_inner()),
             }
         };
-        // Callers ask for datagrams after each call, so we do not need to tell them about a new window here.
+        // Since callers ask for datagrams after each call, there is no need to tell them about a new window
+        // here.
         let _ = chunks.finalize();
         if matches!(outcome, ReadOutcome::Finished | ReadOutcome::Reset(_)) {
             self.unread.end(id.number());
@@ -603,8 +612,8 @@ impl Connection {
         outcome
     }
 
-    /// Takes as much of `data` as the peer's windows allow, without copying it. Removes the taken bytes from the
-    /// start, so some pieces may then be empty.
+    /// Takes as much of `data` as the peer's windows allow without copying it. As the taken bytes are removed
+    /// from the start, some pieces may be empty afterwards.
     pub fn write(&mut self, id: StreamId, data: &mut [Bytes]) -> WriteOutcome {
         if !id.is_writable() {
             return WriteOutcome::Closed;
@@ -612,7 +621,8 @@ impl Connection {
         let mut stream = self.quinn.send_stream(id.to_quinn());
         let mut rest = data;
         while !rest.is_empty() {
-            // Even after a partial write we need another one because that registers the stream for an event.
+            // A partial write needs to be followed by another one in order to register the stream for an
+            // event.
             match stream.write_chunks(rest) {
                 Ok(written) => rest = &mut rest[written.chunks..],
                 Err(WriteError::Blocked) => return WriteOutcome::Blocked,
@@ -623,13 +633,13 @@ impl Connection {
         WriteOutcome::Complete
     }
 
-    /// Limits how many bytes may be written without being acknowledged. By default, they are only bounded by
-    /// the client's windows.
+    /// Limits the number of bytes that may be written without being acknowledged. The default is to only
+    /// bound them by the client's windows.
     pub fn set_send_window(&mut self, bytes: u64) {
         self.quinn.set_send_window(bytes);
     }
 
-    /// Ends a stream, after everything that was written to it.
+    /// Ends a stream after everything that was written to it.
     ///
     /// # Errors
     /// Returns an error if the stream was already finished or reset, or if the peer has stopped it.
@@ -651,8 +661,8 @@ impl Connection {
         self.quinn.send_stream(id.to_quinn()).reset(error_code(code)).map_err(|_| StreamClosed)
     }
 
-    /// Discards any data that the peer sends on a stream, and asks it to stop, with an application error code
-    /// (STOP_SENDING).
+    /// Discards any data that the peer sends on a stream and asks the peer to stop, using an application
+    /// error code (STOP_SENDING).
     ///
     /// # Errors
     /// Returns an error if the stream was already stopped, or if all of it was read.
@@ -664,8 +674,8 @@ impl Connection {
         self.quinn.recv_stream(id.to_quinn()).stop(error_code(code)).map_err(|_| StreamClosed)
     }
 
-    /// Sets the priority of a stream. Data with a higher priority is sent first, and streams with the same
-    /// priority take turns.
+    /// Sets the priority of a stream. Data with a higher priority is sent first, while streams with the
+    /// same priority take turns.
     ///
     /// # Errors
     /// Returns an error if the stream was already reset, or if all of it was acknowledged.
@@ -676,7 +686,7 @@ impl Connection {
         self.quinn.send_stream(id.to_quinn()).set_priority(priority).map_err(|_| StreamClosed)
     }
 
-    /// Returns the priority of a stream. Returns `None` if the stream was reset, or if all of it was
+    /// Returns the priority of a stream, or `None` if the stream was reset or all of it was
     /// acknowledged.
     pub fn priority(&mut self, id: StreamId) -> Option<i32> {
         if !id.is_writable() {
@@ -710,8 +720,8 @@ impl Connection {
         self.quinn.close(now, error_code(code), Bytes::from_static(reason));
     }
 
-    /// Like [`close`](Self::close), but frees the connection's memory as soon as the last datagram is sent. If
-    /// the peer sends any late datagrams, it will get a stateless reset.
+    /// Like [`close`](Self::close), but frees the connection's memory as soon as the last datagram is sent.
+    /// Any late datagrams from the peer will be answered with a stateless reset.
     pub fn abandon(&mut self, now: Instant, code: u64) {
         self.close(now, code, b"");
         self.is_abandoned = true;
@@ -727,16 +737,18 @@ impl Connection {
         self.quinn.is_handshaking()
     }
 
-    /// Returns `true` if either side has ended the connection. It cannot be read or written any more.
+    /// Returns `true` if either side has ended the connection, i.e. if it can no longer be read or
+    /// written.
     pub fn is_closed(&self) -> bool {
         self.quinn.is_closed()
     }
 
-    /// Returns `true` if the connection does not need any more datagrams or timeouts. It can then be dropped,
+    /// Returns `true` if the connection does not need any more datagrams or timeouts. It can then be dropped
     /// after a call of [`Endpoint::maintain`](super::Endpoint::maintain).
     ///
-    /// This takes three probe timeouts if we've closed the connection. It's the case immediately if the peer
-    /// has closed it, or if it was [abandoned](Self::abandon) and its last datagram was sent.
+    /// If we have closed the connection, this takes three probe timeouts. It is the case immediately if the
+    /// peer has closed the connection, or if it was [abandoned](Self::abandon) and its last datagram was
+    /// sent.
     pub fn is_drained(&self) -> bool {
         self.is_closed_by_peer || self.is_abandoned || self.quinn.is_drained()
     }

@@ -1,10 +1,10 @@
-//! Looks at the contents of opened packets: checks frames that `quinn-proto` does not, and limits the memory
-//! that it keeps.
+//! Looks at the contents of opened packets in order to check frames that `quinn-proto` does not check and to
+//! limit the memory that it keeps.
 //!
-//! If data arrives before earlier data, `quinn-proto` keeps it as a part of its packet, and counts the length
-//! of the packet. However, the packet may share its memory with others. It may also look shorter than it was,
-//! because we remove padding that `quinn-proto` would have to parse byte by byte. So if a packet only uses a
-//! small part of its memory, we copy it.
+//! Data that arrives before earlier data is kept by `quinn-proto` as a part of its packet, with the packet's
+//! length counted. However, the packet may share its memory with others, or it may look shorter than it was
+//! because we remove padding (which `quinn-proto` would have to parse byte by byte). To account for this, we
+//! copy a packet that only uses a small part of its memory.
 
 use bytes::BytesMut;
 use quinn_proto::ConnectionId;
@@ -18,13 +18,14 @@ use crate::limits::{
 /// It's not worth shortening a payload by less padding than this.
 const PADDING_BYTES_MIN: usize = 32;
 
-/// Memory that a copy takes in addition to the bytes, for the reference count and the allocator.
+/// Memory, in bytes, that a copy takes in addition to its content, for the reference count and the
+/// allocator.
 const COPY_BYTES: usize = 64;
 
 /// A payload that `quinn-proto` refuses with PROTOCOL_VIOLATION in any type of packet. This is HANDSHAKE_DONE.
 const VIOLATION: &[u8] = &[0x1e];
 
-/// A payload that `quinn-proto` refuses with CRYPTO_BUFFER_EXCEEDED. This is a CRYPTO frame with an offset far
+/// A payload that `quinn-proto` refuses with CRYPTO_BUFFER_EXCEEDED, namely a CRYPTO frame with an offset far
 /// after the handshake.
 const EXCESSIVE_CRYPTO: &[u8] = &[0x06, 0xbf, 0xff, 0xff, 0xff, 0];
 
@@ -47,8 +48,8 @@ enum Verdict {
     HiddenAcknowledged,
 }
 
-/// Processes the payload of a packet that was just opened. `records` are those of its connection; the first
-/// packet does not have any.
+/// Processes the payload of a packet that was just opened. `records` are those of its connection (there are
+/// none for the first packet).
 pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, records: Option<&Records>) {
     let mut packets = records.map(Records::lock);
     let piece_count = packets.as_ref().map_or(0, |packets| packets.pieces.len());
@@ -126,8 +127,8 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
             Frame::ApplicationClose if matches!(level, Level::Initial | Level::Handshake) => {
                 verdict = Verdict::Violation;
             }
-            // These are not allowed in early data (RFC 9000 §12.5). NEW_TOKEN is 0x07, and HANDSHAKE_DONE is
-            // 0x1e.
+            // It is not possible to send these in early data (RFC 9000 §12.5). NEW_TOKEN is 0x07, and HANDSHAKE_DONE
+            // is 0x1e.
             Frame::Ack(_)
             | Frame::PathResponse(_)
             | Frame::RetireConnectionId(_)
@@ -171,8 +172,8 @@ pub(super) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
     }
 }
 
-/// If a payload only uses a small part of its memory, copies it. Returns how much memory it takes then, in
-/// bytes.
+/// Copies a payload if it only uses a small part of its memory. Returns the memory that it takes
+/// afterwards, in bytes.
 fn own_memory(payload: &mut BytesMut, datagram_bytes: usize) -> usize {
     // For the first datagram, we do not know the size of the buffer. Assume the largest.
     let allocated =
@@ -184,7 +185,7 @@ fn own_memory(payload: &mut BytesMut, datagram_bytes: usize) -> usize {
     allocated + COPY_BYTES
 }
 
-/// How many PATH_RESPONSE frames we read per datagram. Usually, there is only one.
+/// Maximum number of PATH_RESPONSE frames to read per datagram, which typically contains only one.
 const PATH_RESPONSES_MAX: usize = 16;
 
 impl Verdict {
@@ -250,8 +251,8 @@ impl Packets {
     fn may_retire(&mut self, sequence: u64, header: &[u8]) -> bool {
         let destination = header.get(1..).unwrap_or_default();
         let used = self.own_ids.iter().find(|(_, id)| destination.starts_with(id));
-        // The ID in our handshake was not issued in a frame. We forget later IDs when they are retired, and the
-        // client may then still use them in late packets.
+        // The ID in our handshake was not issued in a frame. Later IDs are forgotten when they are retired,
+        // after which the client may still use them in late packets.
         let used = used.map(|(sequence, _)| *sequence).or((!self.has_retired_ids).then_some(0));
         if used == Some(sequence) {
             return false;
@@ -286,7 +287,7 @@ impl Packets {
         BytesMut::from(&frames[..])
     }
 
-    /// Appends an ACK frame without any hidden packets. Omits the frame if it does not acknowledge any others.
+    /// Appends an ACK frame without any hidden packets, or nothing if it would not acknowledge any others.
     fn put_ack(&mut self, ack: &Ack<'_>, frames: &mut Vec<u8>) {
         let mut ranges = Vec::new();
         for (low, high) in ack.numbers() {
@@ -321,7 +322,7 @@ impl Packets {
         frames.extend_from_slice(ack.ecn);
     }
 
-    /// Forgets hidden packets that `quinn-proto` believes to be lost. That is the case once a packet has been
+    /// Forgets hidden packets that `quinn-proto` considers lost, as is the case once a packet has been
     /// acknowledged that was sent three packets later.
     #[inline]
     fn forget_hidden(&mut self) {

@@ -30,11 +30,12 @@ pub struct Context {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EarlyData {
-    /// We do not accept it. Tickets contain the sessions, so all processes with the same seed can resume them.
+    /// Early data is not accepted. As tickets contain the sessions, they can be resumed by all processes with
+    /// the same seed.
     #[default]
     Refused,
-    /// We accept it. The context stores the sessions and resumes each of them only once, so early data cannot be
-    /// replayed.
+    /// Early data is accepted. The context stores the sessions and resumes each of them only once, to prevent
+    /// early data from being replayed.
     Accepted,
 }
 
@@ -42,10 +43,10 @@ pub enum EarlyData {
 pub const FORWARDING_KEY_BYTES: usize = 16;
 
 impl Context {
-    /// Creates a context for HTTP/3. It shares the certificates, ticket secret and clock of `tls`, so it
-    /// changes together with it.
+    /// Creates a context for HTTP/3. Since it shares the certificates, ticket secret and clock of `tls`,
+    /// it will change together with it.
     ///
-    /// If there is a `server_id`, a load balancer can route datagrams to this server by their connection IDs.
+    /// With a `server_id`, a load balancer can route datagrams to this server by their connection IDs.
     ///
     /// # Errors
     /// Returns an error if `rustls` refuses the settings.
@@ -89,8 +90,8 @@ impl Context {
         self.ids.layout()
     }
 
-    /// Returns the endpoint that issued a datagram's destination connection ID. It may belong to another
-    /// process. Returns `None` if the ID was chosen by a client, or if the datagram is not for this server.
+    /// Returns the endpoint (possibly in another process) that issued a datagram's destination connection
+    /// ID. Returns `None` if the ID was chosen by a client or the datagram is not for this server.
     pub fn issuer_of(&self, datagram: &[u8]) -> Option<Issuer> {
         self.ids.issuer_of(datagram)
     }
@@ -128,7 +129,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Returns `true` if two keys are equal. For keys of the same length, this takes constant time.
+/// Returns `true` if two keys are equal. This takes constant time for keys of the same length.
 #[must_use]
 pub fn are_equal(key: &[u8], other: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(key, other).is_ok()

@@ -14,8 +14,8 @@ use super::packet_type::VERSION;
 use super::session::Session;
 use crate::Error;
 
-// The key and nonce of Retry packets are public, so the tag only detects damage, but not forgery
-// (RFC 9001 §5.8).
+// Since the key and nonce of Retry packets are public, the tag can only detect damage, but not
+// forgery (RFC 9001 §5.8).
 const RETRY_KEY: [u8; 16] =
     [0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e];
 const RETRY_NONCE: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
@@ -30,8 +30,8 @@ impl ServerCrypto {
     /// # Errors
     /// Returns an error if `rustls` does not support QUIC with this configuration.
     pub(super) fn new(tls: Arc<ServerConfig>) -> Result<Self, Error> {
-        // `start_session` cannot report an error, but it only fails because of the configuration. So try it
-        // here.
+        // `start_session` is not able to report an error. It can only fail because of the configuration,
+        // however, so try it here.
         Session::new(tls.clone(), Vec::new(), Arc::default())
             .map_err(|error| Error::Setup(error.to_string()))?;
         Ok(Self { tls, initial_keys: Arc::default() })

@@ -7,17 +7,18 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Arrival<'a> {
     /// Address that it was sent from.
     pub source: SocketAddr,
-    /// Address that it was sent to, if the socket reports that (`IP_PKTINFO`). We send replies from there.
+    /// Address that it was sent to, if the socket reports that (`IP_PKTINFO`). Replies should be sent from
+    /// there.
     pub destination: Option<IpAddr>,
     /// ECN field of the IP header, two bits (RFC 3168 §5).
     pub ecn: u8,
-    /// Content of the datagram. It will be copied because some parts may have to be kept until earlier data
-    /// arrives, and they should not keep a larger buffer alive.
+    /// Content of the datagram. Some parts may have to be kept until earlier data arrives; as these should
+    /// not keep a larger buffer alive, the content will be copied.
     pub bytes: &'a [u8],
 }
 
-/// Describes datagrams to be sent, which are at the start of the caller's buffer. The name is `quinn-proto`'s.
-/// Together with the buffer, it can be converted to a train for the event loop.
+/// Describes datagrams to be sent, which are at the start of the caller's buffer (the name is
+/// `quinn-proto`'s). Together with the buffer, it can be converted to a train for the event loop.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
@@ -29,7 +30,7 @@ pub struct Transmit {
     pub ecn: u8,
     /// Total length of the datagrams.
     pub bytes: usize,
-    /// Length of each datagram, except that the last may be shorter. `None` if there is only one.
+    /// Length of each datagram, although the last one may be shorter. `None` if there is only one.
     pub segment_bytes: Option<usize>,
 }
 

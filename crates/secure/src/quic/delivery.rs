@@ -1,21 +1,23 @@
-//! Tracks stream data in the packets that we send, and how much of it the peer has acknowledged.
+//! Tracks the stream data in the packets that we send, and how much of it has been acknowledged by
+//! the peer.
 //!
-//! `quinn-proto` does not tell us any of this, but our keys see the frames of every packet that is sealed or
-//! opened. We cannot just count the bytes of datagrams: a peer may make us send PATH_RESPONSE frames and only
-//! acknowledge these, and probes repeat data that it has not acknowledged.
+//! While `quinn-proto` does not tell us any of this, our keys see the frames of every packet that is sealed
+//! or opened. Counting the bytes of datagrams would not be enough: a peer may make us send PATH_RESPONSE
+//! frames and only acknowledge these, and probes repeat data that it has not acknowledged.
 
 use std::collections::VecDeque;
 
 use super::frames::{Frame, Frames};
 
-/// A packet is considered lost when this many later ones have been acknowledged (RFC 9002 §6.1.1). Its data is
-/// sent again.
+/// Number of later packets whose acknowledgment means that a packet is considered lost (RFC 9002 §6.1.1), in
+/// which case its data is sent again.
 const REORDERED_PACKETS_MAX: u64 = 3;
 
-/// An empty table keeps its memory for this many packets. That is enough for the responses of a page.
+/// Number of packets for which an empty table keeps its memory, which is enough for the responses of
+/// a page.
 const IDLE_PACKETS: usize = 64;
 
-/// If there is a larger gap in our packet numbers, we start a new table. `quinn-proto` only skips single
+/// Largest gap in our packet numbers before a new table is started. `quinn-proto` only skips single
 /// numbers.
 const GAP_MAX: u64 = 64;
 
@@ -24,17 +26,17 @@ const GAP_MAX: u64 = 64;
 pub(super) struct Delivery {
     /// Packet number of the first entry.
     first: u64,
-    /// Stream data in each packet, in bytes. It's 0 if there is not any, or if the packet was acknowledged.
+    /// Stream data in each packet, in bytes (0 if there is none or if the packet was acknowledged).
     packets: VecDeque<u16>,
     acknowledged: u64,
     unacknowledged: u64,
-    /// How many packets with stream data were lost since all data was acknowledged.
+    /// Number of packets with stream data that were lost since all data was acknowledged.
     lost: u64,
 }
 
 impl Delivery {
-    /// Returns how much stream data the peer has acknowledged, in bytes. If data was sent twice and both
-    /// packets arrive, it counts twice.
+    /// Returns the number of bytes of stream data that the peer has acknowledged. Data counts twice if
+    /// it was sent twice and both packets arrive.
     pub(super) fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
@@ -44,9 +46,9 @@ impl Delivery {
         self.unacknowledged
     }
 
-    /// Returns how many packets with stream data were lost and may contain some data that still is not
-    /// acknowledged. This is an upper bound for the gaps between ranges that the peer has acknowledged.
-    /// `quinn-proto` remembers each range.
+    /// Returns the number of packets with stream data that were lost and may contain data that still is
+    /// not acknowledged. This is an upper bound for the gaps between ranges that the peer has
+    /// acknowledged, each of which `quinn-proto` remembers.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }

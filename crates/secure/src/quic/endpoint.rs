@@ -1,8 +1,8 @@
 //! An endpoint routes datagrams to connections, admits new connections, and replies to other datagrams.
 //!
-//! We count half-open connections, which includes those that the caller has not accepted yet. If there are
-//! [`QUIC_HALF_OPEN_BEFORE_RETRY`] or more, clients first have to prove their address with a Retry packet. This
-//! way, a flood of forged addresses does not take any state. If there are [`QUIC_HALF_OPEN_MAX`], Initial
+//! Half-open connections are counted, including those that the caller has not accepted yet. From
+//! [`QUIC_HALF_OPEN_BEFORE_RETRY`] on, clients have to prove their address with a Retry packet first, in
+//! order that a flood of forged addresses does not take any state. From [`QUIC_HALF_OPEN_MAX`] on, Initial
 //! packets are dropped before any cryptography is done.
 
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ use crate::limits::{
 };
 use crate::seed::derive;
 
-/// Routes the datagrams of a worker. Since each worker has its own, it does not need a lock.
+/// Routes the datagrams of a worker. Each worker has its own endpoint, so it does not need a lock.
 pub struct Endpoint {
     quinn: quinn_proto::Endpoint,
     ids: Arc<ConnectionIds>,
@@ -66,7 +66,7 @@ enum State {
 /// A half-open connection.
 #[derive(Clone, Copy, Debug)]
 enum HalfOpen {
-    /// The caller has not accepted it yet. The endpoint keeps further datagrams, and each of them takes
+    /// The caller has not accepted it yet. The endpoint keeps further datagrams, each of which takes
     /// additional memory.
     Waiting {
         datagrams: usize,
@@ -74,8 +74,8 @@ enum HalfOpen {
     Accepted,
 }
 
-/// A connection attempt. Callers must pass it to [`Endpoint::accept`] or another method of the endpoint. If
-/// they drop it, the endpoint will keep its state.
+/// A connection attempt. Callers must pass it to [`Endpoint::accept`] or another method of the endpoint,
+/// which would otherwise keep its state.
 #[must_use]
 #[derive(Debug)]
 pub struct Incoming {
@@ -93,12 +93,13 @@ pub enum Received {
     Connection(ConnectionKey, ConnectionEvent),
     /// A client wants to connect.
     Incoming(Incoming),
-    /// The endpoint has written a reply to the buffer. This may be a version negotiation, Retry, a stateless
-    /// reset, or a refusal.
+    /// The endpoint has written a reply to the buffer, e.g. a version negotiation, Retry, a stateless reset,
+    /// or a refusal.
     Reply(Transmit),
     /// It was dropped, or it's kept for an [`Incoming`].
     Dropped,
-    /// It only seemed to start a connection, and was dropped. In most cases, we've derived keys for it.
+    /// It only seemed to start a connection and was dropped. In most cases, keys have been derived for
+    /// it.
     Invalid,
 }
 
@@ -125,7 +126,7 @@ impl Incoming {
 }
 
 impl Endpoint {
-    /// Creates the endpoint of a worker. `seed` must be random, and must not be used for anything else.
+    /// Creates the endpoint of a worker. `seed` must be random and must not be used for anything else.
     pub fn new(context: &Context, worker: u8, generation: Generation, seed: [u8; 32]) -> Self {
         let [mut quinn_seed, mut id_key] = [[0; 32]; 2];
         derive(&seed, b"cannery quic: state machine", &mut quinn_seed);
@@ -195,15 +196,15 @@ impl Endpoint {
         }
     }
 
-    /// Returns `true` if a datagram is longer than we've announced. Also returns `true` if it contains an
-    /// Initial packet and is shorter than RFC 9000 §14.1 requires.
+    /// Returns `true` if a datagram is longer than we have announced, or if it contains an Initial packet
+    /// and is shorter than RFC 9000 §14.1 requires.
     fn has_wrong_length(datagram: &[u8]) -> bool {
         datagram.len() > usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX)
             || datagram.len() < usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
                 && PacketType::of(datagram) == Some(PacketType::Initial)
     }
 
-    /// Returns `true` if we are already keeping enough datagrams for a connection that is not accepted yet.
+    /// Returns `true` if there already are enough datagrams for a connection that is not accepted yet.
     fn exceeds_early_datagrams(&mut self, datagram: &[u8]) -> bool {
         if self.half_open.is_empty() {
             return false;
@@ -222,12 +223,12 @@ impl Endpoint {
                 .is_some_and(|id| self.recently_closed.has_begun_with(now, &id))
     }
 
-    /// Returns `true` for a late datagram of a connection that was closed by its peer. Such a datagram seems to
-    /// start another connection.
+    /// Returns `true` for a late datagram of a connection that was closed by its peer, although such a
+    /// datagram seems to start another connection.
     ///
-    /// We can tell because the destination ID was issued by us. This is also the case if the client responds to
-    /// a Retry packet, but then there is a token. Late datagrams of a connection that was started in that way
-    /// have a token as well, so we do not recognize them.
+    /// It can be recognized by its destination ID, which was issued by us. This is also the case if the
+    /// client responds to a Retry packet, but then there is a token. Note that late datagrams of a connection
+    /// that was started in that way have a token as well and are therefore not recognized.
     fn is_late(&mut self, now: Instant, arrival: &Arrival<'_>, incoming: &quinn_proto::Incoming) -> bool {
         !incoming.remote_address_validated()
             && self.recently_closed.had_peer(now, &arrival.source)
@@ -242,8 +243,9 @@ impl Endpoint {
             && !self.is_of_half_open(datagram)
     }
 
-    /// Drops some replies: a version negotiation that follows too soon after another one (RFC 9000 §17.2.1), a
-    /// stateless reset if there have been too many (§10.3.3), or one to a peer that has closed its connection.
+    /// Drops some replies, namely a version negotiation that follows too soon after another one (RFC 9000
+    /// §17.2.1), a stateless reset if there have been too many (§10.3.3), and one to a peer that has closed
+    /// its connection.
     fn limit_reply(&mut self, now: Instant, transmit: Transmit, reply: &[u8]) -> Received {
         let is_permitted = match PacketType::of(reply) {
             Some(PacketType::VersionNegotiation) => {
@@ -277,12 +279,13 @@ impl Endpoint {
         Received::Incoming(incoming)
     }
 
-    /// Accepts a connection. This processes its first packet and starts the TLS handshake, which takes most of
-    /// a connection's CPU time. Clears `reply`, and writes a reply to it if there is an error.
+    /// Accepts a connection. This processes its first packet and starts the TLS handshake, which takes most
+    /// of a connection's CPU time. `reply` is cleared, and will contain a reply if there is an error.
     ///
     /// # Errors
-    /// Returns an error if the client's first packet is damaged or violates the protocol, or if we do not have
-    /// any cryptography in common.
+    ///
+    /// Returns an error if the client's first packet is damaged or violates the protocol, or if there is no
+    /// cryptography that both sides support.
     pub fn accept(
         &mut self,
         now: Instant,
@@ -318,8 +321,8 @@ impl Endpoint {
         transmit.into()
     }
 
-    /// Asks a client to prove its address, with a Retry packet (RFC 9000 §8.1.2). Clears `reply`, and writes
-    /// the packet to it.
+    /// Asks a client to prove its address with a Retry packet (RFC 9000 §8.1.2), which is written to `reply`
+    /// after clearing it.
     ///
     /// # Errors
     /// Returns the attempt if the client has already responded to a Retry packet.
@@ -345,7 +348,7 @@ impl Endpoint {
         self.update_admission();
     }
 
-    /// Exchanges events between the endpoint and a connection, for example new connection IDs. Also removes the
+    /// Exchanges events between the endpoint and a connection, e.g. new connection IDs, and removes the
     /// connection if its peer has closed it. This must be called whenever the connection has changed, before
     /// its datagrams are sent.
     pub fn maintain(&mut self, now: Instant, connection: &mut Connection) {
@@ -381,8 +384,8 @@ impl Endpoint {
         }
     }
 
-    /// Drops a connection in any state, without sending anything to the peer. This should be called if a method
-    /// of the connection has panicked.
+    /// Drops a connection in any state without sending anything to the peer. This should be called if a
+    /// method of the connection has panicked.
     pub fn remove(&mut self, mut connection: Connection) {
         if connection.is_registered {
             self.deregister(&mut connection);
@@ -395,7 +398,7 @@ impl Endpoint {
         self.set_state(connection.key, State::Vacant);
     }
 
-    /// Removes state of connections that the caller does not have. This should be called if
+    /// Removes the state of connections that the caller does not have. This should be called if
     /// [`accept`](Self::accept) has panicked.
     pub fn recover(&mut self) {
         // The missing connection has either a vacant key or the next one.
@@ -417,15 +420,15 @@ impl Endpoint {
     }
 
     /// Returns `true` if a datagram has the destination connection ID that a client used to start a half-open
-    /// connection. Clients use this ID until they receive our first packet. So if a ClientHello is long, all of
-    /// its datagrams have it.
+    /// connection. As clients use this ID until they receive our first packet, all datagrams of a long
+    /// ClientHello have it.
     pub fn is_of_half_open(&self, datagram: &[u8]) -> bool {
         !self.half_open.is_empty()
             && long_header_destination(datagram).is_some_and(|id| self.half_open.contains_key(&id))
     }
 
-    /// Returns `true` if there are as many half-open connections as we allow. In this state, we drop Initial
-    /// packets of any others.
+    /// Returns `true` if there are as many half-open connections as we allow, in which case Initial packets
+    /// of any others are dropped.
     pub fn is_saturated(&self) -> bool {
         self.half_open() >= QUIC_HALF_OPEN_MAX
     }

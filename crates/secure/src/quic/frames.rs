@@ -1,4 +1,4 @@
-//! Parses the frames of a packet (RFC 9000 §19), as far as our keys need to look at them.
+//! Parses the frames of a packet (RFC 9000 §19) as far as our keys need to look at them.
 
 use std::ops::Range;
 
@@ -58,8 +58,8 @@ impl Ack<'_> {
     }
 }
 
-/// Iterates over the frames of a payload and their positions. Stops before a frame that is malformed or has an
-/// unknown type; `quinn-proto` will refuse it.
+/// Iterates over the frames of a payload and their positions. This stops before a frame that is malformed or
+/// has an unknown type, which `quinn-proto` will refuse.
 pub(super) struct Frames<'a> {
     payload: &'a [u8],
     rest: &'a [u8],
@@ -218,7 +218,7 @@ pub(super) fn put_integer(value: u64, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Removes any zeros at the start. Some clients pad all datagrams to full length, so this should be fast.
+/// Removes any zeros at the start. This should be fast, as some clients pad all datagrams to full length.
 fn skip_zeros(rest: &mut &[u8]) {
     let words = rest.as_chunks::<8>().0.iter().take_while(|word| **word == [0; 8]).count();
     *rest = &rest[8 * words..];

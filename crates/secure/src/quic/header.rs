@@ -1,4 +1,5 @@
-//! Header protection: which parts of a packet it uses, and how a mask changes them (RFC 9001 §5.4).
+//! Header protection, i.e. the parts of a packet that it uses and the effect of a mask on them (RFC
+//! 9001 §5.4).
 
 use super::packet_type::LONG_HEADER;
 
@@ -17,8 +18,8 @@ pub(super) struct HeaderParts<'a> {
 }
 
 impl<'a> HeaderParts<'a> {
-    /// Returns the parts of a packet whose number is at this position. Returns `None` if the packet is too
-    /// short for a sample, but `quinn-proto` does not pass any of these.
+    /// Returns the parts of a packet whose number is at this position, or `None` if the packet is too
+    /// short for a sample (`quinn-proto` does not pass any such packets, however).
     pub(super) fn split(number_start: usize, packet: &'a mut [u8]) -> Option<Self> {
         let (header, rest) = packet.split_at_mut_checked(number_start + PACKET_NUMBER_BYTES_MAX)?;
         let sample = rest.get(..SAMPLE_BYTES)?;
@@ -28,8 +29,8 @@ impl<'a> HeaderParts<'a> {
     }
 }
 
-/// Returns the bits of a first byte that are protected. The type of a long header is not, and short headers
-/// do not have one.
+/// Returns the bits of a first byte that are protected. These do not include the type, which only long
+/// headers have.
 fn protected_bits(first: u8) -> u8 {
     if first & LONG_HEADER == 0 { 0x1f } else { 0x0f }
 }
@@ -46,7 +47,7 @@ pub(super) fn unprotect(first: &mut u8, packet_number: &mut [u8], [first_mask, m
     xor_number(*first, packet_number, mask);
 }
 
-/// Applies a mask to the packet number. The number is as long as the unprotected first byte says.
+/// Applies a mask to the packet number, the length of which is in the unprotected first byte.
 fn xor_number(first: u8, packet_number: &mut [u8], mask: [u8; 4]) {
     let number_bytes = usize::from(first & 3) + 1;
     for (byte, mask) in packet_number.iter_mut().zip(mask).take(number_bytes) {

@@ -1,7 +1,7 @@
-//! Keys of Initial packets. These follow from the client's first connection ID (RFC 9001 §5.2).
+//! Keys of Initial packets, which follow from the client's first connection ID (RFC 9001 §5.2).
 //!
-//! Each key is derived when it's first used. If we respond to an Initial packet with a Retry packet, we only
-//! need one of the four. During a flood, this is most of the work.
+//! Each key is derived when it is first used. A Retry packet in response to an Initial packet only needs one
+//! of the four, and this is most of the work during a flood.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -23,16 +23,16 @@ const SALT: [u8; 20] = [
     0xbb, 0x7f, 0x0a,
 ];
 
-/// Derives the keys of Initial packets, and remembers the last ones.
+/// Derives the keys of Initial packets and remembers the last ones.
 ///
-/// `quinn-proto` requests them twice per connection: first to open the first packet, and then for the
-/// connection. This is only used by one endpoint, so the lock is never contended.
+/// `quinn-proto` requests them twice per connection, once to open the first packet and then again for
+/// the connection. Only one endpoint uses this, so the lock is never contended.
 #[derive(Default)]
 pub(super) struct InitialKeys(Mutex<Option<(ConnectionId, Arc<Secrets>)>>);
 
 impl InitialKeys {
     /// Returns the keys for our `side` of a connection. `id` is the ID that the client used to start it. If
-    /// there are `records`, the keys record the packets of the other side.
+    /// there are `records`, the other side's packets will be recorded there.
     pub(super) fn of(&self, id: &ConnectionId, side: Side, records: Option<&Arc<Records>>) -> Keys {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let secrets = match &*last {
@@ -119,8 +119,8 @@ impl PacketKey {
     }
 }
 
-/// Expands a secret (HKDF-Expand-Label, RFC 8446 §7.1). Note that these secrets are public because everyone
-/// can derive them.
+/// Expands a secret (HKDF-Expand-Label, RFC 8446 §7.1). Note that these secrets are public, as everyone can
+/// derive them.
 fn expand_label<const BYTES: usize>(secret: &Prk, label: &[u8]) -> [u8; BYTES] {
     const PREFIX: &[u8] = b"tls13 ";
     let byte = |length| u8::try_from(length).expect("labels and keys are short");

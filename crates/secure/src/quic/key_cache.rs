@@ -1,12 +1,12 @@
-//! A key cache. Each thread keeps the keys that it's using in expanded form.
+//! A key cache, in which each thread keeps the keys that it is using in expanded form.
 //!
 //! AES encrypts with a schedule of round keys, and GCM authenticates with powers of a hash key. In this form,
-//! the four keys of a connection take two kilobytes. An idle connection only keeps the original 16 or 32 bytes
-//! of each key. It takes 0.2 µs to expand one again.
+//! the four keys of a connection take two kilobytes. An idle connection therefore only keeps the original 16
+//! or 32 bytes of each key, which can be expanded again in 0.2 µs.
 //!
-//! The cache belongs to the thread rather than the connection because `quinn-proto` uses keys by shared
-//! reference. A connection would therefore need a lock for each packet, which takes 3 % of the CPU time of a
-//! large response.
+//! Since `quinn-proto` uses keys by shared reference, a cache that belonged to the connection would need a
+//! lock for each packet, at a cost of 3 % of the CPU time of a large response. For this reason, it belongs
+//! to the thread instead.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -30,7 +30,8 @@ impl ExpandedKey for LessSafeKey {
     }
 }
 
-/// Header keys. They are boxed because a growing vector leaves copies of its elements in freed memory.
+/// Header keys. They need to be boxed, as a growing vector leaves copies of its elements in freed
+/// memory.
 impl ExpandedKey for Box<HeaderProtectionKey> {
     fn cache() -> &'static LocalKey<RefCell<KeyCache<Self>>> {
         thread_local! {
@@ -40,8 +41,7 @@ impl ExpandedKey for Box<HeaderProtectionKey> {
     }
 }
 
-/// Identifies a key in the caches of all threads. When this value is dropped, the expanded key is dropped as
-/// well.
+/// Identifies a key in the caches of all threads. Once this value is dropped, so is the expanded key.
 pub(super) struct CachedKey<K: ExpandedKey> {
     /// ID of the key. It's unique across threads.
     id: u64,
@@ -60,7 +60,8 @@ impl<K: ExpandedKey> CachedKey<K> {
         Self { id, index: AtomicU32::new(u32::MAX), form: PhantomData }
     }
 
-    /// Calls `f` with the expanded key. If this thread does not have it yet, gets it from `expand`.
+    /// Calls `f` with the expanded key, getting it from `expand` if this thread does not have it
+    /// yet.
     pub(super) fn with<R>(&self, expand: impl FnOnce() -> K, f: impl FnOnce(&K) -> R) -> R {
         K::cache().with_borrow_mut(|cache| {
             if let Some(key) = cache.get(self.id, self.index.load(Ordering::Relaxed)) {
@@ -83,8 +84,8 @@ impl<K: ExpandedKey> Drop for CachedKey<K> {
 
 /// Drops expanded keys that the current thread has not used since the last call.
 ///
-/// Threads with connections should call this about once a second. Otherwise, each expanded key is kept for as
-/// long as the key itself, and even longer if another thread drops the key.
+/// Threads with connections should call this about once a second. Otherwise, each expanded key will be kept
+/// for as long as the key itself, or even longer if another thread drops the key.
 pub fn drop_unused_keys() {
     LessSafeKey::cache().with_borrow_mut(KeyCache::drop_unused);
     Box::<HeaderProtectionKey>::cache().with_borrow_mut(KeyCache::drop_unused);
@@ -137,11 +138,11 @@ impl<K> KeyCache<K> {
         }
     }
 
-    /// Drops keys that were not used since the last call.
+    /// Drops keys that have not been used since the last call.
     ///
-    /// New keys get the lowest indices, so that the end of the table can be freed once its keys are not used any
-    /// more. The table keeps its memory if a quarter of it was used since the last call, even if these keys
-    /// have been removed.
+    /// New keys get the lowest indices in order to be able to free the end of the table once its keys are no
+    /// longer used. The table keeps its memory if a quarter of it was used since the last call, even if these
+    /// keys have been removed.
     fn drop_unused(&mut self) {
         let used_end = self.entries.iter().rposition(|entry| entry.is_used).map_or(0, |last| last + 1);
         for entry in &mut self.entries {
@@ -182,7 +183,7 @@ mod tests {
             Key { byte, cached: CachedKey::new() }
         }
 
-        /// Returns `true` if the key had to be expanded, and checks that it is the right one.
+        /// Returns `true` if the key had to be expanded, after checking that it is the right one.
         fn is_expanded_by_use(&self) -> bool {
             let mut is_expanded = false;
             let expand = || Box::new(HeaderProtectionKey::new(&AES_128, &[self.byte; 16]).unwrap());
@@ -237,7 +238,8 @@ mod tests {
         drop(keys);
         assert_eq!(expanded_keys(), 0);
 
-        // As many keys may be needed again. If they are not until the next call, the memory is freed.
+        // Just as many keys may be needed again. If this has not happened by the next call, the
+        // memory is freed.
         drop_unused_keys();
         assert!(capacity() >= 20);
         drop_unused_keys();

@@ -1,7 +1,8 @@
-//! Packet and header keys after the Initial ones. They are derived by `rustls` (RFC 9001 §5).
+//! Packet and header keys after the Initial ones, as derived by `rustls` (RFC 9001 §5).
 //!
-//! Using a key takes two virtual calls per packet because `rustls` returns the keys of our suites
-//! ([`suites`](super::suites)) as trait objects, and `quinn-proto` has its own trait objects.
+//! Note that using a key takes two virtual calls per packet: `rustls` returns the keys of our
+//! suites ([`suites`](super::suites)) as trait objects, and `quinn-proto` has its own trait
+//! objects.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -31,8 +32,8 @@ impl From<rustls::quic::Keys> for ProtectionKeys {
 
 /// Protects the packets for the rest of the handshake.
 ///
-/// If such a packet can be opened, the client must have received one of ours, so its address is validated
-/// (RFC 9000 §8.1).
+/// In order to send a packet that these keys can open, the client must have received one of ours, which
+/// validates its address (RFC 9000 §8.1).
 pub(super) struct HandshakeKeys {
     keys: ProtectionKeys,
     records: Arc<Records>,
@@ -109,12 +110,12 @@ impl From<EarlyKeys> for (Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>
     }
 }
 
-/// Keys for later key phases (RFC 9001 §6). Each of them is derived when it's first used.
+/// Keys for later key phases (RFC 9001 §6), each of which is derived when it is first used.
 ///
-/// `quinn-proto` requests keys one phase in advance, so that the timing of an update does not tell an observer
-/// anything. However, few connections ever update their keys, and each would need more than a kilobyte for
-/// them. The downside is that an observer may learn when the keys are first updated, and that a forged packet
-/// can cause one derivation.
+/// `quinn-proto` requests keys one phase in advance in order that the timing of an update does not tell an
+/// observer anything. However, only few connections ever update their keys, and each would need more than a
+/// kilobyte for them. The downside of deriving them late is that an observer may learn when the keys are
+/// first updated, and that a forged packet can cause one derivation.
 pub(super) struct LaterKeys {
     secrets: Arc<Mutex<Secrets>>,
     limits: Limits,

@@ -9,7 +9,7 @@ pub(super) const LONG_HEADER: u8 = 0x80;
 /// The version in a long header.
 const VERSION_1: [u8; 4] = VERSION.to_be_bytes();
 
-/// How many bytes of a long header come before the connection IDs (RFC 9000 §17.2).
+/// Number of bytes in a long header before the connection IDs (RFC 9000 §17.2).
 const FLAGS_AND_VERSION_BYTES: usize = 5;
 
 /// Type of a packet.
@@ -52,7 +52,7 @@ impl PacketType {
         })
     }
 
-    /// Returns the types of all packets in a datagram. Stops at the first incomplete one (RFC 9000 §12.2).
+    /// Returns the types of all packets in a datagram, up to the first incomplete one (RFC 9000 §12.2).
     #[inline]
     pub fn all_of(datagram: &[u8]) -> impl Iterator<Item = Self> {
         let mut rest = Some(datagram);
@@ -64,8 +64,8 @@ impl PacketType {
         })
     }
 
-    /// Returns the packets after the first, which has this type. Returns `None` if the first packet takes the
-    /// rest of the datagram, or is incomplete.
+    /// Returns the packets after the first, which has this type. If the first packet is incomplete or takes
+    /// the rest of the datagram, this is `None`.
     fn after_first(self, packets: &[u8]) -> Option<&[u8]> {
         match self {
             Self::Initial | Self::ZeroRtt | Self::Handshake => {}
@@ -103,7 +103,8 @@ pub(super) mod tests {
     pub(in crate::quic) const HANDSHAKE: u8 = 2;
     pub(in crate::quic) const RETRY: u8 = 3;
 
-    /// A packet with a long header: connection IDs of one byte, a token of two in an Initial packet, and this content.
+    /// Returns a packet with a long header: connection IDs of one byte, a token of two in an Initial packet,
+    /// and this content.
     pub(in crate::quic) fn packet(kind: u8, content: &[u8]) -> Vec<u8> {
         let token: &[u8] = if kind == INITIAL { &[2, 7, 7] } else { &[] };
         // The length as an integer of two bytes.

@@ -1,15 +1,15 @@
 //! Remembers connections that were recently closed by their peers.
 //!
-//! Some datagrams of such a connection may be delayed or duplicated by the network, so they may still arrive.
-//! We must not respond to them (RFC 9000 §10.2). `quinn-proto` would keep the connection in the draining state
-//! for that. However, its 20 kB are then freed when they are not in the processor's cache any more, which takes
-//! a fifth of the CPU time of a handshake.
+//! The network may delay or duplicate some datagrams of such a connection, but we must not respond to them
+//! when they arrive (RFC 9000 §10.2). `quinn-proto` would keep the connection in the draining state for this
+//! purpose. However, by the time its 20 kB are freed, they are no longer in the processor's cache, which
+//! takes a fifth of the CPU time of a handshake.
 //!
-//! So we drop the connection immediately, and only keep enough to recognize most of its datagrams. The
-//! first is the ID from its first packets because those would start another connection. The second is the
-//! peer's address because it would get a stateless reset, and because its later Initial packets would also
-//! start a connection. We do not recognize these Initial packets if they follow a Retry packet; the connection
-//! they start will fail.
+//! For this reason, we drop the connection immediately and only keep enough to recognize most of its
+//! datagrams. First, this is the ID from its first packets, as those would start another connection. Second,
+//! it is the peer's address, as it would get a stateless reset, and its later Initial packets would also
+//! start a connection. Note that these Initial packets are not recognized if they follow a Retry packet, in
+//! which case the connection they start will fail.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use crate::limits::{QUIC_DRAINING_MAX, QUIC_DRAINING_MS};
 
 /// Connections of an endpoint that were closed by their peers.
 ///
-/// Each is kept for one to two periods of [`QUIC_DRAINING_MS`], but only until there are [`QUIC_DRAINING_MAX`]
-/// later ones.
+/// Each is kept for one to two periods of [`QUIC_DRAINING_MS`], unless [`QUIC_DRAINING_MAX`] later ones have
+/// been added.
 #[derive(Default)]
 pub(super) struct RecentlyClosed {
     /// When the current period began. `None` if no connections were closed.
@@ -40,8 +40,8 @@ struct Closed {
 }
 
 impl RecentlyClosed {
-    /// Adds a connection that was started with this destination connection ID. `peer` is `None` if the address
-    /// may be forged.
+    /// Adds a connection that was started with this destination connection ID. `peer` should be `None` if the
+    /// address may be forged.
     pub(super) fn insert(&mut self, now: Instant, initial_id: ConnectionId, peer: Option<SocketAddr>) {
         self.expire(now);
         if self.current.initial_ids.len() == QUIC_DRAINING_MAX {
@@ -64,7 +64,7 @@ impl RecentlyClosed {
         self.current.peers.contains(peer) || self.previous.peers.contains(peer)
     }
 
-    /// Forgets connections whose time is over. Also frees their memory if there were not any others in a period.
+    /// Forgets connections whose time is over, and frees their memory if there were no others in a period.
     pub(super) fn expire(&mut self, now: Instant) {
         const PERIOD: Duration = Duration::from_millis(QUIC_DRAINING_MS);
 

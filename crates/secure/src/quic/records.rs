@@ -1,7 +1,7 @@
-//! Records kept for a connection. They tell which packets were opened, the contents of these, how often keys
-//! were updated, and which stream data the peer has acknowledged.
+//! Records kept for a connection: the packets that were opened and their contents, the number of key
+//! updates, and the stream data that the peer has acknowledged.
 //!
-//! `quinn-proto` does not tell us any of this, but our keys get to see it.
+//! Although `quinn-proto` does not tell us any of this, our keys get to see it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use quinn_proto::ConnectionId;
 use super::delivery::Delivery;
 use crate::limits::QUIC_PACKET_GAP_MAX;
 
-/// Records of a connection. They are only used by one thread at a time, but need to be atomic because keys
-/// belong to a connection that may be moved.
+/// Records of a connection. While only one thread uses them at a time, keys belong to a connection that
+/// may be moved, so the records need to be atomic.
 #[derive(Default)]
 pub(super) struct Records {
     has_opened_handshake: AtomicBool,
@@ -42,17 +42,18 @@ pub(super) struct Packets {
     /// Number of CRYPTO frames with data, and the memory of their packets in bytes.
     pub(super) crypto_pieces: u32,
     pub(super) crypto_bytes: u32,
-    /// How much data of handshake messages has been received, by [level](super::contents::Level).
+    /// Amount of handshake message data that has been received, by [level](super::contents::Level).
     pub(super) crypto_ends: [u64; 4],
-    /// How much data of handshake messages the session has read, by level. `crypto_ends` does not include the
-    /// first packet, but this does.
+    /// Amount of handshake message data that the session has read, by level. In contrast to `crypto_ends`,
+    /// this includes the first packet.
     pub(super) crypto_reads: [u64; 4],
-    /// Level of the packet that was opened last, as an index. Handshake messages are read when one of their
+    /// Index of the level of the packet that was opened last. Handshake messages are read when one of their
     /// packets has been opened.
     pub(super) level: usize,
     /// For each connection ID of the peer, the number and the first bytes.
     pub(super) peer_ids: Vec<(u64, [u8; 8])>,
-    /// Connection IDs of ours that the peer has not retired, except for the first, and their numbers.
+    /// Connection IDs of ours (except for the first) that the peer has not retired, along with their
+    /// numbers.
     pub(super) own_ids: Vec<(u64, ConnectionId)>,
     /// `true` if the peer has retired one of these.
     pub(super) has_retired_ids: bool,
@@ -106,10 +107,10 @@ impl Records {
         self.has_opened_handshake.store(true, Ordering::Relaxed);
     }
 
-    /// Must be called when a packet with application data keys was opened.
+    /// Must be called after opening a packet with application data keys.
     ///
-    /// The peer must have sent all packets up to this number, so this counts any that have not been counted. If
-    /// a third party repeats packets, they have lower numbers.
+    /// As the peer must have sent all packets up to this number, any that have not been counted are counted
+    /// now. Packets that are repeated by a third party have lower numbers.
     pub(super) fn open_packet(&self, number: u64, payload: &[u8]) {
         self.delivery().open(payload);
         let next = self.next_number.load(Ordering::Relaxed);
@@ -148,15 +149,15 @@ impl Records {
         }
     }
 
-    /// Returns how many packets were sent after the last one that the peer has acknowledged. `quinn-proto`
-    /// keeps state for each of them.
+    /// Returns the number of packets sent after the last one that the peer has acknowledged, for each of
+    /// which `quinn-proto` keeps some state.
     pub(super) fn unacknowledged_packets(&self) -> u64 {
         let acknowledged = self.acknowledged_end.load(Ordering::Relaxed);
         self.sent_end.load(Ordering::Relaxed).saturating_sub(acknowledged)
     }
 
-    /// Returns the number of handshake message pieces that are waiting for earlier ones, and the memory they
-    /// take, in bytes. Both are upper bounds.
+    /// Returns upper bounds for the number of handshake message pieces that are waiting for earlier ones and
+    /// for the memory they take, in bytes.
     pub(super) fn waiting_handshake(&self) -> (u32, u32) {
         let packets = self.lock();
         let is_read = packets.crypto_ends.iter().zip(&packets.crypto_reads).all(|(end, read)| end <= read);
@@ -186,7 +187,7 @@ impl Records {
         self.key_phases.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the peer has sent a packet that proves it has received one of ours.
+    /// Returns `true` if the peer has sent a packet which proves that it has received one of ours.
     pub(super) fn has_opened_handshake(&self) -> bool {
         self.has_opened_handshake.load(Ordering::Relaxed)
     }

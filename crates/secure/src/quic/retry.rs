@@ -1,8 +1,9 @@
-//! Recognizes Retry packets, which only servers send (RFC 9000 §17.2.5).
+//! Recognizes Retry packets, which may only be sent by servers (RFC 9000 §17.2.5).
 //!
-//! If a client seems to send one, `quinn-proto` closes the connection. Retry packets are not protected, so this
-//! can be caused by a single wrong bit in the first byte of another packet, or by a datagram that an observer
-//! of the handshake has forged. We drop such datagrams, and the client will send its packets again.
+//! `quinn-proto` closes the connection if a client seems to send one. As Retry packets are not protected,
+//! this can be caused by a single wrong bit in the first byte of another packet, or by a datagram that an
+//! observer of the handshake has forged. To avoid this, such datagrams are dropped (the client will send its
+//! packets again).
 
 use super::packet_type::PacketType;
 

@@ -1,18 +1,19 @@
-//! Shortens packets to addresses that may be forged, so that they fit into the address's allowance (RFC 9000
-//! §8.1, §8.2.1).
+//! Shortens packets to addresses that may be forged in order for them to fit into the address's allowance
+//! (RFC 9000 §8.1, §8.2.1).
 //!
-//! `quinn-proto` immediately sends a datagram of full length to a new address. We get to see its frames when it
-//! seals them. Since a packet with a short header ends where the datagram ends, we can still omit padding. If
-//! there is stream data and therefore not enough room, we send the PATH_CHALLENGE frame without it, using the
-//! same packet number. `quinn-proto` must then believe that the packet is lost, so we have to hide
-//! acknowledgments for it ([`contents`](super::contents)).
+//! `quinn-proto` immediately sends a datagram of full length to a new address, and we get to see its frames
+//! when they are sealed. Since a packet with a short header ends where the datagram ends, padding can still
+//! be omitted at this point. If there is stream data and therefore not enough room, the PATH_CHALLENGE frame
+//! is sent without it, using the same packet number. `quinn-proto` must then consider the packet lost, so
+//! acknowledgments for it have to be hidden ([`contents`](super::contents)).
 
 use super::frames::{Frame, Frames};
 use super::keys::TAG_BYTES;
 use super::records::{Packets, SealLimit, Sealed};
 use crate::limits::{QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_HIDDEN_PACKETS_MAX};
 
-/// Minimum payload. After a packet number of one byte, this is enough to take a sample for header protection.
+/// Minimum size, in bytes, of a payload. After a packet number of one byte, this is enough to take a sample
+/// for header protection.
 const PAYLOAD_BYTES_MIN: usize = 3;
 
 const PADDING: u8 = 0x00;

@@ -1,8 +1,8 @@
-//! The TLS 1.3 session of a QUIC connection. `rustls` implements it based on messages instead of records
-//! (RFC 9001 §4).
+//! The TLS 1.3 session of a QUIC connection, which `rustls` implements based on messages instead of
+//! records (RFC 9001 §4).
 //!
-//! After the handshake, clients do not have anything to send in the session, so we only keep the secrets for
-//! future keys.
+//! Clients have nothing to send in the session after the handshake, therefore only the secrets for future
+//! keys are kept.
 
 use std::any::Any;
 use std::io::Cursor;
@@ -27,7 +27,7 @@ pub(super) struct Session {
     initial_keys: Arc<InitialKeys>,
     /// Keys of later key phases. `None` before the first one.
     later_keys: Option<LaterKeys>,
-    /// How many bytes of handshake messages the peer has sent.
+    /// Number of bytes of handshake messages that the peer has sent.
     received_bytes: usize,
     hello: HelloCheck,
     records: Arc<Records>,
@@ -46,7 +46,7 @@ pub(super) struct SessionState {
 }
 
 impl Session {
-    /// Creates a session that sends the given transport parameters, which must be encoded.
+    /// Creates a session that sends the given transport parameters (in encoded form).
     ///
     /// # Errors
     /// Returns an error if the configuration does not allow QUIC.

@@ -1,9 +1,9 @@
-//! Sessions that clients can resume with early data (0-RTT). The server stores them, and each can be taken only
-//! once.
+//! Sessions that clients can resume with early data (0-RTT). They are stored by the server, and each can be
+//! taken only once.
 //!
-//! If an observer repeats the first packets of a client, there is no such session any more, so the early data is
-//! never read again (RFC 8446 §8.1). Other processes do not have the session either. If a session is gone, its
-//! client needs a full handshake.
+//! When an observer repeats the first packets of a client, the session no longer exists, so the early data is
+//! never read again (RFC 8446 §8.1). Other processes do not have the session either. Note that a client whose
+//! session is gone needs a full handshake.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,8 +35,8 @@ impl StoresServerSessions for StoredSessions {
         }
         halves.newer.insert(id, session);
 
-        // Free the old sessions after unlocking. There may be thousands, and other workers should not have to
-        // wait.
+        // There may be thousands of old sessions, so free them after unlocking to avoid that other workers
+        // have to wait.
         drop(halves);
         drop(dropped);
         true

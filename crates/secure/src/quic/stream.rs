@@ -79,25 +79,26 @@ impl From<Dir> for Direction {
 /// Why a read has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
-    /// Everything that has arrived in order was read. There will be an event when there is more.
+    /// Everything that has arrived in order was read. When there is more, there will be an event.
     Blocked,
     /// All data was read. The stream is closed for reading.
     Finished,
-    /// The peer has reset the stream with this code, so any unread data is lost. The stream is closed for
-    /// reading.
+    /// The peer has reset the stream with this code. It is closed for reading, and any unread data is
+    /// lost.
     Reset(u64),
     /// The stream was already closed for reading, or has never been opened.
     Closed,
 }
 
-/// How much was written.
+/// Amount of data that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// Everything was taken.
     Complete,
     /// The peer's windows are full. There will be an event when there is room.
     Blocked,
-    /// The peer does not want any more data, and gave us this code. Callers should reset the stream.
+    /// The peer does not want any more data and gave us this code. Callers should now reset the
+    /// stream.
     Stopped(u64),
     /// The stream was finished or reset, or has never been opened.
     Closed,

@@ -1,4 +1,4 @@
-//! Cipher suites for QUIC. They are the TLS 1.3 suites, except that keys are expanded when they are used
+//! Cipher suites for QUIC, i.e. the TLS 1.3 suites with keys that are only expanded when they are used
 //! (RFC 9001 §5).
 
 use std::sync::LazyLock;
@@ -27,7 +27,7 @@ pub(super) fn provider() -> CryptoProvider {
     CryptoProvider { cipher_suites, ..default_provider() }
 }
 
-/// Returns a suite with keys that are expanded when they are used. Returns `None` if we do not know the suite.
+/// Returns a suite with keys that are expanded when they are used, or `None` if the suite is unknown.
 fn with_cached_keys(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
     let algorithm: &Algorithm = match suite.common.suite {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => &Algorithm::AES_128,
@@ -48,7 +48,7 @@ fn with_cached_keys(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
 struct Algorithm {
     packet: &'static PacketAlgorithm,
     header: &'static HeaderAlgorithm,
-    /// How many packets a key may encrypt (RFC 9001 §6.6).
+    /// Maximum number of packets that a key may encrypt (RFC 9001 §6.6).
     confidentiality_limit: u64,
     /// After this many forged packets, a key must not decrypt any more.
     integrity_limit: u64,

@@ -1,7 +1,7 @@
 //! Address validation tokens and stateless resets, using keys derived from the seed (RFC 9000 §8.1, §10.3).
 //!
-//! A token proves that a client receives datagrams at its address. Tokens in Retry packets are valid for some
-//! seconds. Tokens in NEW_TOKEN frames are for a later connection, and should only be used once
+//! A token proves that a client receives datagrams at its address. While tokens in Retry packets are valid
+//! for some seconds, those in NEW_TOKEN frames are for a later connection and should only be used once
 //! (`used_tokens.rs`).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

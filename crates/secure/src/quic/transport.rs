@@ -17,8 +17,8 @@ pub(super) fn transport_config() -> TransportConfig {
     let [min, max] = [limits::QUIC_HANDSHAKE_DATAGRAM_BYTES, limits::QUIC_DATAGRAM_BYTES_MAX];
     discovery.upper_bound(max);
     // `quinn-proto` bisects the range down to this step, and probes the upper bound once half of the range is
-    // smaller. With this value, it probes the upper bound first, which works on most paths, and only then the
-    // middle. A probe takes a full datagram and another one for the acknowledgment, so a short connection
+    // smaller. With this value, it will probe the upper bound first, which works on most paths, and only then
+    // the middle. As a probe takes a full datagram and another one for the acknowledgment, a short connection
     // would be over before four of them pay off.
     discovery.minimum_change((max - min) / 2 + 1);
 
@@ -32,8 +32,8 @@ pub(super) fn transport_config() -> TransportConfig {
         .crypto_buffer_size(limits::QUIC_HANDSHAKE_GAP_BYTES_MAX)
         .initial_mtu(limits::QUIC_HANDSHAKE_DATAGRAM_BYTES)
         .mtu_discovery_config(Some(discovery))
-        // Content is in the archive, so unacknowledged data does not take any memory. The congestion window
-        // limits how much is in flight.
+        // Unacknowledged data does not take any memory since content is in the archive, and the congestion
+        // window limits the amount in flight.
         .send_window(u64::MAX)
         // HTTP/3 does not need datagrams (RFC 9221).
         .datagram_receive_buffer_size(None)
@@ -47,11 +47,12 @@ pub(super) fn limit_endpoint(config: &mut EndpointConfig) {
     config
         .max_udp_payload_size(limits::QUIC_RECEIVED_DATAGRAM_BYTES_MAX)
         .expect("RFC 9000 permits this length")
-        // Drop packets without the fixed bit (RFC 9000 §17.2, §17.3.1). We do not implement the extension that
-        // uses it (RFC 9287).
+        // Drop packets without the fixed bit (RFC 9000 §17.2, §17.3.1), as we do not implement the extension
+        // that uses it (RFC 9287).
         .grease_quic_bit(false)
         .supported_versions(vec![VERSION])
-        // This limit is for resets that are computed. The endpoint has its own limit for those that it sends.
+        // This limit is for resets that are computed, whereas the endpoint has its own for those that it
+        // sends.
         .min_reset_interval(Duration::from_millis(limits::QUIC_RESET_COMPUTED_INTERVAL_MS));
 }
 

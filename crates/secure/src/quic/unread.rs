@@ -1,8 +1,9 @@
-//! Counts the memory of stream data that was received but cannot be read because earlier data is missing.
+//! Counts the memory of stream data that was received but cannot be read yet because earlier data is
+//! missing.
 //!
-//! `quinn-proto` keeps each part of a stream together with the memory of its packet, and does not tell us how
-//! much that is. So we count data that arrives, and forget data that is read. The count may be too high, but
-//! it's never too low.
+//! `quinn-proto` keeps each part of a stream together with the memory of its packet, but does not tell us the
+//! size of that memory. To estimate it, we count data that arrives and forget data that is read. The count
+//! may be too high, but it should never be too low.
 
 use super::records::Piece;
 use crate::limits::{
@@ -12,11 +13,12 @@ use crate::limits::{
 /// Memory that a piece takes in the table of a stream, in bytes.
 const PIECE_BYTES: u64 = 56;
 
-/// Each stream has a table for this many pieces anyway. It's included in the memory of an idle connection.
+/// Number of pieces that each stream has a table for anyway. It is included in the memory of an idle
+/// connection.
 const PIECES_IN_IDLE_TABLE: u32 = 4;
 
-/// How much memory `quinn-proto` keeps for the packets of a stream, in bytes. If there is more, it copies their
-/// data together.
+/// Maximum memory, in bytes, that `quinn-proto` keeps for the packets of a stream. Beyond that, it copies
+/// their data together.
 const STREAM_BYTES_MAX: u64 = 64 * 1024;
 
 /// Number of streams in an idle connection: the client's control stream, and two for QPACK.
@@ -25,7 +27,8 @@ const STREAMS_WHEN_IDLE: usize = 3;
 /// Memory that a stream takes here, in bytes. Vectors double their size.
 const ENTRY_BYTES: usize = 2 * size_of::<UnreadStream>();
 
-/// How many streams a client may have open. Their tables are used again for other streams.
+/// Maximum number of streams that a client may have open. Their tables are reused for other
+/// streams.
 const STREAMS_MAX: u64 = QUIC_BIDIRECTIONAL_STREAMS_MAX as u64 + QUIC_UNIDIRECTIONAL_STREAMS_MAX as u64;
 
 /// Streams of a connection that have received data.
@@ -44,18 +47,18 @@ pub(super) struct UnreadStream {
     read_end: u64,
     /// End of the data.
     end: u64,
-    /// Data up to this position counts as `near`, and any later data as `far`. Once all of the near data has
-    /// been read, the far data becomes near.
+    /// Data up to this position counts as `near`, any later data as `far`. The far data becomes near as soon
+    /// as all of the near data has been read.
     ///
-    /// The reason is that there may be duplicates in the data that is waiting for earlier data. `quinn-proto`
-    /// drops these when it gets there, without telling us. So reading some data does not subtract any
-    /// duplicates, but reaching `near_end` does.
+    /// We need this because the data that is waiting for earlier data may contain duplicates, which
+    /// `quinn-proto` drops without telling us when it gets there. Thus, reading some data does not subtract
+    /// any duplicates, whereas reaching `near_end` does.
     near_end: u64,
     near: Pieces,
     far: Pieces,
     /// Maximum number of pieces so far.
     pieces_max: u32,
-    /// `true` if we know that the stream is open. If a stream has ended, the data is dropped.
+    /// `true` if the stream is known to be open. Once a stream has ended, the data is dropped.
     is_open: bool,
 }
 
@@ -67,7 +70,8 @@ struct Pieces {
     bytes: u64,
 }
 
-/// A client has left out a part of a stream and then sent more pieces than any client needs to.
+/// A client has left out a part of a stream and then sent more pieces than any client should need
+/// to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooManyPieces;
 
@@ -88,8 +92,8 @@ impl Unread {
         self.streams[index].add(piece)
     }
 
-    /// Returns the stream with this number, so that data can be removed when it's read. Returns `None` if there
-    /// has not been any data.
+    /// Returns the stream with this number, in order to remove data when it is read, or `None` if there has
+    /// been no data.
     #[inline]
     pub(super) fn stream(&mut self, id: u64) -> Option<&mut UnreadStream> {
         self.streams.iter_mut().find(|stream| stream.id == id)
@@ -169,7 +173,8 @@ impl UnreadStream {
     }
 }
 
-/// Returns the memory of a table that had this many pieces, in bytes. Tables double their size.
+/// Returns the memory, in bytes, of a table that had this many pieces. Note that tables double
+/// their size.
 pub(super) fn table_bytes(pieces: u32) -> u64 {
     if pieces <= PIECES_IN_IDLE_TABLE { 0 } else { u64::from(pieces.next_power_of_two()) * PIECE_BYTES }
 }

@@ -1,5 +1,5 @@
-//! Remembers which address validation tokens were used. If a token is replayed, an endpoint accepts it at most
-//! once (RFC 9000 §8.1.4).
+//! Remembers which address validation tokens were used. Should a token be replayed, an endpoint accepts it at
+//! most once (RFC 9000 §8.1.4).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,9 +10,10 @@ use crate::limits::QUIC_USED_TOKENS_BITS;
 
 /// Tokens from NEW_TOKEN frames that an endpoint has accepted.
 ///
-/// There are two Bloom filters, each for the tokens that were issued in one period. A period is as long as a
-/// token is valid, so any older tokens have expired. If a filter is full, it will refuse tokens that were never
-/// used. At worst, this costs their clients a round trip. Clients cannot make it forget any tokens.
+/// There are two Bloom filters, each for the tokens that were issued in one period. As a period is as long as
+/// a token is valid, any older tokens have expired. A full filter will also refuse tokens that were never
+/// used, which costs their clients a round trip at worst. Note that clients have no way to make it forget any
+/// tokens.
 pub(super) struct UsedTokens(Mutex<Filters>);
 
 struct Filters {

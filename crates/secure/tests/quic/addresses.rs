@@ -21,7 +21,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// An address that the client doesn't have.
 const OTHER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 66)), 50_000);
 
-/// An Initial packet in form only: it has the length of one, and this version and these connection IDs.
+/// Something that looks like an Initial packet, with the length of one and with this version and these
+/// connection IDs.
 fn long_header(version: u32, length: usize) -> Vec<u8> {
     let mut bytes = vec![0xc3];
     bytes.extend_from_slice(&version.to_be_bytes());
@@ -85,7 +86,8 @@ enum Attack {
 /// The bytes that an address has sent and received.
 type Traffic = BTreeMap<IpAddr, (usize, usize)>;
 
-/// Lets the datagrams of the client that are sent during a step come from other addresses, in turns with its own. Counts the bytes.
+/// Lets the datagrams that the client sends during a step come from other addresses (in turns with its own),
+/// and counts their bytes.
 fn forge(network: &mut Network, addresses: u8, own_between: bool) -> Arc<Mutex<Traffic>> {
     let traffic = Arc::new(Mutex::new(Traffic::new()));
     let counted = traffic.clone();
@@ -173,8 +175,9 @@ fn content() -> Vec<u8> {
     (0..200_000_u32).map(|position| position.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]).collect()
 }
 
-/// The client moves during a download: its address changes, and it sends a PING or not. Its first datagrams are too short for a
-/// whole datagram of the server, so that the PATH_CHALLENGE frame is sent without the stream data in its packet.
+/// The client moves during a download, i.e. its address changes, with or without a PING. As its first
+/// datagrams are too short to allow a whole datagram of the server, the PATH_CHALLENGE frame should be sent
+/// without the stream data in its packet.
 #[test]
 fn download_goes_on_at_another_address() {
     for address in ["198.51.100.1:50001", "203.0.113.9:50000"] {
@@ -504,7 +507,8 @@ fn late_initial_packet_of_a_connection_that_its_client_has_closed_begins_none() 
     assert!(begun_elsewhere > 0);
 }
 
-/// An attacker can send from a forged address. The client that has it may need a stateless reset of another connection.
+/// An attacker can send from a forged address, whose owner may be a client that needs a stateless reset for
+/// another connection.
 #[test]
 fn closed_connection_prevents_no_resets_to_a_forged_address() {
     let context = context(&random_seed());
@@ -581,7 +585,7 @@ fn connection_id(context: &Context) -> (Network, Vec<u8>) {
     (network, id)
 }
 
-/// Returns the server's connection ID that the client uses, without the ID of a server for load balancers.
+/// Returns the server's connection ID that the client uses, without the server ID for load balancers.
 fn used_id(network: &mut Network, handle: ConnectionHandle) -> Vec<u8> {
     network.remote(handle).connection.ping();
     network.run(SECOND);

@@ -1,5 +1,5 @@
-//! Amplification: whatever makes the server send to an address that hasn't answered, at most three times as much leaves for there as has
-//! come from there, at any time (RFC 9000 §8.1, §9.3).
+//! Tests amplification: no matter what makes the server send to an address that has not answered, at most
+//! three times as much may leave for that address as has come from there, at any time (RFC 9000 §8.1, §9.3).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -56,7 +56,8 @@ impl Meter {
         (traffic.values().map(|(_, sent)| sent).sum(), traffic.len())
     }
 
-    /// Counts the traffic of the client, which gets no answers from now on. Of its datagrams, this many arrive.
+    /// Counts the traffic of the client, which will not get any answers from now on. Only this many of its
+    /// datagrams arrive.
     fn silence_client(&self, network: &mut Network, mut datagrams: usize) {
         let meter = self.clone();
         network.path = Box::new(move |packet| {
@@ -252,7 +253,8 @@ fn server() -> Server {
     Server::new(&context(&random_seed()))
 }
 
-/// A client that hears nothing begins a connection. Of its datagrams, which `change` changes, this many arrive.
+/// Starts a connection from a client that hears nothing. Its datagrams are modified by `change`, and only
+/// this many of them arrive.
 fn hello(meter: &Meter, datagrams: usize, change: fn(&mut Vec<u8>)) {
     let mut network = Network::new(server());
     network.connect(client_config(&tls_client(&["h3"])));
@@ -274,7 +276,8 @@ fn append(datagram: &mut Vec<u8>, first: u8) {
     datagram.extend_from_slice(&packet);
 }
 
-/// A client that hears nothing sends these frames in an Initial packet, and nothing else, three times.
+/// Lets a client that hears nothing send an Initial packet with these frames (and nothing else) three
+/// times.
 fn initial(meter: &Meter, frames: &[u8]) {
     let forgery = Forgery::default();
     let tls = QuicClientConfig::try_from(tls_client(&["h3"])).unwrap();
@@ -438,7 +441,7 @@ impl Attack {
     }
 }
 
-/// Lets a client act forty times from other addresses, and then waits until all timers have expired.
+/// Lets a client act forty times from other addresses and then waits until all timers have expired.
 fn migrate(meter: &Meter, address: fn(usize) -> Option<SocketAddr>, act: fn(&mut Attack)) {
     for delay_ms in [1000, 10_000] {
         let forgery = Forgery::default();

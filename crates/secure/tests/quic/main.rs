@@ -1,4 +1,5 @@
-//! QUIC: connections between the product's endpoint and the client of `quinn-proto`, in memory with a virtual clock.
+//! Tests of QUIC, using connections in memory between the product's endpoint and the client of `quinn-proto`,
+//! with a virtual clock.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]

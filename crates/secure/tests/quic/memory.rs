@@ -73,7 +73,8 @@ impl Forged {
         Self { network, handle, forgery }
     }
 
-    /// Sends packets with these frames, and returns the memory that the server keeps of them, as measured and as counted.
+    /// Sends packets with these frames. Returns the memory that the server keeps for them, both as measured
+    /// and as counted.
     fn send(&mut self, packets: impl IntoIterator<Item = Vec<u8>>) -> (i64, u64) {
         let mut datagrams = VecDeque::new();
         for frames in packets {
@@ -121,7 +122,8 @@ fn gapped(stream: u8, number: usize) -> Vec<u8> {
 /// Fills a packet up with other frames.
 type Pad<'a> = &'a dyn Fn(Vec<u8>) -> Vec<u8>;
 
-/// Padding behind a frame was cut off, so that the library took a whole datagram for a few bytes.
+/// Padding behind a frame used to be cut off, which made the library take a whole datagram for a
+/// few bytes.
 #[test]
 fn data_that_waits_takes_little_memory_wherever_padding_is() {
     const ROOM: usize = 1380;

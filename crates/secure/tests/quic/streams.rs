@@ -1,4 +1,5 @@
-//! Streams: data in both directions under loss, flow control, ends and errors, and the end of the connection.
+//! Tests of streams: data in both directions under loss, flow control, ends and errors, and the end of the
+//! connection.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -137,7 +138,7 @@ fn echo(
     network
 }
 
-/// Opens streams of the client until it must wait, and sends a byte on each. Returns their number.
+/// Opens streams of the client until it has to wait, sending a byte on each. Returns their number.
 fn open_all(network: &mut Network, handle: ConnectionHandle) -> u32 {
     let connection = &mut network.remote(handle).connection;
     let mut count = 0;

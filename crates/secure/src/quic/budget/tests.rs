@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::*;
 
-/// Settles this work again and again, once per `interval`. Returns after how many times the budget was exceeded.
+/// Settles this work again and again, once per `interval`. Returns the number of settlements after which the
+/// budget was exceeded.
 fn settlements_until_exceeded(interval: Duration, work: Work) -> Option<u64> {
     let mut budget = Budget::new();
     let start = Instant::now();

@@ -22,7 +22,8 @@ fn long(id: &[u8]) -> Vec<u8> {
     [&[0xc0, 0, 0, 0, 1, id_bytes], id, &[0; 30]].concat()
 }
 
-/// The rule of the classic BPF program, instruction by instruction. A load beyond the datagram ends it with 0.
+/// The rule of the classic BPF program, instruction by instruction. Note that a load beyond the datagram ends
+/// it with 0.
 fn bpf(datagram: &[u8], worker_offset: usize) -> Option<u8> {
     let load = |position: usize| datagram.get(position).copied();
     if load(0)? & 0x80 != 0 {

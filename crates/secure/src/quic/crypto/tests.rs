@@ -1,4 +1,5 @@
-//! Unit tests of Retry packets with the vector of RFC 9001 §A.4, and of the refusal of other versions.
+//! Unit tests of Retry packets (with the vector of RFC 9001 §A.4) and of the refusal of other
+//! versions.
 
 use quinn_proto::crypto::ServerConfig as _;
 use rustls::crypto::aws_lc_rs::default_provider;

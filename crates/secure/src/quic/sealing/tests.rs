@@ -43,7 +43,7 @@ fn challenge_is_sent_without_stream_data() {
     let payload = limited(&mut packets, SealLimit::Bytes(40), &frames);
     assert_eq!(payload, [CHALLENGE, &[0; 3]].concat());
 
-    // Without a challenge, or with no room for it, the packet stays as it is, and is not sent.
+    // If there is no challenge or no room for it, the packet should stay as it is and not be sent.
     assert_eq!(limited(&mut packets, SealLimit::Bytes(99), &data).len(), 1200 - 28);
     assert_eq!(limited(&mut packets, SealLimit::Bytes(36), &frames).len(), 1200 - 28);
 }

@@ -29,14 +29,14 @@ fn pair() -> (Session, ClientConnection) {
     (session, ClientConnection::new(tls, Version::V1, name, Vec::new()).unwrap())
 }
 
-/// Moves the messages of the client to the session, as one level of encryption after the other.
+/// Moves the messages of the client to the session, one level of encryption after the other.
 fn send_to_session(client: &mut ClientConnection, session: &mut Session) -> Result<(), TransportError> {
     let mut messages = Vec::new();
     while client.write_hs(&mut messages).is_some() {}
     session.read_handshake(&messages).map(|_| ())
 }
 
-/// Moves the messages of the session to the client. Returns the number of sets of keys that the session returned.
+/// Moves the messages of the session to the client. Returns the number of key sets that the session returned.
 fn send_to_client(session: &mut Session, client: &mut ClientConnection) -> usize {
     let mut key_sets = 0;
     loop {

@@ -1,4 +1,5 @@
-//! Unit tests of the suites: each protects packets as that of `rustls` does, with keys that are dropped and expanded again.
+//! Unit tests of the suites. Each should protect packets just like that of `rustls` does, with keys that are
+//! dropped and expanded again.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -11,7 +12,8 @@ use super::*;
 use crate::quic::drop_unused_keys;
 use crate::{Certificates, Context, Protocol, Seed, SelfSigned, Settings};
 
-/// Performs a handshake with a client that offers one suite of `rustls`. Returns the 1-RTT keys of the server and of the client.
+/// Performs a handshake with a client that offers one suite of `rustls`. Returns the 1-RTT keys of both the
+/// server and the client.
 fn handshake(suite: SupportedCipherSuite) -> [Keys; 2] {
     let now = SystemTime::now();
     let context = Context::new(Settings {

@@ -52,7 +52,8 @@ fn pieces_of_a_stream_are_limited() {
     assert!(unread.bytes(|_| true) <= STREAM_BYTES_MAX + 512 * PIECE_BYTES);
 }
 
-/// Clients send data again that they take for lost. `quinn-proto` keeps none of it once the data was read.
+/// Clients send data again when they take it for lost. `quinn-proto` should not keep any of it if the data
+/// was already read.
 #[test]
 fn duplicates_do_not_accumulate() {
     const BYTES: usize = 1000;
@@ -84,7 +85,7 @@ fn duplicates_of_all_data_do_not_count() {
     assert_eq!(unread.bytes(|_| true), 0);
 }
 
-/// A piece that was read early, and one that was cut by the end of what is near.
+/// One piece was read early, and another one was cut by the end of what is near.
 #[test]
 fn count_is_not_too_low() {
     let mut unread = Unread::default();
