@@ -17,8 +17,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use cannery_eventloop::{DatagramSocket, Train};
 use cannery_secure::quic::{Arrival, FORWARDING_KEY_BYTES};
 
-/// Length, in bytes, of an address in the header: an IPv6 address, followed by a byte that says whether it
-/// stands for an IPv4 address.
+/// Length, in bytes, of an address in the header: an IPv6 address, plus a byte that marks those which stand
+/// for an IPv4 address.
 const ADDRESS_BYTES: usize = 17;
 
 /// Length of the header: key, socket number, ECN, source address and port, destination address.
