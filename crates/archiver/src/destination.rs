@@ -54,7 +54,9 @@ impl Destination {
     }
 
     /// Creates a file on disk for an archive that will probably be too large for memory, given that its contents have
-    /// `content_bytes` bytes. Returns `None` if this fails, in which case we will try again once the archive really is too large.
+    /// `content_bytes` bytes.
+    ///
+    /// Returns `None` if this fails, in which case we will try again once the archive really is too large.
     pub(crate) fn begin_on_disk(&mut self, content_bytes: u64) -> Option<File> {
         let Destination::Memory(space) = self else { return None };
         let file = space.create_on_disk(content_bytes).ok()?;
@@ -62,8 +64,9 @@ impl Destination {
         Some(file)
     }
 
-    /// Creates a file on disk for an in-memory archive that has reached this length. If this fails, `None` is returned and the
-    /// archive should stay in memory.
+    /// Creates a file on disk for an in-memory archive that has reached this length.
+    ///
+    /// If this fails, `None` is returned and the archive should stay in memory.
     pub(crate) fn move_to_disk(&mut self, archive_bytes: u64) -> Option<File> {
         let Destination::Memory(space) = self else { return None };
         match space.create_on_disk(archive_bytes) {

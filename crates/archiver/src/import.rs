@@ -210,8 +210,9 @@ fn answers<'a>(
     Ok(answers)
 }
 
-/// Splits a path into host, if any, and the rest, starting with `/`. Returns `None` if the path cannot be used as a
-/// key.
+/// Splits a path into host, if any, and the rest, starting with `/`.
+///
+/// Returns `None` if the path cannot be used as a key.
 fn split_host(path: &[u8]) -> Option<(Option<&str>, &[u8])> {
     let (host, path) = match path.strip_prefix(b"://") {
         Some(rest) => {
@@ -257,8 +258,10 @@ fn coding_of(found: &Path<'_>) -> Option<Coding> {
     Coding::ALL.into_iter().find(|coding| coding.name() == name.unwrap_or("identity"))
 }
 
-/// Checks that a body can be decoded. Since the format does not contain checksums, clients would otherwise get damaged bytes.
-/// Shared bodies are only checked once.
+/// Checks that a body can be decoded.
+///
+/// Since the format does not contain checksums, clients would otherwise get damaged bytes. Shared bodies are only checked
+/// once.
 fn check_body(found: &Path<'_>, checked: &mut HashSet<(*const u8, Coding)>) -> Result<(), ReadError> {
     let Some(coding) = coding_of(found) else { return Ok(()) };
     if !checked.insert((found.body.as_ptr(), coding)) {

@@ -1,8 +1,8 @@
 //! Reads archives made by kawipiko. These are 32-bit constant databases in which paths refer to heads and
 //! bodies.
 //!
-//! No number in the file should be trusted. A changed byte inside a body cannot be detected, since there is no
-//! checksum; any other inconsistency is an error that includes a position.
+//! No number in the file should be trusted. A changed byte inside a body cannot be detected, because there is
+//! no checksum; any other inconsistency is an error that includes a position.
 
 mod tables;
 
@@ -128,8 +128,8 @@ fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
         }
         tables_end = position.checked_add(length).ok_or(damaged("a hash table", position))?;
         let table = file.get(position..tables_end).ok_or(damaged("a hash table", position))?;
-        // Both numbers are 0 in an empty slot. Note that the hash alone is not enough, since it may
-        // be 0 for a key.
+        // Both numbers are 0 in an empty slot. Note that the hash alone is not enough, because it
+        // may be 0 for a key.
         let used = table.chunks_exact(8).filter_map(|slot| number(slot, 4)).filter(|record| *record != 0);
         positions.extend(used);
     }
@@ -183,8 +183,9 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
 /// A head's status and fields.
 type Head<'a> = (u16, Vec<(&'static str, &'a str)>);
 
-/// Decodes a head, i.e. a list of pairs. Names come from the table, whereas values come from either the table or the
-/// head itself.
+/// Decodes a head, i.e. a list of pairs.
+///
+/// Names come from the table, whereas values come from either the table or the head itself.
 fn head(mut rest: &[u8]) -> Option<Head<'_>> {
     let mut status = None;
     let mut fields = Vec::new();

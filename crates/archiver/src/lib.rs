@@ -161,8 +161,8 @@ pub(crate) fn build(
     stopwatch.stage(Stage::Walk, None);
     let (mut sources, mut report) = prepare::sources(options, &destination, session.as_deref_mut())?;
 
-    // Plan the routes before hashing or compressing anything, since this is where many mistakes in a site
-    // show up.
+    // Plan the routes before hashing or compressing anything, because this is where many mistakes in a
+    // site show up.
     stopwatch.stage(Stage::Route, None);
     let mut routes = routes::plan(&sources, options);
     rules::add(&mut routes, &mut sources, options)?;
@@ -254,7 +254,7 @@ pub(crate) fn build(
     let archive = destination.path().to_owned();
     let write_error = || Error::write(&archive);
 
-    // These come last, since routes and response heads refer to bodies by their IDs.
+    // These come last, because routes and response heads refer to bodies by their IDs.
     let own_fields = StandIns::find(&sources, &routes, &header_rules);
     let emission = Emission::new(
         options,

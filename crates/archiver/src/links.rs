@@ -276,8 +276,8 @@ impl<'a> Links<'a> {
         found
     }
 
-    /// Returns `true` if the archive is responsible for a URL, i.e. if the URL has the same host as the file, or if the
-    /// archive has something for its host.
+    /// Whether the archive is responsible for a URL, i.e. if the URL has the same host as the file, or if the archive
+    /// has something for its host.
     fn is_internal(&self, url: &Url, file: &Url) -> bool {
         let is_known = |host: &str| self.routes.sites_of_name(host).first().is_some_and(Option::is_some);
         url.host == file.host || url.host.as_deref().is_some_and(is_known)
@@ -300,7 +300,9 @@ impl<'a> Links<'a> {
         error
     }
 
-    /// Requests a URL and follows redirects. Returns `None` if they end at a page or leave the site.
+    /// Requests a URL and follows redirects.
+    ///
+    /// Returns `None` if they end at a page or leave the site.
     fn follow(&self, url: &Url, purpose: Purpose, scratch: &mut Scratch) -> Option<TargetError> {
         let mut at = url.clone();
         for _ in 0..=REDIRECTS_MAX {
@@ -401,7 +403,9 @@ fn summary(broken: &[(SourceId, BrokenLink)]) -> Option<Diagnostic> {
     Some(Diagnostic::note(b".", "broken-links", message))
 }
 
-/// Converts offsets to line numbers. This is fast if offsets are mostly ascending.
+/// Converts offsets to line numbers.
+///
+/// This is fast if offsets are mostly ascending.
 struct Lines<'t> {
     text: &'t [u8],
     offset: usize,

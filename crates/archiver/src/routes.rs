@@ -158,8 +158,9 @@ impl NumberedPages {
     }
 }
 
-/// A file that answers a path such as `/folder/` or `/page`, provided that there is no file with exactly that name. If there are
-/// several, the one with the lowest rank wins.
+/// A file that answers a path such as `/folder/` or `/page`, provided that there is no file with exactly that name.
+///
+/// If there are several, the one with the lowest rank wins.
 struct Alias {
     rank: usize,
     id: SourceId,
@@ -425,7 +426,9 @@ impl Routes {
     }
 
     /// Returns the sites in which the server looks up this host's paths: the host itself, matching wildcards, and the default
-    /// site, in this order. The list ends with the first host that has a site of its own.
+    /// site, in this order.
+    ///
+    /// The list ends with the first host that has a site of its own.
     pub(crate) fn sites_of(&self, host: HostId) -> Vec<HostId> {
         self.host_name(host).map_or_else(|| vec![None], |name| self.sites_of_name(name))
     }
@@ -442,7 +445,7 @@ impl Routes {
         sites
     }
 
-    /// Returns `true` if a page, rule or fallback page answers `/` on any site.
+    /// Whether a page, rule or fallback page answers `/` on any site.
     pub(crate) fn has_start_page(&self) -> bool {
         self.all_sites().any(|host| {
             let root: (HostId, Box<[u8]>) = (host, b"/".as_slice().into());
@@ -466,8 +469,9 @@ impl Routes {
         })
     }
 
-    /// Returns the nearest page for this status. On each of the host's sites, the path's folder and its parents are
-    /// searched.
+    /// Returns the nearest page for this status.
+    ///
+    /// On each of the host's sites, the path's folder and its parents are searched.
     pub(crate) fn nearest_error_page(&self, host: HostId, path: &[u8], status: u16) -> Option<SourceId> {
         self.sites_of(host).into_iter().find_map(|site| {
             let slashes = path.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
@@ -505,8 +509,7 @@ impl Routes {
         host.map(|host| self.hosts[host as usize].name.as_str())
     }
 
-    /// Returns `true` if the host has a site of its own, which is not the case for the default
-    /// site.
+    /// Whether the host has a site of its own, which is not the case for the default site.
     pub(crate) fn has_site(&self, host: HostId) -> bool {
         host.is_some_and(|host| self.hosts[host as usize].has_site)
     }

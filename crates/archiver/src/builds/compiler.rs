@@ -47,7 +47,7 @@ const UNFINISHED_MAX: Duration = Duration::from_secs(2);
 /// Compiles one folder again and again.
 ///
 /// Several threads may build at the same time. The on-disk caches of the options are not used. All contents are stored
-/// uncompressed as well, which allows the next build to copy them.
+/// uncompressed too, which allows the next build to copy them.
 pub struct Compiler {
     options: Options,
     /// Holds archives that are too large for memory.
@@ -93,8 +93,9 @@ pub struct Build {
 }
 
 impl Compiler {
-    /// Creates a compiler for the folder in `options`. Large archives will be stored in the temporary directory given by the
-    /// environment.
+    /// Creates a compiler for the folder in `options`.
+    ///
+    /// Large archives will be stored in the temporary directory given by the environment.
     #[must_use]
     pub fn new(mut options: Options) -> Compiler {
         options.encoders.insert(Encoder::Identity);

@@ -24,8 +24,9 @@ pub struct FollowedNames {
 type FolderId = (u64, u64);
 
 impl FollowedNames {
-    /// Returns the names for the folder in `options`. Note that the ignore file is not read, since it may change at
-    /// any time.
+    /// Returns the names for the folder in `options`.
+    ///
+    /// Note that the ignore file is not read, since it may change at any time.
     #[must_use]
     pub fn of(options: &Options) -> FollowedNames {
         let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };

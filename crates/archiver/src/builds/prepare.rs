@@ -133,8 +133,10 @@ pub(crate) fn skip_rules(options: &Options) -> Result<(SkipRules, Vec<Diagnostic
     Ok((rules, diagnostics))
 }
 
-/// Checks that the site has a start page, since an empty folder would take the site offline. If the folder had files in the
-/// last build and is empty now, then it is probably being replaced, so `--allow-empty` does not apply.
+/// Checks that the site has a start page, because an empty folder would take the site offline.
+///
+/// If the folder had files in the last build and is empty now, then it is probably being replaced, so `--allow-empty` does
+/// not apply.
 pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Routes) -> Result<(), Error> {
     let folder = || options.sources.clone();
     if sources.files.is_empty() && sources.earlier.as_ref().is_some_and(Earlier::has_files) {
@@ -149,8 +151,9 @@ pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Ro
     if routes.has_start_page() { Ok(()) } else { Err(Error::NoStartPage { folder: folder() }) }
 }
 
-/// Leaves out the sparse files with the largest holes until the holes of all others are within the limit. A diagnostic
-/// of the given severity is returned for each.
+/// Leaves out the sparse files with the largest holes until the holes of all others are within the limit.
+///
+/// A diagnostic of the given severity is returned for each.
 fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec<Diagnostic> {
     let Walked { thin, files, .. } = walked;
     let measure = |path: Box<[u8]>| {
@@ -188,8 +191,9 @@ fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec
     diagnostics
 }
 
-/// Handles files that could not be read in an earlier attempt, returning a warning for each. If the last build had such a
-/// file, that version is used; otherwise, it is left out.
+/// Handles files that could not be read in an earlier attempt, returning a warning for each.
+///
+/// If the last build had such a file, that version is used; otherwise, it is left out.
 fn set_unreadable_aside(
     root: &Path,
     files: &mut Vec<SourceFile>,

@@ -1,6 +1,6 @@
-//! Waits briefly until a folder that is being edited has settled, i.e. files that were being replaced exist again, and files
-//! that were being written are complete. Files that do not settle are held back: the build will use the version of the last
-//! build instead.
+//! Waits briefly until a folder that is being edited has settled, that is, files that were being replaced exist again, and
+//! files that were being written are complete. Files that do not settle are held back: the build will use the version of the
+//! last build instead.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -40,8 +40,10 @@ const CAPTURED_BYTES_MAX: u64 = 32 << 20;
 /// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Walks the source folder. If the folder or files of the last build are missing, the walk is repeated for as long as they may
-/// just be in the middle of being replaced.
+/// Walks the source folder.
+///
+/// If the folder or files of the last build are missing, the walk is repeated for as long as they may just be in the middle of
+/// being replaced.
 pub(super) fn walk(
     root: &Path,
     earlier: &Earlier,
@@ -98,7 +100,9 @@ fn is_just_removed(root: &Path, path: &[u8], walk_began: SystemTime) -> bool {
 }
 
 /// Holds back files that are being written by another process, or that could not be read in an earlier attempt, and returns
-/// them. Known files get the stamp of the last build, whereas new files are left out; however, small new files are captured
+/// them.
+///
+/// Known files get the stamp of the last build, whereas new files are left out; however, small new files are captured
 /// instead.
 pub(super) fn hold_back(
     root: &Path,

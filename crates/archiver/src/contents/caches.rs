@@ -43,7 +43,9 @@ impl DiskCaches {
 }
 
 impl Caches<'_> {
-    /// Returns the cached properties of a file unless its stamp has changed. The path is relative to the source folder.
+    /// Returns the cached properties of a file unless its stamp has changed.
+    ///
+    /// The path is relative to the source folder.
     pub(super) fn facts(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
         match self {
             Caches::Disk(DiskCaches { sources, root, .. }) => {
@@ -53,7 +55,7 @@ impl Caches<'_> {
         }
     }
 
-    /// Returns `true` if the properties of files will be stored for the next build.
+    /// Whether the properties of files will be stored for the next build.
     pub(super) fn stores_facts(&self) -> bool {
         match self {
             Caches::Disk(caches) => caches.sources.is_some(),
@@ -61,8 +63,9 @@ impl Caches<'_> {
         }
     }
 
-    /// Returns `true` if we keep track of which results have been verified. This is not needed for
-    /// results in memory.
+    /// Returns `true` if we keep track of which results have been verified.
+    ///
+    /// This is not needed for results in memory.
     pub(super) fn stores_verified(&self) -> bool {
         matches!(self, Caches::Disk(DiskCaches { sources: Some(_), .. }))
     }
@@ -87,8 +90,9 @@ impl Caches<'_> {
         }
     }
 
-    /// Writes the sources cache to disk. Problems are returned as warnings, as the cache should never cause a build
-    /// to fail.
+    /// Writes the sources cache to disk.
+    ///
+    /// Problems are returned as warnings, as the cache should never cause a build to fail.
     pub(crate) fn keep(
         self,
         known: &[(FileStamp, SourceFacts)],

@@ -82,8 +82,10 @@ impl Coders {
         coded.filter(|coded| self.reproduces(coding(encoder), coded, content)).ok_or(EncodeError)
     }
 
-    /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest. There must not be any trailing bytes,
-    /// since clients might read on. At most `length` bytes are allocated, regardless of the length claimed by `coded`.
+    /// Whether `coded` decodes to the content of `length` bytes with this digest.
+    ///
+    /// There must not be any trailing bytes, since clients might read on. At most `length` bytes are allocated, regardless of the
+    /// length claimed by `coded`.
     pub(super) fn decodes_to(
         &mut self,
         coding: Coding,
@@ -202,15 +204,17 @@ fn brotli(content: &[u8], quality: i32) -> Option<Vec<u8>> {
     Some(coded)
 }
 
-/// Returns the smallest window that spans the content, given that a window of 2^n covers 2^n - 16 bytes. With a larger window,
-/// the server and every client would need more memory but no bytes would be saved.
+/// Returns the smallest window that spans the content, given that a window of 2^n covers 2^n - 16 bytes.
+///
+/// With a larger window, the server and every client would need more memory but no bytes would be saved.
 fn brotli_window_bits(length: usize) -> i32 {
     let (smallest, largest) = BROTLI_WINDOW_BITS;
     (smallest..largest).find(|bits| (1usize << bits) - 16 >= length).unwrap_or(largest)
 }
 
-/// A writer that only accepts the expected bytes. This way, comparing does not require a second
-/// copy.
+/// A writer that only accepts the expected bytes.
+///
+/// This way, comparing does not require a second copy.
 struct Expect<'a>(&'a [u8]);
 
 impl Write for Expect<'_> {

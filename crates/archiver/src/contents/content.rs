@@ -35,7 +35,9 @@ pub(crate) struct Content {
     pub(crate) forms: Vec<Form>,
 }
 
-/// Content and properties of a source. Keep this small because there may be many.
+/// Content and properties of a source.
+///
+/// Keep this small because there may be many.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceContent {
     pub(crate) content: ContentId,
@@ -52,8 +54,9 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Returns the content with this digest and its index. If it is new, it will be added with `source` as its first
-    /// source.
+    /// Returns the content with this digest and its index.
+    ///
+    /// If it is new, it will be added with `source` as its first source.
     pub(super) fn find_or_add(
         &mut self,
         digest: Digest,

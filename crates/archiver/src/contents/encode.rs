@@ -1,6 +1,6 @@
 //! Second pass: compresses contents and stores the results that pay off.
 //!
-//! There is one job for each combination of content and coding. The longest jobs are started first, since otherwise a single
+//! There is one job for each combination of content and coding. The longest jobs are started first, because otherwise a single
 //! CPU might be busy with one of them at the end while all others are idle. To keep the archive independent of timing, results
 //! are committed in order.
 
@@ -76,8 +76,9 @@ struct Counters {
 }
 
 impl Encoding<'_> {
-    /// Returns the encoders to use. If several of them produce the same coding, only the best one is
-    /// returned.
+    /// Returns the encoders to use.
+    ///
+    /// If several of them produce the same coding, only the best one is returned.
     fn encoders(&self) -> impl Iterator<Item = Encoder> + '_ {
         let wanted = &self.options.encoders;
         wanted.iter().copied().filter(|encoder| match encoder {
@@ -87,7 +88,9 @@ impl Encoding<'_> {
         })
     }
 
-    /// Returns the number of bytes to compress. Each content counts once, regardless of the number of codings.
+    /// Returns the number of bytes to compress.
+    ///
+    /// Each content counts once, regardless of the number of codings.
     pub(crate) fn total_bytes(&self, contents: &Contents) -> u64 {
         if self.encoders().next().is_none() {
             return 0;
@@ -162,8 +165,9 @@ impl Encoding<'_> {
         })
     }
 
-    /// Returns the result of a job. This is taken from the cache if possible; otherwise, the content is compressed
-    /// (except in quick builds).
+    /// Returns the result of a job.
+    ///
+    /// This is taken from the cache if possible; otherwise, the content is compressed (except in quick builds).
     fn compress(
         &self,
         job: &Job,
@@ -197,8 +201,9 @@ impl Encoding<'_> {
         ResultKey { content: job.digest, encoder: job.encoder, level }
     }
 
-    /// Returns all jobs, sorted by descending length. Ties are broken by digest, which makes the order the same
-    /// on every machine.
+    /// Returns all jobs, sorted by descending length.
+    ///
+    /// Ties are broken by digest, which makes the order the same on every machine.
     fn jobs(&self, contents: &Contents) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (id, content) in (0..).zip(&contents.all) {
@@ -231,7 +236,7 @@ impl Encoding<'_> {
                 store_identity(content, source, self.sources, store)?;
             }
 
-            // Since clients that accept Brotli or Zstandard accept gzip as well, these are only useful if they are
+            // Since clients that accept Brotli or Zstandard accept gzip too, these are only useful if they are
             // smaller.
             let gzip = content.forms.iter().find(|form| form.coding == Coding::Gzip).map(|form| form.length);
             let special = |coding| matches!(coding, Coding::Brotli | Coding::Zstd);

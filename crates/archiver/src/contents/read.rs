@@ -336,8 +336,9 @@ pub(super) fn store_identity(
     store_body(content, id, &from, sources, store)
 }
 
-/// Stores an uncompressed content. If this has to be read from source `id`, then the source must not have
-/// changed.
+/// Stores an uncompressed content.
+///
+/// If this has to be read from source `id`, then the source must not have changed.
 fn store_body(
     content: &mut Content,
     id: SourceId,
@@ -392,8 +393,9 @@ fn store_streamed(
     Ok(body)
 }
 
-/// Hashes a file while reading it. Since the error type of the archive cannot express read errors, these are
-/// remembered here.
+/// Hashes a file while reading it.
+///
+/// Since the error type of the archive cannot express read errors, these are remembered here.
 struct Hashed {
     file: File,
     hasher: blake3::Hasher,

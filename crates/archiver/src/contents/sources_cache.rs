@@ -1,9 +1,9 @@
 //! On-disk cache of source file digests, so that unchanged files are not read again.
 //!
 //! The cache is a single file that is loaded and replaced as a whole. An entry is valid as long as the file at its absolute
-//! path has exactly the same stamp. Files modified within two seconds before the build are not stored, since they could be
-//! modified again within the same tick of the file system's clock (the clock isn't used for anything else). If the cache is
-//! damaged or has another version, we start with an empty one.
+//! path has exactly the same stamp. Files modified within two seconds before the build are not stored, because they could
+//! be modified again within the same tick of the file system's clock (the clock isn't used for anything else). If the cache
+//! is damaged or has another version, we start with an empty one.
 //!
 //! The cache also records which compressed results have been verified, in order to decode each of them only once. As this
 //! means that its content is trusted, the cache is only used if no other user except root can write to it. A cache copied

@@ -53,8 +53,9 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Prepares to replace the archive at `path`. This also removes temporary files left behind by builds that
-    /// were killed.
+    /// Prepares to replace the archive at `path`.
+    ///
+    /// This also removes temporary files left behind by builds that were killed.
     pub(crate) fn beside(path: &Path) -> Result<Staging, Error> {
         // If it's a symlink, keep it and replace its target.
         let archive = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -150,8 +151,9 @@ impl Staging {
         name
     }
 
-    /// Removes temporary files that are not locked by any process. Errors are ignored, as leftover files do not cause any
-    /// harm.
+    /// Removes temporary files that are not locked by any process.
+    ///
+    /// Errors are ignored, as leftover files do not cause any harm.
     fn remove_stale(&self) {
         let Ok(entries) = fs::read_dir(self.folder()) else { return };
         for entry in entries.flatten().filter(|entry| is_temporary_name(&entry.file_name())) {

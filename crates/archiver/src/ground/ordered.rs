@@ -170,8 +170,9 @@ impl<R, E> Queue<R, E> {
     }
 }
 
-/// Stops the run if this thread panics. Otherwise, the other threads would wait for its result
-/// forever.
+/// Stops the run if this thread panics.
+///
+/// Otherwise, the other threads would wait for its result forever.
 struct StopOnPanic<'q, R, E>(&'q Queue<R, E>);
 
 impl<R, E> Drop for StopOnPanic<'_, R, E> {

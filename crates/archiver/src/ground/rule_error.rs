@@ -6,8 +6,9 @@ use crate::ground::diagnostic::{Diagnostic, Severity};
 /// anyway.
 pub(crate) const LINE_BYTES_MAX: usize = 4096;
 
-/// The reason why a line yields no rule. Together with the file and line number, it is turned into
-/// a diagnostic.
+/// The reason why a line yields no rule.
+///
+/// Together with the file and line number, it is turned into a diagnostic.
 #[derive(Debug)]
 pub(crate) struct RuleError {
     pub(crate) severity: Severity,
@@ -20,8 +21,9 @@ impl RuleError {
         RuleError { severity: Severity::Warning, code, message: message.into() }
     }
 
-    /// Creates an error, which makes the build fail. To be used if the site would be insecure
-    /// without the line.
+    /// Creates an error, which makes the build fail.
+    ///
+    /// To be used if the site would be insecure without the line.
     pub(crate) fn error(code: &'static str, message: impl Into<String>) -> RuleError {
         RuleError { severity: Severity::Error, ..RuleError::new(code, message) }
     }

@@ -85,7 +85,9 @@ pub(crate) fn create_unlinked(directory: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Blocks all builds in this process for as long as it exists. It must be kept until the process exits.
+/// Blocks all builds in this process for as long as it exists.
+///
+/// It must be kept until the process exits.
 #[must_use = "without it a build goes on and creates new files"]
 pub struct Frozen(#[allow(dead_code, reason = "held, not read")] MutexGuard<'static, BTreeSet<PathBuf>>);
 

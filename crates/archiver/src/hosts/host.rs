@@ -86,13 +86,14 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
 /// Maximum number of labels in a wildcard. The server does not look up more.
 const WILDCARD_LABELS_MAX: usize = 16;
 
-/// Returns `true` if a wildcard has more labels than the server looks up.
+/// Whether a wildcard has more labels than the server looks up.
 pub(super) fn is_too_deep(host: &str) -> bool {
     host.strip_prefix("*.").is_some_and(|name| name.split('.').count() > WILDCARD_LABELS_MAX)
 }
 
-/// Returns `true` if a rule for the host `rule` applies to `host`. Note that both of them may be
-/// wildcards.
+/// Returns `true` if a rule for the host `rule` applies to `host`.
+///
+/// Note that both of them may be wildcards.
 pub(crate) fn covers(rule: &str, host: &str) -> bool {
     if !rule.contains(':') || rule.starts_with('[') {
         return rule == host || rule.strip_prefix('*').is_some_and(|name| host.ends_with(name));

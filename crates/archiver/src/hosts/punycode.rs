@@ -15,7 +15,9 @@ const INITIAL_N: u32 = 128;
 /// Limits the length of a label in a host name (RFC 1035 §2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
 
-/// Converts a host name to lower case and ASCII and removes a trailing dot. Returns `None` if a label is too long.
+/// Converts a host name to lower case and ASCII and removes a trailing dot.
+///
+/// Returns `None` if a label is too long.
 #[must_use]
 pub fn ascii_host(name: &str) -> Option<String> {
     let name = name.strip_suffix('.').unwrap_or(name).to_lowercase();

@@ -48,7 +48,7 @@ pub(crate) fn other_wildcard_folder(path: &[u8]) -> Option<Vec<u8>> {
     Some([b"_hosts/_wildcard.", rest].concat())
 }
 
-/// Returns `true` if the folder is the root of a host's site.
+/// Whether the folder is the root of a host's site.
 pub(crate) fn is_host_folder(folder: &[u8]) -> bool {
     matches!(site_of(&[folder, b"/"].concat()), Site::Host(_, b""))
 }
@@ -69,16 +69,19 @@ pub(crate) fn ascii_folder(folder: &[u8]) -> Option<String> {
     (host != name && host_of_folder(&host).is_some()).then(|| format!("_hosts/{host}"))
 }
 
-/// Returns the host that a folder is named after. All hosts below `example.com` can be written `*.example.com` or,
-/// for file systems that do not allow `*`, `_wildcard.example.com`.
+/// Returns the host that a folder is named after.
+///
+/// All hosts below `example.com` can be written `*.example.com` or, for file systems that do not allow `*`,
+/// `_wildcard.example.com`.
 fn host_of_folder(name: &str) -> Option<Cow<'_, str>> {
     let below = name.strip_prefix("_wildcard.");
     let host = below.map_or(Cow::Borrowed(name), |below| Cow::Owned(format!("*.{below}")));
     is_host(host.strip_prefix("*.").unwrap_or(&host)).then_some(host).filter(|host| !is_too_deep(host))
 }
 
-/// Checks a name according to RFC 1123 §2.1. Labels consist of letters, digits and hyphens, but MUST NOT begin or
-/// end with a hyphen.
+/// Checks a name according to RFC 1123 §2.1.
+///
+/// Labels consist of letters, digits and hyphens, but MUST NOT begin or end with a hyphen.
 fn is_host(name: &str) -> bool {
     let is_label = |label: &str| {
         let plain =

@@ -18,12 +18,14 @@ pub(super) struct Link {
     pub(super) purpose: Purpose,
 }
 
-/// How browsers use a link's target. This decides whether a fallback page may answer.
+/// How browsers use a link's target.
+///
+/// This decides whether a fallback page may answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     /// Navigates to it, in a window or frame.
     Page,
-    /// Loads it as a part of the page, e.g. a script or an image.
+    /// Loads it as a part of the page, such as a script or an image.
     Part,
     /// Either of them, depending on the target.
     Any,
@@ -155,7 +157,7 @@ impl Reader {
         }
     }
 
-    /// Returns `true` if an attribute has one of these values, ignoring letter case.
+    /// Whether an attribute has one of these values, ignoring letter case.
     fn has_value(&self, wanted: Attribute, values: &[&[u8]]) -> bool {
         self.attributes.iter().any(|(attribute, link)| {
             let value = link.reference.trim_ascii();

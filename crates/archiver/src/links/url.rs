@@ -50,7 +50,9 @@ impl Url {
 }
 
 /// Cleans a reference like browsers do: white space at both ends, tabs and line feeds are removed, and backslashes are
-/// turned into slashes. The query and the fragment are removed as well.
+/// turned into slashes.
+///
+/// The query and the fragment are removed too.
 fn clean(reference: &[u8]) -> Vec<u8> {
     let is_path = |byte: &u8| !matches!(byte, b'?' | b'#');
     let visible =

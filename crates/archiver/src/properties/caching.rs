@@ -8,7 +8,7 @@ use crate::properties::classify::{MediaType, essence, file_name};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
     /// An entry point that refers to other resources, or data that changes under the same name. Clients must revalidate it each
-    /// time, since a stale copy would keep the whole site stale.
+    /// time, because a stale copy would keep the whole site stale.
     Entry,
     /// A resource that is referred to by entry points, for which copies may be up to one hour old.
     Part,
@@ -44,8 +44,9 @@ const ENTRY_TYPES: [&str; 7] = [
     "text/html",
 ];
 
-/// Returns `true` for names of service workers and of scripts that register them. Note that browsers may keep asking for these
-/// under the same name for years.
+/// Returns `true` for names of service workers and of scripts that register them.
+///
+/// Note that browsers may keep asking for these under the same name for years.
 pub(crate) fn is_service_worker(name: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     let Some(stem) = name.strip_suffix(b".js").or_else(|| name.strip_suffix(b".mjs")) else { return false };

@@ -35,8 +35,8 @@ struct Override {
 }
 
 impl MediaTypes {
-    /// Adds an override with the form `EXT=TYPE`, e.g. `ts=text/plain` or `.geo=application/geo+json`. An existing override for
-    /// the same extension is replaced.
+    /// Adds an override with the form `EXT=TYPE` such as `ts=text/plain` or `.geo=application/geo+json`. An existing override
+    /// for the same extension is replaced.
     ///
     /// If the table has a row for this type, then other properties are taken from there; otherwise, they are those of the
     /// type's family. Parameters of the type are kept.
@@ -76,8 +76,10 @@ impl MediaTypes {
     }
 }
 
-/// First bytes of all extensions in the table. Since each build looks up every name several times, we compare numbers,
-/// which takes a fraction of the time needed for strings.
+/// First bytes of all extensions in the table.
+///
+/// Since each build looks up every name several times, we compare numbers, which takes a fraction of the time needed
+/// for strings.
 static BEGINNINGS: [u64; TABLE.len()] = {
     let mut beginnings = [0; TABLE.len()];
     let mut row = 0;
@@ -88,8 +90,9 @@ static BEGINNINGS: [u64; TABLE.len()] = {
     beginnings
 };
 
-/// Returns the first eight bytes as a number. Comparing these numbers gives the same order as
-/// comparing the strings.
+/// Returns the first eight bytes as a number.
+///
+/// Comparing these numbers gives the same order as comparing the strings.
 const fn beginning(extension: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let mut place = 0;
@@ -196,8 +199,9 @@ fn by_family(essence: &str) -> MediaType<'static> {
     MediaType { text: "", charset: is_text, compress: is_text || is_structured || !is_media }
 }
 
-/// Checks for `type "/" subtype` with optional parameters. Bytes that could end a header field MUST NOT be
-/// accepted.
+/// Checks for `type "/" subtype` with optional parameters.
+///
+/// Bytes that could end a header field MUST NOT be accepted.
 fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
         !part.is_empty()

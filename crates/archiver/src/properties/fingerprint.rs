@@ -8,9 +8,9 @@
 //!
 //! # Probability of a false match
 //!
-//! The weakest token has 8 hexadecimal digits, i.e. 32 bits. For each content, there are 12 byte strings: 9 digests, of which 3
-//! are integers that tools may write in either byte order. The probability for an unrelated name to match is therefore 12 / 2^32,
-//! or one in 358 million. All other tokens have at least 36 bits (in base 36, which encodes an integer, the first digit may
+//! The weakest token has 8 hexadecimal digits, that is, 32 bits. For each content, there are 12 byte strings: 9 digests, of which
+//! 3 are integers that tools may write in either byte order. The probability for an unrelated name to match is therefore 12 /
+//! 2^32, or one in 358 million. All other tokens have at least 36 bits (in base 36, which encodes an integer, the first digit may
 //! contain almost no information: 7 * 5.17), and together they add about two hundredths to that.
 
 use std::borrow::Cow;
@@ -135,8 +135,9 @@ fn could_be_digest(token: &[u8]) -> bool {
     token.iter().all(u8::is_ascii_alphanumeric) && (is_hex || !is_word)
 }
 
-/// Returns `true` if `-` or `_` may be base64url digits. We assume this if a capital follows a lower-case letter or a digit,
-/// which is common in digests but rare in titles.
+/// Whether `-` or `_` may be base64url digits.
+///
+/// We assume this if a capital follows a lower-case letter or a digit, which is common in digests but rare in titles.
 fn has_base64url_token(part: &[u8]) -> bool {
     let is_mixed = part.windows(2).any(|pair| {
         pair[1].is_ascii_uppercase() && (pair[0].is_ascii_lowercase() || pair[0].is_ascii_digit())
@@ -166,15 +167,16 @@ const BASE36: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 const BASE62_UPPER_FIRST: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const BASE62_LOWER_FIRST: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Returns `true` if one of the name's tokens is a prefix of `encoded`.
+/// Whether one of the name's tokens is a prefix of `encoded`.
 fn carries(name: &[u8], encoded: &[u8]) -> bool {
     (0..name.len())
         .filter(|&start| start == 0 || is_separator(name[start - 1]))
         .any(|start| begins_with_token(&name[start..], encoded))
 }
 
-/// Returns `true` if a prefix of `rest` that ends at a separator is also a prefix of `encoded`. Since a separator might be a
-/// base64url digit as well, we need to try each of them.
+/// Whether a prefix of `rest` that ends at a separator is also a prefix of `encoded`.
+///
+/// Since a separator might be a base64url digit as well, we need to try each of them.
 fn begins_with_token(rest: &[u8], encoded: &[u8]) -> bool {
     let shared = rest.iter().zip(encoded).take_while(|(a, b)| a == b).count();
     (TOKEN_LEN_MIN..=shared).any(|end| rest.get(end).is_none_or(|&byte| is_separator(byte)))

@@ -38,15 +38,17 @@ pub(crate) fn inner_name(path: &[u8]) -> &[u8] {
     SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix)).unwrap_or(path)
 }
 
-/// Returns a stamp for the decoded file that no real file can have. Otherwise, a cache might mistake the decoded content for
-/// the content of the file once the rule is removed.
+/// Returns a stamp for the decoded file that no real file can have.
+///
+/// Otherwise, a cache might mistake the decoded content for the content of the file once the rule is removed.
 pub(crate) fn stamp_of_decoded(stamp: &FileStamp, length: u64) -> FileStamp {
     let version = FileVersion { size: length, inode: !stamp.version.inode, ..stamp.version };
     FileStamp { version, ..*stamp }
 }
 
-/// Returns `true` if the stamp belongs to a decoded file. These can be recognized because no file system has this
-/// many inodes.
+/// Whether the stamp belongs to a decoded file.
+///
+/// These can be recognized because no file system has this many inodes.
 pub(crate) fn is_of_decoded(stamp: &FileStamp) -> bool {
     stamp.version.inode > u64::MAX / 2
 }

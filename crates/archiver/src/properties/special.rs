@@ -13,7 +13,7 @@ const STRIPPED_SUFFIXES: [&str; 5] = ["html", "htm", "xhtml", "xht", "txt"];
 /// Suffixes with which a plain number is a fallback or error page.
 const PAGE_SUFFIXES: [&str; 4] = ["html", "htm", "xhtml", "xht"];
 
-/// Statuses that may have an error page, since they can be used either by the server or by a rule.
+/// Statuses that may have an error page, because they can be used either by the server or by a rule.
 const ERRORS: [u16; 18] =
     [400, 403, 404, 405, 406, 408, 410, 412, 413, 414, 416, 417, 421, 431, 500, 501, 503, 505];
 

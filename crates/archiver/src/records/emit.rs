@@ -193,7 +193,9 @@ impl<'a> Emission<'a> {
         Ok(emitted)
     }
 
-    /// Counts the uses of each header line. This must be done before the first head is written.
+    /// Counts the uses of each header line.
+    ///
+    /// This must be done before the first head is written.
     fn number_lines(&mut self, carried: &Carryover) {
         let routes = self.routes;
         for ((host, key), route) in &routes.paths {

@@ -132,8 +132,9 @@ impl<'a> Heads<'a> {
         self.uses.add(head, 1);
     }
 
-    /// Numbers the lines of all heads that were counted. This must be done before the first head is
-    /// written.
+    /// Numbers the lines of all heads that were counted.
+    ///
+    /// This must be done before the first head is written.
     pub(crate) fn number(&mut self) {
         let mut uses = std::mem::take(&mut self.uses);
         for (look, times) in self.looks_used.drain() {
@@ -314,8 +315,8 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
         put_field(lines, &title_case(name), value.as_bytes());
     }
 
-    // Content security policies are cumulative (CSP3 §8.1), i.e. browsers enforce the policies of both the site and
-    // the server.
+    // Content security policies are cumulative (CSP3 §8.1), that is, browsers enforce the policies of both the site
+    // and the server.
     let replaces = |name: &&String| *name != "content-security-policy";
     let overridden = merged.fields.iter().map(|(name, _)| name).filter(replaces).chain(&merged.removed);
 

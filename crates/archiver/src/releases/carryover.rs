@@ -147,8 +147,9 @@ impl Selection<'_> {
     }
 }
 
-/// Adds the files of one archive. For paths that exist in several releases, the newest release
-/// takes precedence.
+/// Adds the files of one archive.
+///
+/// For paths that exist in several releases, the newest release takes precedence.
 fn gather<'a>(
     earlier: &'a Earlier,
     previous: &Previous,

@@ -25,7 +25,9 @@ const CURRENT: &str = "current";
 /// File name extension of archives.
 const SUFFIX: &str = "cdb";
 
-/// Sort key for releases, newest first. For equal serials, the digest decides, in order to be independent of the order of flags.
+/// Sort key for releases, newest first.
+///
+/// For equal serials, the digest decides, in order to be independent of the order of flags.
 pub(super) type Rank = (std::cmp::Reverse<u64>, String);
 
 fn rank(release: &Release) -> Rank {
@@ -162,8 +164,10 @@ impl Previous {
         Ok(())
     }
 
-    /// Checks that no other archive in this build's release directory has the same serial. This is only done if the serial was
-    /// chosen with others in mind, since builds without `--previous` and `--serial` do not number releases.
+    /// Checks that no other archive in this build's release directory has the same serial.
+    ///
+    /// This is only done if the serial was chosen with others in mind, since builds without `--previous` and `--serial` do not
+    /// number releases.
     fn refuse_existing_serial(&self, options: &Options, own: Option<&Path>) -> Result<(), Error> {
         let directory = match options.archive.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,

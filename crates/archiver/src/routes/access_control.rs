@@ -3,7 +3,7 @@
 //! Passwords and roles are not supported, so a line that restricts access on another server must be an error. If it were ignored
 //! with a warning, the protected pages would be exposed, and perhaps even the password.
 //!
-//! For the files to search, see [`FILES`]. Note that names which are left out need to be searched as well, since `.htaccess`,
+//! For the files to search, see [`FILES`]. Note that names which are left out need to be searched too, because `.htaccess`,
 //! for example, protects the files next to it.
 
 mod hosts;
@@ -21,8 +21,9 @@ use crate::hosts::site_path::{Site, is_host_folder, site_of};
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
 
-/// Searches the text of a file and returns the first line with access control, along with a description. As any part of the line
-/// could be a password, the description MUST NOT quote it.
+/// Searches the text of a file and returns the first line with access control, along with a description.
+///
+/// As any part of the line could be a password, the description MUST NOT quote it.
 type Search = fn(&str) -> Option<Found>;
 
 type Found = (u32, String);
@@ -111,8 +112,8 @@ const FILES: &[(&[&str], Search)] = &[
 /// Maximum number of bytes to search in a file.
 const SEARCHED_BYTES_MAX: u64 = 1 << 20;
 
-/// Reports access control in files that are not read by our server, i.e. configuration of other servers, as well as rule files
-/// with the wrong name or in the wrong place.
+/// Reports access control in files that are not read by our server, that is, configuration of other servers, as well as rule
+/// files with the wrong name or in the wrong place.
 pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
     let published = sources.files.par_iter().map(|file| &*file.path);
     let left_out =
@@ -148,7 +149,7 @@ fn search_of(path: &[u8]) -> Option<Search> {
     FILES.iter().find(|(patterns, _)| patterns.iter().any(is_match)).map(|(_, search)| *search)
 }
 
-/// Returns `true` if the server reads the file's rules. Its lines are checked elsewhere.
+/// Whether the server reads the file's rules. Its lines are checked elsewhere.
 fn is_rule_file(path: &[u8]) -> bool {
     let (folder, name) = match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),

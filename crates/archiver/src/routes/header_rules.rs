@@ -37,7 +37,7 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
         rules[site_index(file.host)] = parsed;
     }
 
-    // Rules in the root's file may name a host. These apply to that host's site as well, before the site's own
+    // Rules in the root's file may name a host. These apply to that host's site too, before the site's own
     // rules.
     for (index, Host { name, has_site }) in (1..).zip(&routes.hosts) {
         if *has_site {

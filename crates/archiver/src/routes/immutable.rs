@@ -15,8 +15,9 @@ use crate::sources::source::Sources;
 use crate::tree::skip::PatternError;
 use crate::tree::walk::SourceFile;
 
-/// Marks files as fingerprinted if they (or a folder they are in) are matched by a pattern, like in gitignore. There is
-/// a warning for each pattern without a match.
+/// Marks files as fingerprinted if they (or a folder they are in) are matched by a pattern, like in gitignore.
+///
+/// There is a warning for each pattern without a match.
 pub(crate) fn mark(
     options: &Options,
     sources: &Sources,

@@ -40,7 +40,9 @@ pub enum EntryKind {
     },
 }
 
-/// A folder listing, in which folders come before files. Both are sorted by name, byte by byte.
+/// A folder listing, in which folders come before files.
+///
+/// Both are sorted by name, byte by byte.
 #[derive(Clone, Debug)]
 pub struct Listing {
     path: Vec<u8>,
@@ -58,8 +60,9 @@ impl Listing {
         Listing { path: path.to_vec(), entries, is_dated }
     }
 
-    /// Returns the page as `text/html; charset=utf-8`. Its URL must end with `/`, otherwise its
-    /// links will not work.
+    /// Returns the page as `text/html; charset=utf-8`.
+    ///
+    /// Its URL must end with `/`, otherwise its links will not work.
     pub fn html(&self) -> String {
         let mut html =
             String::with_capacity(HEAD.len() + STYLE.len() + SCRIPT.len() + 500 + self.entries.len() * 200);
@@ -91,9 +94,10 @@ impl Listing {
         html
     }
 
-    /// Returns the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`. `size`
-    /// (in bytes) only exists for files, and `modified` is in UTC (RFC 3339), if known. Note that `name` may contain U+FFFD if a
-    /// name is not UTF-8, whereas `href` always works.
+    /// Returns the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`.
+    ///
+    /// `size` (in bytes) only exists for files, and `modified` is in UTC (RFC 3339), if known. Note that `name` may contain
+    /// U+FFFD if a name is not UTF-8, whereas `href` always works.
     pub fn json(&self) -> String {
         let below = if self.path.is_empty() { "" } else { "/" };
         let entries = self.entries.iter().map(|entry| JsonEntry {
@@ -163,8 +167,9 @@ impl Entry {
         self.kind == EntryKind::Folder
     }
 
-    /// Returns a relative link. It has to begin with `./`, otherwise a name such as `a:b` would be
-    /// mistaken for a scheme.
+    /// Returns a relative link.
+    ///
+    /// It has to begin with `./`, otherwise a name such as `a:b` would be mistaken for a scheme.
     fn href(&self) -> String {
         let slash = if self.is_folder() { "/" } else { "" };
         format!("./{}{slash}", percent_encode(&self.name, is_unreserved))
@@ -216,8 +221,9 @@ fn push(html: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = html.write_fmt(text);
 }
 
-/// Converts a name for display. Invalid UTF-8 is replaced with U+FFFD, as are control characters, since these are not
-/// allowed in HTML.
+/// Converts a name for display.
+///
+/// Invalid UTF-8 is replaced with U+FFFD, as are control characters, because these are not allowed in HTML.
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name)
         .chars()
@@ -242,6 +248,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Formats a number of bytes with three or four digits and decimal units like everywhere in Cannery: `999 B`, `1.50 kB`, `67.2 MB`.
+///
 /// Integers are used in order to round the result in the same way on every machine.
 #[must_use]
 pub fn human_size(bytes: u64) -> String {

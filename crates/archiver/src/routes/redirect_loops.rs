@@ -218,8 +218,8 @@ impl Search<'_> {
                 (*count, *last) = (*count + 1, steps.len());
             }
 
-            // If this takes too long, give up, since we should not report anything that is not
-            // certain.
+            // If this takes too long, give up, because we should not report anything that is
+            // not certain.
             symbols += step.to.path.len();
             is_cut = symbols > WALK_SYMBOLS_MAX.min(self.symbols_left)
                 || steps.len() >= steps_max
@@ -601,8 +601,9 @@ fn other_slash(path: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the captures in a path. If it does not match, the path is tried without its trailing
-/// slash, as the server would do.
+/// Returns the captures in a path.
+///
+/// If it does not match, the path is tried without its trailing slash, as the server would do.
 fn captures<'p>(rule: &RedirectRule, path: &'p [Symbol]) -> Option<Vec<&'p [Symbol]>> {
     let exactly = rule.source.captures_within(path);
     exactly.or_else(|| rule.source.captures_within(without_slash(path)?))

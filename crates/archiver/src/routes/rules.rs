@@ -119,8 +119,8 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
     });
     let hidden = routes.paths.insert((host, key), Route { target, origin: Origin::Rule });
     if let Some(Route { target: Target::Source { id, .. }, origin: Origin::File }) = hidden {
-        // The file is no longer served. However, since it is still part of the folder, `extract` should
-        // restore it.
+        // The file is no longer served. However, because it is still part of the folder, `extract`
+        // should restore it.
         routes.hidden.push(id);
     }
 
@@ -219,7 +219,7 @@ fn add_pattern(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: R
     routes.rules.push(rule);
 }
 
-/// Returns `true` if there may be short paths in which the texts before and after a splat overlap.
+/// Whether there may be short paths in which the texts before and after a splat overlap.
 fn ends_overlap(pattern: &Pattern) -> bool {
     let [.., PatternPiece::Literal(before), PatternPiece::Splat, PatternPiece::Literal(after)] =
         &pattern.pieces[..]

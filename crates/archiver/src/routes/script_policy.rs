@@ -65,7 +65,7 @@ fn obstacle(field: &HeaderField) -> Option<Obstacle> {
     }
 }
 
-/// Returns `true` if a policy sandboxes the page without scripts, or in another origin.
+/// Whether a policy sandboxes the page without scripts, or in another origin.
 fn is_sandboxed(policy: &str) -> bool {
     let Some(flags) = words_of(policy, "sandbox") else { return false };
     let has = |wanted: &str| flags.clone().any(|flag| flag.eq_ignore_ascii_case(wanted));
@@ -87,8 +87,9 @@ fn permits(policy: &str) -> bool {
         && is_permitted(policy, &["connect-src", "default-src"])
 }
 
-/// Looks for the first of these directives in the policy. Returns `true` if it permits the page's origin, or if there
-/// is no such directive.
+/// Looks for the first of these directives in the policy.
+///
+/// Returns `true` if it permits the page's origin, or if there is no such directive.
 fn is_permitted(policy: &str, directives: &[&str]) -> bool {
     let sources = directives.iter().find_map(|wanted| words_of(policy, wanted));
     let Some(sources) = sources else { return true };

@@ -198,7 +198,7 @@ fn is_immutable(value: &str) -> bool {
     value.to_ascii_lowercase().contains("immutable")
 }
 
-/// Returns `true` if caches may reuse the response without asking.
+/// Whether caches may reuse the response without asking.
 pub(crate) fn has_lifetime(value: &str) -> bool {
     let mut directives = value.split(',').map(|directive| directive.trim().to_ascii_lowercase());
     let asks = |directive: &str| {

@@ -162,7 +162,7 @@ fn coded_copies(sources: &Sources, options: &Options) -> Option<Diagnostic> {
     Some(Diagnostic::note(&first.path, "compressed-copy", message))
 }
 
-/// Returns `true` if a file begins like an archive.
+/// Whether a file begins like an archive.
 fn is_archive(sources: &Sources, path: &[u8]) -> bool {
     let mut start = Vec::new();
     let read = folder_file::open(&folder_file::full_path(&sources.root, path))
@@ -219,8 +219,9 @@ fn may_be_key(lower: &str) -> bool {
         || KEY_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix))
 }
 
-/// Returns `true` if a file starts with a private key in PEM (RFC 7468 §10) or PuTTY format. Read errors are ignored here, as
-/// they are reported elsewhere.
+/// Whether a file starts with a private key in PEM (RFC 7468 §10) or PuTTY format.
+///
+/// Read errors are ignored here, as they are reported elsewhere.
 fn is_private_key(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = folder_file::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut start));
@@ -233,7 +234,7 @@ fn is_private_key(path: &Path) -> bool {
         })
 }
 
-/// Returns `true` if a small text file contains a private key in PEM format, e.g. as a JSON value.
+/// Whether a small text file contains a private key in PEM format, e.g. as a JSON value.
 fn has_private_key(path: &Path) -> bool {
     let Ok(file) = folder_file::open(path) else { return false };
     if file.metadata().is_ok_and(|metadata| metadata.len() > DATA_BYTES_MAX) {

@@ -129,8 +129,9 @@ impl HeaderRule {
         }
     }
 
-    /// Rejects values that refer to a part of the host. They cannot be supported, since the fields of a path are only
-    /// stored once.
+    /// Rejects values that refer to a part of the host.
+    ///
+    /// They cannot be supported, because the fields of a path are only stored once.
     fn refuse_host_reference(&self, field: HeaderField) -> Result<HeaderField, RuleError> {
         let host = self.host.as_deref().unwrap_or_default();
         let names: Vec<String> =
@@ -178,8 +179,9 @@ impl HeaderRule {
         expanded + rest
     }
 
-    /// Returns `true` if the rule applies to this percent-decoded path on this host (in lower case, without a port). `None` means
-    /// that the host is unknown, in which case only rules for all hosts apply.
+    /// Returns `true` if the rule applies to this percent-decoded path on this host (in lower case, without a port).
+    ///
+    /// `None` means that the host is unknown, in which case only rules for all hosts apply.
     pub fn matches(&self, host: Option<&str>, path: &[u8]) -> bool {
         let is_for = |rule: &String| host.is_some_and(|host| covers(rule, host));
         self.host.as_ref().is_none_or(is_for) && self.pattern.matches(path)
@@ -226,8 +228,10 @@ pub(crate) fn merge_for_rewrite(
     merged
 }
 
-/// Merges fields with values that refer to this path. The server cannot compute these, as it gets the head without rules if there
-/// are rules for single hosts. Names that are set or removed by another rule are left to the server.
+/// Merges fields with values that refer to this path.
+///
+/// The server cannot compute these, as it gets the head without rules if there are rules for single hosts. Names that are set or
+/// removed by another rule are left to the server.
 pub(crate) fn merge_references(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
     let mut merged = MergedFields::default();
     if !rules.iter().any(|rule| rule.host.is_some()) {

@@ -15,7 +15,9 @@ pub struct Pattern {
     pub pieces: Vec<PatternPiece>,
 }
 
-/// A piece of a pattern. Except for literals, all of them are captures, which are numbered from 0.
+/// A piece of a pattern.
+///
+/// Except for literals, all of them are captures, which are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PatternPiece {
     /// Exactly these percent-decoded bytes.
@@ -94,14 +96,16 @@ impl Pattern {
         self.captures(path).is_some()
     }
 
-    /// Returns the captures in a percent-decoded path, in order. If the pattern does not match, returns
-    /// `None`.
+    /// Returns the captures in a percent-decoded path, in order.
+    ///
+    /// If the pattern does not match, returns `None`.
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         self.match_symbols(path, |&byte| Some(byte), |_| true)
     }
 
-    /// Returns `true` if the pattern matches all paths of another one, given as `symbols`. While there may be false negatives,
-    /// there are no false positives.
+    /// Whether the pattern matches all paths of another one, given as `symbols`.
+    ///
+    /// While there may be false negatives, there are no false positives.
     pub(super) fn covers(&self, symbols: &[Symbol]) -> bool {
         self.captures_within(symbols).is_some()
     }
@@ -111,8 +115,10 @@ impl Pattern {
         self.match_symbols(symbols, Symbol::byte, |symbol| *symbol != Symbol::Splat)
     }
 
-    /// Matches the bytes of a path or the symbols of another pattern. `byte_of` must return the byte for symbols that are a
-    /// byte, and `in_segment` must be `true` for symbols that cannot contain `/`.
+    /// Matches the bytes of a path or the symbols of another pattern.
+    ///
+    /// `byte_of` must return the byte for symbols that are a byte, and `in_segment` must be `true` for symbols that cannot
+    /// contain `/`.
     fn match_symbols<'s, S>(
         &self,
         symbols: &'s [S],
@@ -228,8 +234,9 @@ fn check_capture(
     }
 }
 
-/// Returns the length of the literal at the start of `text`. This always includes the first character, even if it is
-/// special.
+/// Returns the length of the literal at the start of `text`.
+///
+/// This always includes the first character, even if it is special.
 fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
     let mut previous = '\0';
     for (index, character) in text.char_indices() {

@@ -19,8 +19,9 @@ pub(crate) struct PatternIndex {
     ends: Vec<Vec<usize>>,
 }
 
-/// A node represents all patterns with the same segments up to this point. It is 0 for the root, and an index into
-/// [`PatternIndex::ends`] plus one for all others.
+/// A node represents all patterns with the same segments up to this point.
+///
+/// It is 0 for the root, and an index into [`PatternIndex::ends`] plus one for all others.
 type NodeId = usize;
 
 const ROOT: NodeId = 0;
@@ -62,8 +63,9 @@ impl PatternIndex {
         self.ends[node - 1].push(number);
     }
 
-    /// Among all patterns that may cover `symbols`, returns the lowest number that satisfies `is_match`. `symbols` can be a
-    /// path or a pattern and must begin with a slash.
+    /// Among all patterns that may cover `symbols`, returns the lowest number that satisfies `is_match`.
+    ///
+    /// `symbols` can be a path or a pattern and must begin with a slash.
     pub(crate) fn first(&self, symbols: &[Symbol], is_match: impl Fn(usize) -> bool) -> Option<usize> {
         let mut candidates = Vec::new();
         self.find(ROOT, after_slash(symbols), &mut candidates);

@@ -91,9 +91,10 @@ pub fn parse(
     (accepted.rules, diagnostics)
 }
 
-/// Returns `true` if a rule answers all paths with the same page, regardless of the last capture, as in
-/// `/:page /app.html 200` and `/:lang/* /:lang/index.html 200`. Requests for missing assets might be caught by such a
-/// rule as well.
+/// Whether a rule answers all paths with the same page, regardless of the last capture, as in `/:page /app.html 200`
+/// and `/:lang/* /:lang/index.html 200`.
+///
+/// Requests for missing assets might be caught by such a rule as well.
 fn answers_everything(source: &Pattern, action: &Action) -> bool {
     let Action::Rewrite { status: 200, path } = action else { return false };
     let captures = source.pieces.iter().filter(|piece| !matches!(piece, PatternPiece::Literal(_))).count();

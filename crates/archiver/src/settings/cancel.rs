@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::settings::error::Error;
 
-/// Cancels a build from any thread. The flag is checked before each file that is read or compressed.
+/// Cancels a build from any thread.
+///
+/// The flag is checked before each file that is read or compressed.
 #[derive(Debug, Clone, Default)]
 pub struct CancelFlag(Arc<AtomicBool>);
 

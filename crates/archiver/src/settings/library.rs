@@ -25,8 +25,9 @@ pub fn describe(diagnostic: &Diagnostic) -> String {
     format!("{}{line}: {}", diagnostic.file, with_methods(&diagnostic.message))
 }
 
-/// Describes why no archive was built. If this is due to diagnostics, they are appended, one per
-/// line.
+/// Describes why no archive was built.
+///
+/// If this is due to diagnostics, they are appended, one per line.
 #[must_use]
 pub fn describe_error(error: &Error) -> String {
     let (report, severity, cause) = match error {

@@ -56,7 +56,7 @@ pub struct Options {
     /// [`Options::previous`] plus one, or 1 if there is none.
     pub serial: Option<u64>,
     /// Date of this release in seconds since 1970-01-01 00:00:00 UTC, which is needed for the age of earlier releases. Default:
-    /// none, since archives should not depend on a clock.
+    /// none, because archives should not depend on a clock.
     pub released: Option<u64>,
     /// Archives of earlier releases, or directories containing them, from which fingerprinted files are carried forward.
     /// Default: none.
@@ -67,8 +67,8 @@ pub struct Options {
     /// Maximum number of days to carry a release after it was replaced, provided that releases have dates. Default: no
     /// limit.
     pub previous_age_days: Option<u32>,
-    /// Leaves out files that are not served under their own name, e.g. `_redirects`. Note that `extract` cannot restore the
-    /// whole folder then. Default: off.
+    /// Leaves out files that are not served under their own name such as `_redirects`. Note that `extract` cannot restore
+    /// the whole folder then. Default: off.
     pub exclude_file_listing: bool,
     /// Adds a listing page to each folder without an index page, and `_listing.json` to every folder. Default: off, as listings
     /// reveal names even if nothing links to them.
@@ -93,8 +93,8 @@ pub struct Options {
     pub dialect: Dialect,
     /// How to report broken internal links. Default: count them.
     pub check_links: LinkCheck,
-    /// Paths that should be ignored by the link checker, since something other than the archive answers them, e.g. `/api/*`.
-    /// Default: none.
+    /// Paths that should be ignored by the link checker, because something other than the archive answers them such as
+    /// `/api/*`. Default: none.
     pub check_links_except: Vec<LinkException>,
     /// Treatment of symbolic links out of the source folder. Default: follow them, with a warning.
     pub links_out: LinksOut,
@@ -269,8 +269,9 @@ impl Encoder {
         }
     }
 
-    /// Returns the lowest, default and highest level. Levels of Zopfli are numbers of iterations, of which more than 60 have not
-    /// saved a single byte in our tests.
+    /// Returns the lowest, default and highest level.
+    ///
+    /// Levels of Zopfli are numbers of iterations, of which more than 60 have not saved a single byte in our tests.
     const fn range(self) -> (i32, i32, i32) {
         match self {
             Encoder::Identity => (0, 0, 0),
@@ -282,8 +283,10 @@ impl Encoder {
     }
 }
 
-/// The level of each encoder. As a build runs only once while its output is sent many times, the defaults are the highest levels
-/// that use a reasonable amount of memory.
+/// The level of each encoder.
+///
+/// As a build runs only once while its output is sent many times, the defaults are the highest levels that use a reasonable
+/// amount of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Levels([i32; Encoder::ALL.len()]);
 

@@ -1,5 +1,5 @@
-//! The last build of this process, from which the next build takes everything that has not changed, i.e. digests of files and
-//! contents.
+//! The last build of this process, from which the next build takes everything that has not changed, that is, digests of files
+//! and contents.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use crate::sources::source_facts::SourceFacts;
 /// If fewer files are missing, they may have been deleted by hand.
 const LOST_FILES_MIN: usize = 8;
 
-/// Files by path relative to the source folder. As each build looks up all of them several times, a fast hash is
-/// used.
+/// Files by path relative to the source folder.
+///
+/// As each build looks up all of them several times, a fast hash is used.
 pub(crate) type KnownFiles = HashMap<Box<[u8]>, KnownFile, RandomState>;
 
 /// A finished build.
@@ -33,7 +34,7 @@ pub(crate) struct Snapshot {
     pub(crate) source_bytes: u64,
 }
 
-/// Bodies of an archive by digest, since looking them up in the archive itself would be much slower.
+/// Bodies of an archive by digest, because looking them up in the archive itself would be much slower.
 #[derive(Debug)]
 pub(crate) enum Bodies {
     /// From an archive written by this process.
@@ -96,8 +97,10 @@ impl Snapshot {
     }
 }
 
-/// Estimates the length of an archive from the last one. With fewer source bytes, the archive is assumed to shrink in
-/// proportion, as compressed contents shrink too. With more, the difference is added.
+/// Estimates the length of an archive from the last one.
+///
+/// With fewer source bytes, the archive is assumed to shrink in proportion, as compressed contents shrink too. With
+/// more, the difference is added.
 fn estimate_archive_bytes(archive_before: u64, sources_before: u64, source_bytes: u64) -> u64 {
     let Some(removed_bytes) = sources_before.checked_sub(source_bytes).filter(|removed| *removed > 0) else {
         return archive_before.saturating_add(source_bytes - sources_before);
@@ -166,8 +169,8 @@ impl Earlier {
         self.snapshot.as_ref().is_some_and(|snapshot| snapshot.has_start_page)
     }
 
-    /// Returns `true` if a folder with this number of files has lost more than half of the files of the last build, unless
-    /// these are just a few.
+    /// Whether a folder with this number of files has lost more than half of the files of the last build, unless these are
+    /// just a few.
     pub(crate) fn lacks_most(&self, files: usize) -> bool {
         let before = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.files.len());
         before.saturating_sub(files) >= LOST_FILES_MIN.max(files)
@@ -193,8 +196,9 @@ impl std::fmt::Debug for Earlier {
 mod tests {
     use super::*;
 
-    /// Tables take thousands of bytes even in a tiny archive. If these were scaled in proportion, a photo would look like a
-    /// video.
+    /// Tables take thousands of bytes even in a tiny archive.
+    ///
+    /// If these were scaled in proportion, a photo would look like a video.
     #[test]
     fn archive_that_grows_is_estimated_by_the_difference() {
         assert_eq!(estimate_archive_bytes(2_300, 11, 400_011), 402_300);

@@ -172,7 +172,7 @@ impl Sources {
         }
     }
 
-    /// Returns `true` if the source is identical to its file.
+    /// Whether the source is identical to its file.
     pub(crate) fn is_verbatim(&self, id: SourceId) -> bool {
         matches!(self.of(id), Source::File(_)) && !self.precompressed.contains_key(&id)
     }
@@ -201,8 +201,9 @@ impl Sources {
         self.confinement.open(&path).map_err(Error::read(path))
     }
 
-    /// Sets an unreadable file aside. If this returns `true`, the build may continue, but only in order to find all
-    /// such files.
+    /// Sets an unreadable file aside.
+    ///
+    /// If this returns `true`, the build may continue, but only in order to find all such files.
     pub(crate) fn set_aside(&self, id: SourceId, error: &Error) -> bool {
         match (&self.unreadable, self.of(id), error) {
             (Some(unreadable), Source::File(file), Error::Read { source, .. }) if !error.is_transient() => {
@@ -325,8 +326,9 @@ impl Sources {
         }
     }
 
-    /// Passes a file to `take` in pieces, and returns its stamp. If the file changes in the meantime, this starts over with a new
-    /// state from `begin`.
+    /// Passes a file to `take` in pieces, and returns its stamp.
+    ///
+    /// If the file changes in the meantime, this starts over with a new state from `begin`.
     pub(crate) fn stream<T>(
         &self,
         id: SourceId,
@@ -368,8 +370,9 @@ impl Sources {
         }
     }
 
-    /// Returns the bytes of a source, or an error if their digest is different. Bytes from the last build are returned
-    /// without copying.
+    /// Returns the bytes of a source, or an error if their digest is different.
+    ///
+    /// Bytes from the last build are returned without copying.
     pub(crate) fn read_again(&self, id: SourceId, digest: &Digest) -> Result<Cow<'_, [u8]>, Error> {
         if let Some(content) = self.earlier.as_ref().and_then(|earlier| earlier.content(digest)) {
             return Ok(content.into());
@@ -385,15 +388,17 @@ impl Sources {
     }
 }
 
-/// Reads a whole file. Fails with [`ErrorKind::UnexpectedEof`] if its length differs from the stamp.
+/// Reads a whole file.
+///
+/// Fails with [`ErrorKind::UnexpectedEof`] if its length differs from the stamp.
 fn read_whole(file: &mut File, stamp: &FileStamp, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     bytes.resize(usize::try_from(stamp.version.size).map_err(|_| ErrorKind::FileTooLarge)?, 0);
     file.read_exact(bytes)?;
     expect_end(file)
 }
 
-/// Checks that a file ends here, since some file systems, such as `/proc`, claim that files are empty even if they have
-/// content.
+/// Checks that a file ends here, because some file systems, such as `/proc`, claim that files are empty even if they
+/// have content.
 fn expect_end(file: &mut File) -> std::io::Result<()> {
     loop {
         match file.read(&mut [0]) {
@@ -415,8 +420,9 @@ fn false_length(path: &Path, stamp: &FileStamp) -> Error {
     Error::Read { path: path.to_owned(), source: std::io::Error::new(ErrorKind::InvalidData, message) }
 }
 
-/// Reads a file until its stamp is the same before and after reading. As `expected` is the stamp seen last, it only needs to
-/// be looked up again afterwards.
+/// Reads a file until its stamp is the same before and after reading.
+///
+/// As `expected` is the stamp seen last, it only needs to be looked up again afterwards.
 fn unchanged(
     confinement: &Confinement,
     path: &Path,
@@ -432,7 +438,7 @@ fn unchanged(
             Err(error) if error.kind() == ErrorKind::UnexpectedEof && stamp == expected => {
                 return Err(false_length(path, &stamp));
             }
-            // If the file was truncated or has grown, its stamp must have changed as well, so try again. Any other error is
+            // If the file was truncated or has grown, its stamp must have changed too, so try again. Any other error is
             // final.
             Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
                 return Err(Error::Read { path: path.to_owned(), source: error });

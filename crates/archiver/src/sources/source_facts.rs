@@ -42,7 +42,9 @@ pub(crate) struct Examination<'n> {
 }
 
 impl<'n> Examination<'n> {
-    /// Starts with the name of a source, i.e. the last segment of its path. The first bytes will be compressed if `probe` is set.
+    /// Starts with the name of a source, that is, the last segment of its path.
+    ///
+    /// The first bytes will be compressed if `probe` is set.
     pub(crate) fn begin(name: &'n [u8], probe: bool) -> Examination<'n> {
         Examination {
             digest: blake3::Hasher::new(),
@@ -120,8 +122,8 @@ impl Utf8 {
         }
     }
 
-    /// Returns `true` if all pieces are valid and there is no incomplete character at the end of
-    /// the last one.
+    /// Whether all pieces are valid and there is no incomplete character at the end of the last
+    /// one.
     fn is_valid(&self) -> bool {
         !self.invalid && self.broken.is_empty()
     }
@@ -140,8 +142,9 @@ struct OtherEncoding {
     escape: Escape,
 }
 
-/// An ISO-2022-JP escape sequence that selects another character set (WHATWG Encoding, §12.2.1). These do not occur in any other
-/// text, except that terminals also use the sequence that returns to ASCII.
+/// An ISO-2022-JP escape sequence that selects another character set (WHATWG Encoding, §12.2.1).
+///
+/// These do not occur in any other text, except that terminals also use the sequence that returns to ASCII.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Escape {
     #[default]

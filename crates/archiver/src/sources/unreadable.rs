@@ -56,8 +56,9 @@ impl UnreadableFiles {
         self.files().contains_key(path)
     }
 
-    /// Returns a warning for each file. For files in the last build, `is_known` should return
-    /// `true`.
+    /// Returns a warning for each file.
+    ///
+    /// For files in the last build, `is_known` should return `true`.
     pub(crate) fn warnings(&self, is_known: impl Fn(&[u8]) -> bool) -> Vec<Diagnostic> {
         let warning = |path: &[u8], file: &UnreadableFile| {
             let outcome = if is_known(path) { "its last version is served" } else { "it is left out" };

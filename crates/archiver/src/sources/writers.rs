@@ -11,7 +11,7 @@ use cannery_archive::{Writers, writers};
 use cannery_base::FileStamp;
 
 /// Time without changes after which a file is assumed to be complete, even if some process keeps it open. By then, its stamp is
-/// unique as well, given that file systems have a resolution of two seconds in the worst case.
+/// unique too, given that file systems have a resolution of two seconds in the worst case.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// Time without changes after which a file is assumed to be complete if writers cannot be detected. This also applies to
@@ -27,7 +27,7 @@ pub(crate) fn is_recent(stamp: &FileStamp, now: SystemTime) -> bool {
     age_at(stamp, now) < SETTLED_AFTER
 }
 
-/// Returns `true` if another process is writing the open file with this stamp.
+/// Whether another process is writing the open file with this stamp.
 pub(crate) fn is_half_written(file: &File, stamp: &FileStamp) -> bool {
     let age = age(stamp);
     if age >= SETTLED_AFTER {

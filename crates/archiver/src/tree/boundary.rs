@@ -62,8 +62,9 @@ impl Boundary {
         Ok(Boundary { inside, links_out, above, device, devices: Mutex::default() })
     }
 
-    /// Returns `true` if a name at `path` belongs to the source folder. For links, `metadata` must be that of the
-    /// target.
+    /// Returns `true` if a name at `path` belongs to the source folder.
+    ///
+    /// For links, `metadata` must be that of the target.
     #[must_use]
     pub fn admits(&self, path: &Path, metadata: &Metadata, is_link: bool) -> bool {
         match self.place(path, metadata, is_link) {

@@ -14,8 +14,9 @@ pub(crate) fn full_path(root: &Path, path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(path))
 }
 
-/// Opens a file in the folder. This will not block, even if another process has replaced the file with a FIFO
-/// since the walk.
+/// Opens a file in the folder.
+///
+/// This will not block, even if another process has replaced the file with a FIFO since the walk.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
@@ -79,8 +80,9 @@ impl Confinement {
     }
 }
 
-/// Returns the path of an open file, if available from the kernel. Unlike the original path, it is
-/// not affected by changed links.
+/// Returns the path of an open file, if available from the kernel.
+///
+/// Unlike the original path, it is not affected by changed links.
 #[cfg(target_os = "linux")]
 fn path_of(file: &File) -> Option<PathBuf> {
     use std::os::fd::AsRawFd;

@@ -70,8 +70,9 @@ const DESKTOP_FILES: [&str; 8] = [
 /// Name of an empty file created by Vim in order to test if it may write to a folder.
 const VIM_TEST_FILE: &[u8] = b"4913";
 
-/// A set of rules, of which the last matching pattern wins. If no pattern matches, the built-in
-/// rules are used.
+/// A set of rules, of which the last matching pattern wins.
+///
+/// If no pattern matches, the built-in rules are used.
 #[derive(Debug)]
 pub struct SkipRules {
     built_in: bool,
@@ -159,8 +160,9 @@ impl SkipRules {
         (self.built_in && length == 0 && name == VIM_TEST_FILE).then_some(SkipReason::VimTest)
     }
 
-    /// Returns `true` if builds may be affected by a change to this path, which is relative to the source root. This is the case
-    /// for paths that are not left out and for the ignore file.
+    /// Returns `true` if builds may be affected by a change to this path, which is relative to the source root.
+    ///
+    /// This is the case for paths that are not left out and for the ignore file.
     pub fn may_matter(&self, path: &Path, is_folder: bool) -> bool {
         path == Path::new(IGNORE_FILE) || self.verdict(path.as_os_str().as_bytes(), is_folder).is_none()
     }

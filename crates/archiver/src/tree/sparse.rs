@@ -20,8 +20,10 @@ const BLOCK_BYTES: u64 = 512;
 /// trusted.
 const PIECES_MAX: u32 = 100_000;
 
-/// Returns `true` if a file has far fewer blocks than required by its length. However, the file system may just use
-/// compression or may not count blocks at all, so the decision has to be left to [`data_bytes`].
+/// Whether a file has far fewer blocks than required by its length.
+///
+/// However, the file system may just use compression or may not count blocks at all, so the decision has to be left
+/// to [`data_bytes`].
 pub(super) fn may_be_sparse(metadata: &Metadata) -> bool {
     let length = metadata.len();
     length >= BYTES_MIN && metadata.blocks().saturating_mul(BLOCK_BYTES) < length / DATA_DIVISOR

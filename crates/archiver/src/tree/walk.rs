@@ -154,8 +154,9 @@ impl Walked {
         self.diagnostics.append(&mut other.diagnostics);
     }
 
-    /// Counts a path to a folder if it goes through links within links. There is a warning about the first path that
-    /// exceeds the limit.
+    /// Counts a path to a folder if it goes through links within links.
+    ///
+    /// There is a warning about the first path that exceeds the limit.
     fn admit(&mut self, folder: &Folder, linked_paths: &mut HashMap<(u64, u64), usize>) -> Admission {
         if folder.links < 2 {
             return Admission::Admitted;
@@ -175,8 +176,9 @@ impl Walked {
         Admission::LeftOut
     }
 
-    /// Keeps only the first few warnings about links out of the root. The remaining ones are replaced with their
-    /// number.
+    /// Keeps only the first few warnings about links out of the root.
+    ///
+    /// The remaining ones are replaced with their number.
     fn summarize_links_out(&mut self) {
         let mut outside = 0;
         self.diagnostics.retain(|diagnostic| {

@@ -8,7 +8,9 @@ use cannery_archiver::{Encoder, Error, ErrorClass};
 
 use crate::site::Site;
 
-/// A site with both caches. Only the image is stored uncompressed with these encoders.
+/// A site with both caches.
+///
+/// Only the image is stored uncompressed with these encoders.
 fn site() -> Site {
     let mut site = Site::new(&[]);
     for n in 0..20 {

@@ -300,8 +300,9 @@ fn pages_by_a_header_rule_are_never_fingerprinted() {
     assert_eq!(caching(&built, &format!("/{page}")), IMMUTABLE);
 }
 
-/// This script's name has the same shape as others. After it had changed under that name once, the next release
-/// made it immutable again.
+/// This script's name has the same shape as others.
+///
+/// After it had changed under that name once, the next release made it immutable again.
 #[test]
 fn refuted_name_stays_mutable() {
     let mut deploys = Deploys::new();

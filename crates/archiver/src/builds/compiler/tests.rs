@@ -35,7 +35,9 @@ fn change(path: &str, bytes_before: Option<u64>, bytes_after: Option<u64>) -> Ch
 }
 
 /// Makes all files in a folder old enough to be recognized by their stamps, as builds read files again within two seconds after
-/// a change. Only the inode change time counts, which we can't set, so the last build's knowledge is changed instead.
+/// a change.
+///
+/// Only the inode change time counts, which we can't set, so the last build's knowledge is changed instead.
 fn age(compiler: &Compiler) {
     let mut history = compiler.history();
     let last = history.last.take().unwrap();
@@ -71,8 +73,9 @@ fn archive_is_that_of_a_single_build() {
     assert_eq!((quick.deferred, quick.report.digest), (0, single.digest));
 }
 
-/// Many unchanged bodies at a time are copied from the last archive. Since large ones are aligned, they need different
-/// padding.
+/// Many unchanged bodies at a time are copied from the last archive.
+///
+/// Since large ones are aligned, they need different padding.
 #[test]
 fn archive_after_edits_is_that_of_a_single_build() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,8 +5,8 @@
 //! both folders. A script that was sent as immutable by an earlier release is just as good. After this, all names with this shape
 //! count as fingerprints, even in earlier releases, unless they are words.
 //!
-//! Images, fonts and films only count if they are such a pair themselves and if there are scripts with the same shape, since
-//! `item-B08N5WRWNW.jpg` may well contain the number of an article. Documents and data never count.
+//! Images, fonts and films only count if they are such a pair themselves and if there are scripts with the same shape,
+//! because `item-B08N5WRWNW.jpg` may well contain the number of an article. Documents and data never count.
 //!
 //! Note that in this module, the folder of a wildcard host is always spelled
 //! `_hosts/*.example.com/`, even if it is called `_hosts/_wildcard.example.com/` on disk.
@@ -296,8 +296,9 @@ impl Evidence {
     }
 }
 
-/// Returns the range of the hash in a path. In Angular's entry points, the hash is allowed to look
-/// like a word.
+/// Returns the range of the hash in a path.
+///
+/// In Angular's entry points, the hash is allowed to look like a word.
 fn hash_of(path: &[u8]) -> Option<Range<usize>> {
     split(path).map(|(_, hash, _)| hash).or_else(|| angular_hash(path))
 }

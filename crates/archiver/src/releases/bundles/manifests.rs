@@ -1,8 +1,8 @@
 //! Manifests in which build tools list the files that they have written, in the root of a site.
 //!
-//! Only formats that belong to a tool are considered, since any site may have its own `manifest.json`, and the manifest of a
-//! web app lists images that were named by people. Angular's `ngsw.json` is not considered either, because it lists files
-//! from `public/` as well.
+//! Only formats that belong to a tool are considered, because any site may have its own `manifest.json`, and the manifest of
+//! a web app lists images that were named by people. Angular's `ngsw.json` is not considered either, because it lists files
+//! from `public/` too.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

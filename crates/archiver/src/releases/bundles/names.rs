@@ -11,8 +11,9 @@ pub(super) const BASE64URL_LENGTH: usize = 8;
 /// Minimum length of a hash that is the whole name.
 const WHOLE_NAME_LENGTH_MIN: usize = 16;
 
-/// Returns the range in a file name that looks like a hash rather than a word. It must be preceded by a separator and
-/// followed by a dot.
+/// Returns the range in a file name that looks like a hash rather than a word.
+///
+/// It must be preceded by a separator and followed by a dot.
 pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
     let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(end, _)| end);
     ends.filter(|end| *end > 0).find_map(|end| {
@@ -21,8 +22,8 @@ pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
             return Some(plain);
         }
 
-        // Since `-` and `_` are base64url digits as well, this is only considered if there is a name before
-        // the hash.
+        // Since `-` and `_` are base64url digits too, this is only considered if there is a name before the
+        // hash.
         let start = end.checked_sub(BASE64URL_LENGTH).filter(|start| *start > 1)?;
         let token = &name[start..end];
         let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphanumeric).collect();
@@ -40,7 +41,7 @@ pub(super) fn is_token(token: &[u8]) -> bool {
     token.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// Returns `true` if letters and digits are probably a hash, i.e. not a word, number, date or version.
+/// Whether letters and digits are probably a hash, i.e. not a word, number, date or version.
 fn looks_hashed(token: &[u8]) -> bool {
     let is_alphanumeric = token.iter().all(u8::is_ascii_alphanumeric);
     let is_base32 = || token.len() == 8 && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'));
@@ -51,13 +52,13 @@ fn looks_hashed(token: &[u8]) -> bool {
         && !is_word_or_date(token)
 }
 
-/// Returns `true` for numbers and for dimensions of an image, e.g. `1920x1080`.
+/// Returns `true` for numbers and for dimensions of an image such as `1920x1080`.
 fn is_number(token: &[u8]) -> bool {
     token.split(|byte| *byte == b'x').count() <= 2
         && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'x')
 }
 
-/// Returns `true` if letters and digits alternate more often than in words, as in `3c2a7e1f` or `DKwAzefS`, unlike
+/// Whether letters and digits alternate more often than in words, as in `3c2a7e1f` or `DKwAzefS`, unlike
 /// `chapter12` or `GettingStarted`.
 pub(super) fn is_mixed(token: &[u8]) -> bool {
     let turns = token.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
@@ -179,7 +180,7 @@ fn suffix_of(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'.').next().unwrap_or_default()
 }
 
-/// Returns `true` if a name below a tool's folder contains a hash, or is in a folder named by a hash (e.g. builds by Next).
+/// Whether a name below a tool's folder contains a hash, or is in a folder named by a hash (e.g. builds by Next).
 pub(super) fn has_tool_hash(path: &[u8]) -> bool {
     let name = &path[folder_of(path).len()..];
     let is_build =
@@ -203,8 +204,7 @@ fn has_base64url_end_or_start(part: &[u8]) -> bool {
     at_start || has_base64url_end(part)
 }
 
-/// Returns `true` if a part of a name ends with something that has the length of a hash and isn't a
-/// word.
+/// Whether a part of a name ends with something that has the length of a hash and isn't a word.
 pub(super) fn has_base64url_end(part: &[u8]) -> bool {
     let start = part.len().checked_sub(BASE64URL_LENGTH);
     start.is_some_and(|start| {
@@ -244,7 +244,7 @@ impl Shape {
         })
     }
 
-    /// Returns `true` if a name with another suffix has the same shape as a tool's scripts.
+    /// Whether a name with another suffix has the same shape as a tool's scripts.
     pub(super) fn agrees_with(&self, code: &Shape) -> bool {
         (&self.folder, self.separator, self.length) == (&code.folder, code.separator, code.length)
     }
@@ -299,8 +299,8 @@ impl Digits {
         Digits::of(token).0 & !self.0 == 0
     }
 
-    /// Returns `true` if all hashes consist of capitals and digits, in which case one with capitals only is
-    /// allowed to look like a word.
+    /// Whether all hashes consist of capitals and digits, in which case one with capitals only is allowed
+    /// to look like a word.
     pub(super) fn are_base32(self) -> bool {
         self == Digits::of(b"AAAAAAAA")
     }

@@ -1,7 +1,7 @@
 //! Recognizes build tools by their folders and by names that nothing else makes.
 //!
-//! A folder alone does not prove much, since people put files there too, so names must look as if they were made by the
-//! tool. For folders with common names like `static/`, another file is needed that is only written by the tool.
+//! A folder alone does not prove much, because people put files there too, so names must look as if they were made by
+//! the tool. For folders with common names like `static/`, another file is needed that is only written by the tool.
 
 use std::collections::HashSet;
 
@@ -39,7 +39,7 @@ const TOOL_FOLDERS: [ToolFolder; 6] = [
     ToolFolder { folder: b"static/css/", is_hashed: is_react_app_name },
 ];
 
-/// Returns `true` if a build tool made this name in its own folder.
+/// Whether a build tool made this name in its own folder.
 pub(super) fn is_in_tool_folder(path: &[u8]) -> bool {
     TOOL_FOLDERS.iter().any(|ToolFolder { folder, is_hashed }| {
         let is_at =
@@ -137,8 +137,9 @@ fn is_trunk_name(path: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// All names are taken from real builds. The mutable ones look similar, or are known to change
-    /// under the same name.
+    /// All names are taken from real builds.
+    ///
+    /// The mutable ones look similar, or are known to change under the same name.
     #[test]
     fn names_of_tools_are_recognized_in_their_folders() {
         let immutable: [(&str, &[&str]); 8] = [

@@ -1,11 +1,11 @@
 //! Finds chunks of Vite and Angular by following imports, starting from entry points in pages.
 //!
 //! When an entry point is written into a page by Vite, it gets a `crossorigin` attribute, which people rarely add to their own
-//! files. The order of attributes may be changed by minifiers; however, Vite's own order is required if the name may be a word,
-//! e.g. `main-settings.js`. Angular's entry points have fixed names with hashes in capital letters.
+//! files. The order of attributes may be changed by minifiers; however, Vite's own order is required if the name may be a word
+//! such as `main-settings.js`. Angular's entry points have fixed names with hashes in capital letters.
 //!
 //! The hash of a chunk also covers the names of imported chunks, so it cannot be verified. However, since bundlers resolve all
-//! imports, everything that a chunk refers to with a relative path must be a chunk as well. This does not apply to images and
+//! imports, everything that a chunk refers to with a relative path must be a chunk too. This does not apply to images and
 //! other files: their hashes are digests of the content, and there may be files from `public/` next to them.
 
 use std::collections::{HashMap, HashSet};
@@ -96,7 +96,9 @@ pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
     Ok(if is_hashed { found } else { HashSet::new() })
 }
 
-/// Replaces `text` with a source. Returns `false` if the source cannot be read and the folder is being edited.
+/// Replaces `text` with a source.
+///
+/// Returns `false` if the source cannot be read and the folder is being edited.
 fn read(sources: &Sources, id: SourceId, text: &mut Vec<u8>) -> Result<bool, Error> {
     match sources.read(id, text) {
         Ok(_) => Ok(true),
@@ -165,7 +167,9 @@ fn entry_url(text: &[u8]) -> Option<&[u8]> {
 struct Attributes<'p>(Vec<(&'p [u8], &'p [u8])>);
 
 impl<'p> Attributes<'p> {
-    /// Parses attributes up to the end of a tag. If the tag does not end, `None` is returned.
+    /// Parses attributes up to the end of a tag.
+    ///
+    /// If the tag does not end, `None` is returned.
     fn of(text: &'p [u8]) -> Option<Attributes<'p>> {
         let mut attributes = Vec::new();
         let mut rest = text;

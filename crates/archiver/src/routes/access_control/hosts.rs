@@ -117,8 +117,9 @@ pub(super) fn middleware(text: &str) -> Option<Found> {
     })
 }
 
-/// Finds HTTP authentication in a function. If a function only denies access to itself, this does not count, as it
-/// does not protect any page.
+/// Finds HTTP authentication in a function.
+///
+/// If a function only denies access to itself, this does not count, as it does not protect any page.
 pub(super) fn function(text: &str) -> Option<Found> {
     first_code_line(text, |line| {
         if line.contains("www-authenticate") {
@@ -131,14 +132,16 @@ pub(super) fn function(text: &str) -> Option<Found> {
     })
 }
 
-/// Finds HTTP authentication in a script. Scripts may also run in pages, where reading this field can have
-/// other reasons.
+/// Finds HTTP authentication in a script.
+///
+/// Scripts may also run in pages, where reading this field can have other reasons.
 pub(super) fn worker(text: &str) -> Option<Found> {
     if text.contains("401") { function(text) } else { None }
 }
 
-/// Returns the first line of code in which `test` finds something, skipping comments. Note that lines are passed in
-/// lower case.
+/// Returns the first line of code in which `test` finds something, skipping comments.
+///
+/// Note that lines are passed in lower case.
 fn first_code_line(text: &str, test: impl Fn(&str) -> Option<String>) -> Option<Found> {
     let mut is_comment = false;
     (1u32..).zip(text.lines()).find_map(|(number, line)| {

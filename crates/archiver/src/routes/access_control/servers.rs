@@ -1,7 +1,7 @@
 //! Access control in Apache, nginx, Caddy, lighttpd and IIS configuration.
 //!
-//! Many configurations hide names such as `.htaccess`. This can be ignored, since we don't publish such names
-//! anyway.
+//! Many configurations hide names such as `.htaccess`. This can be ignored, because we don't publish such
+//! names anyway.
 
 use super::Found;
 use super::tokens::{Syntax, Token, tokens};
@@ -46,8 +46,9 @@ pub(super) fn apache(text: &str) -> Option<Found> {
     None
 }
 
-/// Returns Apache's statements in lower case. Continuation lines are joined, and words are separated by a
-/// single space.
+/// Returns Apache's statements in lower case.
+///
+/// Continuation lines are joined, and words are separated by a single space.
 fn joined_lines(text: &str) -> Vec<(u32, String)> {
     let mut joined = Vec::new();
     let mut begun: Option<(u32, String)> = None;
@@ -173,7 +174,7 @@ fn is_harmless_block(block: &str) -> bool {
     }
 }
 
-/// Returns `true` if a pattern (in lower case) can only match names that begin with a dot, as these are not
+/// Whether a pattern (in lower case) can only match names that begin with a dot, as these are not
 /// published.
 fn names_hidden(pattern: &str, is_regex: bool) -> bool {
     // `(^|/)` may come before a name, for example in `(^|/)\.git`.
@@ -237,7 +238,7 @@ pub(super) fn caddy(text: &str) -> Option<Found> {
     first_statement(&tokens(text, &CADDY), |words| {
         const DIRECTIVES: [&str; 7] =
             ["authenticate", "authorize", "basic_auth", "basicauth", "forward_auth", "jwtauth", "remote_ip"];
-        // Matchers may be on the same line as their name, e.g. `@office remote_ip 10.0.0.0/8`.
+        // Matchers may be on the same line as their name such as `@office remote_ip 10.0.0.0/8`.
         let directive =
             words.iter().find(|word| !word.is_quoted && !word.text.starts_with('@') && !word.is("not"))?;
         if let Some(known) = DIRECTIVES.into_iter().find(|known| directive.is(known)) {

@@ -64,8 +64,9 @@ pub(super) fn tokens(text: &str, syntax: &Syntax) -> Vec<Token> {
     tokens
 }
 
-/// Returns the length of quoted text including the quotes. Quotes that are not closed on their line are considered
-/// part of a word.
+/// Returns the length of quoted text including the quotes.
+///
+/// Quotes that are not closed on their line are considered part of a word.
 fn quoted_length(text: &str) -> Option<usize> {
     for quotes in ["\"\"\"", "'''"] {
         if let Some(rest) = text.strip_prefix(quotes) {

@@ -11,7 +11,9 @@ use crate::settings::options::{LastModified, Options};
 use crate::sources::source::{Generated, GeneratedPage, Sources};
 
 /// Adds a listing to each folder (always as JSON, and as a page unless an index page answers) and returns the number of pages
-/// added. For folders that still have the same entries, pages are taken from `listings`.
+/// added.
+///
+/// For folders that still have the same entries, pages are taken from `listings`.
 pub(crate) fn add(
     routes: &mut Routes,
     sources: &mut Sources,
@@ -61,8 +63,9 @@ fn answers_without_file(routes: &Routes, key: &[u8]) -> bool {
     })
 }
 
-/// Returns the entries of a folder that may be requested by clients. Modification times are only
-/// included if `is_dated` is set.
+/// Returns the entries of a folder that may be requested by clients.
+///
+/// Modification times are only included if `is_dated` is set.
 fn entries(sources: &Sources, folder: &[u8], is_dated: bool) -> Vec<Entry> {
     let prefix = if folder.is_empty() { Vec::new() } else { [folder, b"/"].concat() };
     let name = |path: &[u8]| {

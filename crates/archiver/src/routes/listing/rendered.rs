@@ -14,8 +14,9 @@ pub(crate) struct Listings {
     now: HashMap<Box<[u8]>, Arc<Rendered>>,
 }
 
-/// The listing of a folder. Pages are rendered on demand, as folders with an index page, for example, do not need
-/// HTML.
+/// The listing of a folder.
+///
+/// Pages are rendered on demand, as folders with an index page, for example, do not need HTML.
 pub(super) struct Rendered {
     listing: Listing,
     html: OnceLock<Arc<GeneratedPage>>,

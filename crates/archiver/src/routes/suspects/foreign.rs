@@ -266,8 +266,9 @@ fn kind_of(path: &[u8], full_path: &[u8], sources: &Sources) -> Option<Kind> {
     (is_variant || is_project || PROJECT_FILES.contains(&lower.as_str())).then_some(Kind::ProjectFile)
 }
 
-/// Returns `true` if a name (in lower case) looks like a copy. This includes numbered copies such as `a.html.bak2` or
-/// `config.php.1`.
+/// Returns `true` if a name (in lower case) looks like a copy.
+///
+/// This includes numbered copies such as `a.html.bak2` or `config.php.1`.
 fn is_backup(path: &[u8], lower: &str) -> bool {
     let unnumbered = lower.trim_end_matches(|digit: char| digit.is_ascii_digit());
     let is_numbered_code =
@@ -279,7 +280,7 @@ fn is_backup(path: &[u8], lower: &str) -> bool {
         || path.rsplit(|byte| *byte == b'/').nth(1) == Some(b"CVS")
 }
 
-/// Returns `true` if a name (in lower case) looks like a rotated log, e.g. `a.log.1`, `a.log.2.gz` or
+/// Whether a name (in lower case) looks like a rotated log such as `a.log.1`, `a.log.2.gz` or
 /// `a.log-20260101`.
 fn is_old_log(lower: &str) -> bool {
     let name = ROTATED_SUFFIXES.iter().find_map(|suffix| lower.strip_suffix(suffix)).unwrap_or(lower);
@@ -301,8 +302,8 @@ fn is_function(root: &Path, path: &[u8]) -> bool {
     MARKS.iter().any(|mark| start.contains(mark)) || has_suffix(path, &[".go", ".py", ".rb", ".ts"])
 }
 
-/// Returns `true` if a script contains the entry point of a function, so that it cannot be part of the
-/// pages next to it.
+/// Whether a script contains the entry point of a function, so that it cannot be part of the pages
+/// next to it.
 fn is_handler(root: &Path, path: &[u8]) -> bool {
     const MARKS: [&str; 5] = [
         "exports.handler",

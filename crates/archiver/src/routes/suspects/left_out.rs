@@ -118,7 +118,7 @@ pub(crate) fn linked(skipped: &Skipped, links: usize) -> Diagnostic {
     warning(skipped, "linked-left-out", &links)
 }
 
-/// Returns `true` if the name was left out by built-in rules, i.e. not by a pattern of the author.
+/// Whether the name was left out by built-in rules, that is, not by a pattern of the author.
 pub(crate) fn is_built_in(skipped: &Skipped) -> bool {
     !matches!(skipped.reason, SkipReason::Pattern { .. })
 }

@@ -114,8 +114,9 @@ fn leads_to_https(rule: &RedirectRule) -> bool {
     matches!(target.pieces.first(), Some(TemplatePiece::Literal(first)) if starts_with_ignoring_case(first, b"https://"))
 }
 
-/// Returns the host and decoded path of a redirect's target. Returns `None` for rewrites, as well as for absolute targets if
-/// the rule has no host.
+/// Returns the host and decoded path of a redirect's target.
+///
+/// Returns `None` for rewrites, as well as for absolute targets if the rule has no host.
 fn redirect_destination(rule: &RedirectRule) -> Option<(Option<String>, Vec<Symbol>)> {
     let source = rule.source.symbols();
     let captures: Vec<&[Symbol]> = source.chunks(1).filter(|symbol| symbol[0].byte().is_none()).collect();

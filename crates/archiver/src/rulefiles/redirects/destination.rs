@@ -9,8 +9,9 @@ use crate::rulefiles::pattern::Symbol;
 use crate::rulefiles::percent::percent_decode;
 
 impl RedirectRule {
-    /// Returns the host and decoded path of a redirect from this host with these captures. Returns `None` for rewrites, as well
-    /// as for absolute targets if the host is unknown.
+    /// Returns the host and decoded path of a redirect from this host with these captures.
+    ///
+    /// Returns `None` for rewrites, as well as for absolute targets if the host is unknown.
     pub(crate) fn destination(
         &self,
         host: Option<&str>,
@@ -47,7 +48,7 @@ impl RedirectRule {
         Some(requested(&expand(&path.pieces, captures, |bytes| Some(bytes.to_vec()))?))
     }
 
-    /// Returns `true` if the order of captures is the same in the target as in the source.
+    /// Whether the order of captures is the same in the target as in the source.
     pub(super) fn keeps_order(&self) -> bool {
         match &self.action {
             Action::Redirect { target, .. } => target.captures().is_sorted(),
@@ -71,8 +72,9 @@ fn expand(
     Some(symbols)
 }
 
-/// Returns the path that will be requested by a browser for a path in a target, as seen by the server. Dot segments are
-/// removed by the browser (RFC 3986 §5.2.4), empty segments by the server.
+/// Returns the path that will be requested by a browser for a path in a target, as seen by the server.
+///
+/// Dot segments are removed by the browser (RFC 3986 §5.2.4), empty segments by the server.
 fn requested(path: &[Symbol]) -> Vec<Symbol> {
     let slash = Symbol::Byte(b'/');
     let dot = Symbol::Byte(b'.');

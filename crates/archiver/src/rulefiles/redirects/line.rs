@@ -116,8 +116,9 @@ impl Context<'_> {
         Ok(Source { host, pattern, names })
     }
 
-    /// Parses whatever follows the target, i.e. a status that may be followed by `!`. Returns the status, and `true`
-    /// if the rule is forced.
+    /// Parses whatever follows the target, that is, a status that may be followed by `!`.
+    ///
+    /// Returns the status, and `true` if the rule is forced.
     fn parse_code(&self, words: &[&str]) -> Result<(u16, bool), RuleError> {
         let (default, allowed): (u16, &[u16]) = match self.dialect {
             Dialect::Cannery | Dialect::Netlify => (301, &[200, 301, 302, 303, 307, 308, 404, 410]),
@@ -197,8 +198,9 @@ impl Context<'_> {
         Ok(Action::Redirect { status, target: parse(address)?, query, fragment })
     }
 
-    /// Parses the target of a rewrite. A remark is returned as well if a part of the target is
-    /// ignored.
+    /// Parses the target of a rewrite.
+    ///
+    /// A remark is returned as well if a part of the target is ignored.
     fn parse_rewrite(
         &self,
         status: u16,
@@ -235,8 +237,9 @@ impl Context<'_> {
         Err(RuleError::new("bad-target", message))
     }
 
-    /// Converts a path relative to the rule file's folder to an absolute path. The folder is percent-encoded in order to avoid
-    /// being mistaken for a pattern.
+    /// Converts a path relative to the rule file's folder to an absolute path.
+    ///
+    /// The folder is percent-encoded in order to avoid being mistaken for a pattern.
     fn resolve(&self, rest: &str) -> String {
         // `.//name` must remain a path, but `//name` would be a host.
         let rest = rest.trim_start_matches('/');
@@ -286,7 +289,7 @@ fn looks_like_target(word: &str) -> bool {
     word.starts_with('/') || word.starts_with("./") || word.contains("://")
 }
 
-/// Returns `true` if the text contains a placeholder, or `:splat` even if there is no `*` in the source.
+/// Whether the text contains a placeholder, or `:splat` even if there is no `*` in the source.
 fn is_placeholder(text: &str, names: &[String]) -> bool {
     has_reference(text, names) || has_reference(text, &["splat".to_owned()])
 }

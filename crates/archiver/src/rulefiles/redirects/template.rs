@@ -79,7 +79,7 @@ impl Template {
     }
 }
 
-/// Returns `true` if the text contains `:name` for one of these names.
+/// Whether the text contains `:name` for one of these names.
 pub(crate) fn has_reference(text: &str, names: &[String]) -> bool {
     text.match_indices(':').any(|(colon, _)| {
         let name = identifier(&text[colon + 1..]);
