@@ -105,7 +105,9 @@ pub(crate) fn answer_below<B>(
     })
 }
 
-/// Same for a site mounted at `prefix`. Returns `None` if the site has nothing for this path.
+/// Same for a site mounted at `prefix`.
+///
+/// Returns `None` if the site has nothing for this path.
 pub(crate) fn try_answer_below<B>(
     release: &Release,
     prefix: &str,
@@ -130,7 +132,7 @@ pub(crate) fn refuse(release: &Release, status: StatusCode) -> HttpResponse<Body
     })
 }
 
-/// Returns `true` if the site would answer a `GET` request for the same path.
+/// Whether the site would answer a `GET` request for the same path.
 fn has_page<B>(release: &Release, prefix: &str, request: &http::Request<B>) -> bool {
     let mut page = http::Request::new(());
     *page.uri_mut() = request.uri().clone();
@@ -140,7 +142,7 @@ fn has_page<B>(release: &Release, prefix: &str, request: &http::Request<B>) -> b
     BUFFERS.with_borrow_mut(|buffers| is_of_site(&buffers.answer(release, prefix, &page).0))
 }
 
-/// Returns `true` if the answer comes from something in the site.
+/// Whether the answer comes from something in the site.
 fn is_of_site(answer: &Answer<'_>) -> bool {
     !matches!(
         answer.reason,
@@ -213,8 +215,9 @@ fn target<'a>(uri: &'a http::Uri, prefix: &str) -> &'a [u8] {
     }
 }
 
-/// Returns the response body. Ranges of the archive are not copied; only the text between them (e.g.
-/// multipart headers) is.
+/// Returns the response body.
+///
+/// Ranges of the archive are not copied; only the text between them (e.g. multipart headers) is.
 fn body(release: &Release, answer: &Answer<'_>) -> Body {
     match &answer.body {
         AnswerBody::Empty => Body::empty(),

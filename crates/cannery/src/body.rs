@@ -87,7 +87,9 @@ impl http_body::Body for Body {
 }
 
 impl From<Body> for Bytes {
-    /// Returns the whole body. If it has several pieces, they are copied.
+    /// Returns the whole body.
+    ///
+    /// If it has several pieces, they are copied.
     fn from(mut body: Body) -> Bytes {
         if body.later.is_empty() {
             return body.next;

@@ -24,8 +24,8 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Returns the key for an answer, or `None` if the fields depend on the request or on rules as
-    /// well.
+    /// Returns the key for an answer, or `None` if the fields depend on the request or on rules
+    /// too.
     pub(crate) fn new(archive: &Archive, answer: &Answer<'_>, now: u64) -> Option<Key> {
         let (Fields::Canned { head, validators } | Fields::NotModified { head, validators }) = answer.fields
         else {
@@ -42,8 +42,9 @@ impl Key {
         })
     }
 
-    /// Returns the index for this key. Since there is only one per key, collisions are resolved by
-    /// replacing the older map.
+    /// Returns the index for this key.
+    ///
+    /// Since there is only one per key, collisions are resolved by replacing the older map.
     fn index(&self) -> usize {
         let etag = self.etag.as_ref().and_then(|etag| etag.first_chunk());
         let etag = etag.map_or(0, |start| u64::from_le_bytes(*start));

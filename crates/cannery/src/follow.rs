@@ -40,8 +40,9 @@ pub(crate) fn follow(source: &str) -> Option<Site> {
     Some(site)
 }
 
-/// Compiles the folder of an embedded site and returns the archive. Each time the folder changes, `on_change` will be called on
-/// another thread with the new archive, until it returns `Break`.
+/// Compiles the folder of an embedded site and returns the archive.
+///
+/// Each time the folder changes, `on_change` will be called on another thread with the new archive, until it returns `Break`.
 pub(crate) fn follow_archives(
     source: &str,
     on_change: impl FnMut(File) -> ControlFlow<()> + Send + 'static,
@@ -55,7 +56,7 @@ pub(crate) fn follow_archives(
     report(&folder, changes.follow(Mode::Auto, move || inspector.inspect()))?;
 
     let compiler = Compiler::new(options);
-    // Use a quick build, since requests will come from the same machine and compression would be of no use.
+    // Use a quick build, because requests will come from the same machine and compression would be of no use.
     let first = compiler.build(Effort::Quick, &CancelFlag::default(), &());
     let first = report(&folder, first.map_err(|error| library::describe_error(&error)))?;
     let archive = report(&folder, first.archive.try_clone())?;
@@ -117,8 +118,9 @@ fn options(source: &str) -> Option<Options> {
     Some(options)
 }
 
-/// Prints errors to standard error. There is nothing else to do about them, as a debug build should
-/// continue with what it has.
+/// Prints errors to standard error.
+///
+/// There is nothing else to do about them, as a debug build should continue with what it has.
 fn report<T, E: std::fmt::Display>(folder: &Path, result: Result<T, E>) -> Option<T> {
     result.inspect_err(|error| eprintln!("cannery: {}: {error}", folder.display())).ok()
 }

@@ -1,7 +1,7 @@
 //! `include_archive!`, which embeds an archive into the program.
 //!
 //! The macro contains the only `unsafe` code of this crate: a reference to data that is added by the linker. Note that it can be
-//! used in crates with `#![forbid(unsafe_code)]` as well, because rustc does not report `unsafe_code` in macros from other crates.
+//! used in crates with `#![forbid(unsafe_code)]` too, because rustc does not report `unsafe_code` in macros from other crates.
 
 /// Embeds an archive into the program, as an [`EmbeddedSite`](crate::EmbeddedSite).
 ///

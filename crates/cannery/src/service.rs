@@ -9,7 +9,9 @@ use crate::body::Body;
 use crate::mount::Mount;
 use crate::site::Site;
 
-/// A site as a service. It answers every request, and cloning it is cheap.
+/// A site as a service.
+///
+/// It answers every request, and cloning it is cheap.
 #[derive(Debug, Clone)]
 pub struct Service {
     mount: Mount,
@@ -43,7 +45,7 @@ impl Mount {
     /// Returns the mounted site as a tower or hyper service.
     ///
     /// The service expects the whole path, so it should be used with `route_service` or `fallback_service` of an axum router. Do
-    /// not use `nest_service`, since this would remove the prefix and make the site's redirects lead outside.
+    /// not use `nest_service`, because this would remove the prefix and make the site's redirects lead outside.
     #[must_use]
     pub fn service(&self) -> Service {
         Service { mount: self.clone() }

@@ -91,8 +91,8 @@ impl Site {
 
     /// Replaces the archive with that of `next`, both for this site and for all of its clones.
     ///
-    /// The new archive is used for all requests from now on. Bodies that are currently being sent are not affected, since they
-    /// keep the old archive alive until they are dropped.
+    /// The new archive is used for all requests from now on. Bodies that are currently being sent are not affected, because
+    /// they keep the old archive alive until they are dropped.
     ///
     /// ```no_run
     /// # let site = cannery::Site::open("site.cdb")?;

@@ -364,7 +364,9 @@ fn cancelled_request_is_not_handled() {
     assert_eq!(handled.load(Ordering::SeqCst), 1, "only the last one");
 }
 
-/// Sends a request and closes the connection. This returns once the server has closed it as well.
+/// Sends a request and closes the connection.
+///
+/// This returns once the server has closed it too.
 fn cancel_over_http1(address: SocketAddr) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /count HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -624,7 +626,9 @@ fn check_overlapping_uploads<C: Uploads>(at: Addresses) {
     }
 }
 
-/// One of the uploads never ends. After the others have been answered, only its connection should be closed.
+/// One of the uploads never ends.
+///
+/// After the others have been answered, only its connection should be closed.
 fn check_stalled_upload<C: Uploads>(at: Addresses) {
     let mut client = C::connect(at);
     let stalled = client.begin();
