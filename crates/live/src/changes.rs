@@ -11,8 +11,9 @@ use cannery_follow::{Event, Filter, Finding, Follower, Inspector, Mode, Settings
 use crate::message::Message;
 use crate::updater::{BuildSink, Compression, Updater};
 
-/// Changes of a folder. You should create this before the first build, otherwise changes made during that build will be
-/// missed.
+/// Changes of a folder.
+///
+/// You should create this before the first build, otherwise changes made during that build will be missed.
 pub struct FolderChanges {
     root: PathBuf,
     filter: Filter,
@@ -25,8 +26,9 @@ pub struct FolderChanges {
 }
 
 impl FolderChanges {
-    /// Prepares for following the folder in `options`. Names that are always left out of builds are ignored, as are links that
-    /// builds do not follow.
+    /// Prepares for following the folder in `options`.
+    ///
+    /// Names that are always left out of builds are ignored, as are links that builds do not follow.
     #[must_use]
     pub fn of(options: &Options) -> FolderChanges {
         let names = Arc::new(FollowedNames::of(options));
@@ -94,8 +96,9 @@ impl FolderChanges {
         Ok(())
     }
 
-    /// Returns the updater, which will serve every change from now on. Note that `first` must
-    /// already be served at this point.
+    /// Returns the updater, which will serve every change from now on.
+    ///
+    /// Note that `first` must already be served at this point.
     #[must_use]
     pub fn into_updater<S: BuildSink>(
         self,

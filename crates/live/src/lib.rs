@@ -3,8 +3,8 @@
 //! This is used by `cannery serve DIR`, by `cannery-server --folder DIR`, and by debug builds of programs with an embedded site.
 //! Each of them provides its own [`BuildSink`], which decides what to do with archives and how failures should be reported.
 //!
-//! This crate is internal to Cannery, i.e. its interface may change in any release. Programs should use the `cannery` crate
-//! instead.
+//! This crate is internal to Cannery, that is, its interface may change in any release. Programs should use the `cannery`
+//! crate instead.
 
 #![forbid(unsafe_code)]
 

@@ -305,8 +305,9 @@ impl<S: BuildSink> Updater<S> {
         self.can_compress() && self.planned.is_some_and(|planned| planned.deadline <= Instant::now())
     }
 
-    /// Returns `true` if a background build may start. While the folder is broken, there is no point in
-    /// trying.
+    /// Whether a background build may start.
+    ///
+    /// While the folder is broken, there is no point in trying.
     fn can_compress(&self) -> bool {
         self.compression == Compression::InBackground
             && self.background.is_none()
@@ -370,13 +371,12 @@ impl<S: BuildSink> Updater<S> {
         Ok(())
     }
 
-    /// Returns `true` if the served build consists of exactly those files that a scan has found.
+    /// Whether the served build consists of exactly those files that a scan has found.
     fn serves(&self, found: &ScanResult) -> bool {
         found.state.is_some_and(|state| state == files_state(&self.current.files))
     }
 
-    /// Returns `true` if the last quick build started after this time and therefore includes all earlier
-    /// changes.
+    /// Whether the last quick build started after this time and therefore includes all earlier changes.
     fn has_built_since(&self, time: Instant) -> bool {
         self.last_build.is_some_and(|began| began > time)
     }
@@ -488,8 +488,8 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Returns `true` if these changes may be steps of saving a file, in which case another build is planned
-    /// to find out.
+    /// Whether these changes may be steps of saving a file, in which case another build is planned to find
+    /// out.
     fn await_save(&mut self, build: &Build, changes: &[Change]) -> bool {
         // Either a file was removed or a new file is named after another one. Both are typical of editors that use a temporary file
         // for saving.
@@ -532,7 +532,9 @@ impl PlannedBuild {
         PlannedBuild { at: now, deadline: now + COMPRESS_DELAY_MAX }
     }
 
-    /// Plans a build after a change. An earlier plan is deferred, but keeps its deadline.
+    /// Plans a build after a change.
+    ///
+    /// An earlier plan is deferred, but keeps its deadline.
     fn after_change(planned: Option<PlannedBuild>) -> PlannedBuild {
         let now = Instant::now();
         let deadline = planned.map_or(now + COMPRESS_DELAY_MAX, |planned| planned.deadline);
@@ -567,7 +569,9 @@ fn files_state(files: &BuiltFiles) -> FilesState {
     state
 }
 
-/// Gives way to other threads. Threads spawned by this one inherit its priority.
+/// Gives way to other threads.
+///
+/// Threads spawned by this one inherit its priority.
 fn lower_priority() {
     // Elsewhere, this would change the priority of the whole process.
     #[cfg(target_os = "linux")]
