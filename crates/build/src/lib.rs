@@ -105,8 +105,9 @@ impl Builder {
         self
     }
 
-    /// Accepts sparse files even if their holes exceed 256 MiB in total. Note that archives cannot have holes, so they may take
-    /// much more space than the folder.
+    /// Accepts sparse files even if their holes exceed 256 MiB in total.
+    ///
+    /// Note that archives cannot have holes, so they may take much more space than the folder.
     #[must_use]
     pub fn allow_sparse(mut self) -> Builder {
         self.options.allow_sparse = true;
@@ -253,8 +254,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Removes the files of an earlier build that linked the archive, since the macro will not include them
-    /// this time.
+    /// Removes the files of an earlier build that linked the archive, because the macro will not include
+    /// them this time.
     fn remove(&self) {
         self.remove_last_library("");
         for part in PARTS {

@@ -11,8 +11,8 @@ use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember, wr
 use object::write::{Object, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 
-/// Alignment of the archive in memory. This must be the page size, since large contents begin at page boundaries of
-/// the archive.
+/// Alignment of the archive in memory. This must be the page size, because large contents begin at page boundaries
+/// of the archive.
 const ALIGNMENT: u64 = 4096;
 
 /// A processor for which we can write object files.

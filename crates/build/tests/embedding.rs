@@ -61,8 +61,8 @@ impl Fixture {
         let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("embedding");
         fs::create_dir_all(&package).unwrap();
         fs::write(package.join("Cargo.toml"), MANIFEST.replace("ROOT", root.to_str().unwrap())).unwrap();
-        // Use the same versions as our workspace, since these have been downloaded already. Cargo will remove those that
-        // the package doesn't need.
+        // Use the same versions as our workspace, because these have been downloaded already. Cargo will remove those
+        // that the package doesn't need.
         fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
 
         let fixture = Fixture { folder: TempDir::new().unwrap(), package, _lock: lock };
