@@ -239,7 +239,7 @@ impl Worker {
             return Ok(());
         }
 
-        // When a program saves one file, it often writes others as well, so wait for the last of
+        // When a program saves one file, it often writes others too, so wait for the last of
         // them.
         let change = self.await_quiet(change, watches, messages)?;
         if change == Change::Directories {

@@ -19,7 +19,9 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Performs the first scan. Note that the folder does not have to exist yet. `filter` should be the same as in
+    /// Performs the first scan.
+    ///
+    /// Note that the folder does not have to exist yet. `filter` should be the same as in
     /// [`Settings`](crate::Settings).
     #[must_use]
     pub fn new(root: PathBuf, filter: Filter) -> Inspector {

@@ -1,7 +1,7 @@
 //! Follows a folder and reports when files have changed. This uses system events, or polling where events cannot be relied
 //! upon.
 //!
-//! Reports do not tell which files have changed, since editors, file systems and event queues tend to disagree about this;
+//! Reports do not tell which files have changed, because editors, file systems and event queues tend to disagree about this;
 //! instead, callers should compare the files themselves. Changes that happen at about the same time are reported together. The
 //! folder may vanish and come back, and symlinks in its path are allowed to change.
 //!

@@ -148,7 +148,9 @@ impl Poller {
         Poller::with_threads(1, root, filter, interval)
     }
 
-    /// Makes the first scan. All scans use up to this many threads.
+    /// Makes the first scan.
+    ///
+    /// All scans use up to this many threads.
     pub(crate) fn with_threads(
         threads: usize,
         root: &Path,
@@ -174,8 +176,9 @@ impl Poller {
         self.files
     }
 
-    /// Returns the state of all files, or `None` if the state alone would be meaningless. This is the case if the last scan
-    /// has found other directories, or a file that could change without new metadata.
+    /// Returns the state of all files, or `None` if the state alone would be meaningless.
+    ///
+    /// This is the case if the last scan has found other directories, or a file that could change without new metadata.
     pub(crate) fn state(&self) -> Option<FilesState> {
         self.is_about_files.then_some(self.state)
     }
@@ -185,8 +188,9 @@ impl Poller {
         self.interval.unwrap_or_else(|| INTERVAL_MIN.max(self.took * INTERVAL_PER_SCAN))
     }
 
-    /// Scans the folder and compares it with the last scan. Files that could have changed without new metadata are
-    /// considered changed.
+    /// Scans the folder and compares it with the last scan.
+    ///
+    /// Files that could have changed without new metadata are considered changed.
     pub(crate) fn scan(&mut self, root: &Path, filter: &Filter) -> Finding {
         self.scan_at(SystemTime::now(), root, filter)
     }

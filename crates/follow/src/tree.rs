@@ -12,11 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-/// Decides whether to follow a path. The arguments are the path relative to the folder, and `true` for
-/// directories.
+/// Decides whether to follow a path.
+///
+/// The arguments are the path relative to the folder, and `true` for directories.
 type NameFilter = Arc<dyn Fn(&Path, bool) -> bool + Send + Sync>;
 
-/// Decides whether to follow a symlink to a directory. The arguments are the symlink's path and the directory's metadata.
+/// Decides whether to follow a symlink to a directory.
+///
+/// The arguments are the symlink's path and the directory's metadata.
 type LinkFilter = Arc<dyn Fn(&Path, &Metadata) -> bool + Send + Sync>;
 
 /// Decides which part of a folder to follow.
@@ -27,14 +30,16 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Follows names for which `names` returns `true`, including symlinks. It is called with a path relative to the folder, and
-    /// `true` for directories.
+    /// Follows names for which `names` returns `true`, including symlinks.
+    ///
+    /// It is called with a path relative to the folder, and `true` for directories.
     pub fn new(names: impl Fn(&Path, bool) -> bool + Send + Sync + 'static) -> Filter {
         Filter { names: Arc::new(names), links: Arc::new(|_, _| true) }
     }
 
-    /// Restricts symlinks to directories to those for which `links` returns `true`. It is called with the symlink's path and
-    /// the directory's metadata.
+    /// Restricts symlinks to directories to those for which `links` returns `true`.
+    ///
+    /// It is called with the symlink's path and the directory's metadata.
     #[must_use]
     pub fn with_links(self, links: impl Fn(&Path, &Metadata) -> bool + Send + Sync + 'static) -> Filter {
         Filter { links: Arc::new(links), ..self }
@@ -137,8 +142,9 @@ impl Walk<'_> {
         states
     }
 
-    /// Visits the files in all directories of the same depth and returns the directories found in them. Each state gets a thread
-    /// and a part of the directories.
+    /// Visits the files in all directories of the same depth and returns the directories found in them.
+    ///
+    /// Each state gets a thread and a part of the directories.
     fn read_level<S: Send>(
         &self,
         level: &[FoundDirectory],

@@ -263,8 +263,7 @@ impl Devices {
     }
 }
 
-/// Returns `true` if the limit on open files of the process, its user or the system has been
-/// reached.
+/// Whether the limit on open files of the process, its user or the system has been reached.
 fn is_out_of_files(error: &io::Error) -> bool {
     let errors = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
     rustix::io::Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
