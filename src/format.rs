@@ -37,14 +37,16 @@ pub fn bytes(number: u64) -> String {
     format!("{size:.decimals$} {}", UNITS[unit])
 }
 
-/// Formats `part` as a percentage of `whole`, e.g. `23.4 %`. By definition, anything is 100 % of 0.
+/// Formats `part` as a percentage of `whole` such as `23.4 %`.
+///
+/// By definition, anything is 100 % of 0.
 #[must_use]
 pub fn percent(part: u64, whole: u64) -> String {
     let share = if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
     format!("{:.1} %", 100.0 * share)
 }
 
-/// Formats a duration in seconds, e.g. `0.04 s`, `12.3 s` or `3 min 20 s`.
+/// Formats a duration in seconds such as `0.04 s`, `12.3 s` or `3 min 20 s`.
 #[must_use]
 pub fn seconds(duration: f64) -> String {
     if duration >= 119.95 {
@@ -126,8 +128,10 @@ impl Table {
         text
     }
 
-    /// Returns the column width in characters. Note that this is not the same as terminal columns: file names in wide
-    /// scripts (e.g. Chinese) will shift the columns after them.
+    /// Returns the column width in characters.
+    ///
+    /// Note that this is not the same as terminal columns: file names in wide scripts (e.g. Chinese) will shift the
+    /// columns after them.
     fn width(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)

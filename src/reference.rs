@@ -73,7 +73,9 @@ pub fn print_about(about: About, program: Command) -> Result<(), Failure> {
     }
 }
 
-/// Returns the subcommand with this name. It is built so that its manual page has the full name, e.g. `cannery-serve`.
+/// Returns the subcommand with this name.
+///
+/// It is built so that its manual page has the full name, e.g. `cannery-serve`.
 #[must_use]
 pub fn subcommand(mut program: Command, name: &str) -> Command {
     program.build();
@@ -156,7 +158,9 @@ fn about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Groups the arguments by heading. Headings are in the order of their first occurrence.
+/// Groups the arguments by heading.
+///
+/// Headings are in the order of their first occurrence.
 fn by_heading(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     let mut sections: Vec<(String, Vec<&Arg>)> = Vec::new();
     for argument in command.get_arguments().filter(|argument| is_shown(argument)) {
@@ -169,8 +173,9 @@ fn by_heading(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     sections
 }
 
-/// Returns `true` if the argument should be listed. `--help` and `--version` are omitted, as they are the same
-/// everywhere.
+/// Whether the argument should be listed.
+///
+/// `--help` and `--version` are omitted, as they are the same everywhere.
 fn is_shown(argument: &Arg) -> bool {
     !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version")
 }

@@ -31,8 +31,9 @@ pub fn text() -> String {
     components.map(|found| format!("{} {}\n", field(&found, "name"), field(&found, "version"))).collect()
 }
 
-/// Converts a package in the lock file to a component. Our own packages, which do not have a checksum, are skipped by
-/// returning `None`.
+/// Converts a package in the lock file to a component.
+///
+/// Our own packages, which do not have a checksum, are skipped by returning `None`.
 fn component(package: &str) -> Option<Value> {
     let field = |name: &str| {
         let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));

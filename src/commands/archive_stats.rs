@@ -13,8 +13,9 @@ use super::key_display;
 /// Maximum length of the list of largest bodies.
 const LARGEST_MAX: usize = 10;
 
-/// Numbers and sizes of everything in an archive. The names of the fields must not be changed, since they are
-/// used in the JSON output.
+/// Numbers and sizes of everything in an archive.
+///
+/// The names of the fields must not be changed, because they are used in the JSON output.
 #[derive(Debug, Serialize)]
 pub(super) struct ArchiveStats {
     /// Container format: `cdb` or `cdb64`.
@@ -42,7 +43,7 @@ pub(super) struct ArchiveStats {
     pub(super) hosts: BTreeSet<String>,
     /// Distinct bodies by coding. Unused codings are omitted.
     pub(super) codings: Vec<CodingCount>,
-    /// Bytes of padding, which may be needed in front of large bodies, since these are aligned to pages.
+    /// Bytes of padding, which may be needed in front of large bodies, because these are aligned to pages.
     pub(super) padding_bytes: u64,
     /// Bytes that the bodies of files would take if equal ones were not shared.
     pub(super) unshared_bytes: u64,

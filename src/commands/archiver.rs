@@ -99,8 +99,9 @@ fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Fai
     failure
 }
 
-/// Prints the diagnostics of a build that failed to write an archive. Since they explain the reason, they are printed in
-/// spite of `--quiet`.
+/// Prints the diagnostics of a build that failed to write an archive.
+///
+/// Since they explain the reason, they are printed in spite of `--quiet`.
 fn print_unpublished(report: &Report, verbosity: OutputFlags) -> Result<(), Failure> {
     if verbosity.json {
         return output::print_json(report);

@@ -25,7 +25,9 @@ pub(in crate::commands) fn print_diagnostics(diagnostics: &[Diagnostic]) {
     }
 }
 
-/// Converts a build error. Its cause (command line, sources, output or warnings) determines the exit code.
+/// Converts a build error.
+///
+/// Its cause (command line, sources, output or warnings) determines the exit code.
 pub(in crate::commands) fn failure(error: &Error) -> Failure {
     let exit = match error.class() {
         ErrorClass::Usage => Exit::Usage,
@@ -57,8 +59,9 @@ pub(in crate::commands) fn failure(error: &Error) -> Failure {
     }
 }
 
-/// Converts an error in the first build of a folder that was going to be served. If the error is about remarks,
-/// these are printed.
+/// Converts an error in the first build of a folder that was going to be served.
+///
+/// If the error is about remarks, these are printed.
 pub(in crate::commands) fn first_failure(error: &Error) -> Failure {
     let Error::Sources { report, .. } = error else { return failure(error) };
     print_diagnostics(&report.diagnostics);

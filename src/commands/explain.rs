@@ -131,7 +131,9 @@ fn normal_host(host: &str) -> String {
     ascii_host(name).map_or_else(|| host.to_owned(), |name| name + port)
 }
 
-/// Splits a URL or path into host and target. Fragments are dropped, since clients do not send these.
+/// Splits a URL or path into host and target.
+///
+/// Fragments are dropped, because clients do not send these.
 fn split_url(url: &str) -> (Option<&str>, &str) {
     let url = url.split('#').next().unwrap_or_default();
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -250,8 +252,9 @@ fn describe_reasons(
     Ok(lines)
 }
 
-/// Names the file, or the line of a rule file, from which the response comes. If this is not in the archive, only the reason is
-/// given.
+/// Names the file, or the line of a rule file, from which the response comes.
+///
+/// If this is not in the archive, only the reason is given.
 fn describe_source(
     archive: &Archive,
     files: &SourceFiles,
@@ -320,7 +323,9 @@ fn find_record<'a>(
     Ok(None)
 }
 
-/// Identifies a rule in the manifest. Patterns are identified by their position, all others by their path.
+/// Identifies a rule in the manifest.
+///
+/// Patterns are identified by their position, all others by their path.
 #[derive(Clone, Copy)]
 enum RuleId<'k> {
     Ordinal(u32),

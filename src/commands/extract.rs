@@ -183,8 +183,9 @@ fn create_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a new file. If `force` is set, an existing file is removed first, in order to avoid following a
-/// symbolic link.
+/// Writes a new file.
+///
+/// If `force` is set, an existing file is removed first, in order to avoid following a symbolic link.
 fn write_file(path: &Path, content: &[u8], force: bool) -> io::Result<()> {
     let create = || OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = match create() {

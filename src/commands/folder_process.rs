@@ -80,8 +80,8 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
 
     let mut options = follow.options.clone();
     if options.threads == 0 {
-        // This has to be determined now, since the limit of a control group cannot be read from inside the
-        // sandbox.
+        // This has to be determined now, because the limit of a control group cannot be read from inside
+        // the sandbox.
         let available = available_parallelism().map_or(1, NonZeroUsize::get);
         options.threads = available.min(threads_in_memory(memory_max));
     }
@@ -228,8 +228,9 @@ fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the sorted targets of symbolic links that lead out of the folder's parent directory. There will be a warning about
-/// each of them from the build.
+/// Returns the sorted targets of symbolic links that lead out of the folder's parent directory.
+///
+/// There will be a warning about each of them from the build.
 fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
     let mut targets = BTreeSet::new();
     let Ok(canonical) = fs::canonicalize(root) else { return targets };

@@ -222,7 +222,9 @@ pub(super) fn rewrite_target(rewrite: &Rewrite<'_>) -> String {
     one_line(&template(rewrite.path))
 }
 
-/// Formats a pattern or template. Captures are shown as `{0}`, a splat as `{0…}`.
+/// Formats a pattern or template.
+///
+/// Captures are shown as `{0}`, a splat as `{0…}`.
 pub(super) fn template(pieces: Pieces<'_>) -> String {
     // If one of the pieces cannot be decoded, the text just ends there. This will be reported by
     // `cannery verify`.

@@ -9,7 +9,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::emulate_default_handler;
 
-/// Handles signals until it's dropped. After that, these signals no longer have any effect.
+/// Handles signals until it's dropped.
+///
+/// After that, these signals no longer have any effect.
 pub(super) struct Interrupt {
     /// `None` if signals cannot be handled. They will then end the process without any cleanup.
     handle: Option<Handle>,

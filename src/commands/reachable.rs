@@ -12,8 +12,9 @@ pub(super) struct LocalAddresses {
 }
 
 impl LocalAddresses {
-    /// Finds the addresses of this machine if any of `addresses` is unspecified. As this opens sockets, it must be called before
-    /// the process enters its sandbox.
+    /// Finds the addresses of this machine if any of `addresses` is unspecified.
+    ///
+    /// As this opens sockets, it must be called before the process enters its sandbox.
     pub(super) fn find<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> LocalAddresses {
         let is_unspecified = |address: &Address| match address {
             Address::Internet(address) => address.ip().is_unspecified(),
@@ -34,8 +35,9 @@ impl LocalAddresses {
         }
     }
 
-    /// Returns addresses at which clients can reach a server listening at `address`. If this is unspecified, then these
-    /// are the loopback address and the addresses of the machine on the network.
+    /// Returns addresses at which clients can reach a server listening at `address`.
+    ///
+    /// If this is unspecified, then these are the loopback address and the addresses of the machine on the network.
     pub(super) fn reachable(self, address: &Address) -> Vec<Address> {
         let (port, ips) = match address {
             Address::Every(port) => (*port, [Some(Ipv4Addr::LOCALHOST.into()), self.v4, self.v6]),

@@ -111,8 +111,9 @@ impl ReleaseDir {
 }
 
 impl Release {
-    /// Reads the archive with this name. Returns `None` for files that are not an archive and do not have the suffix of
-    /// one either.
+    /// Reads the archive with this name.
+    ///
+    /// Returns `None` for files that are not an archive and do not have the suffix of one either.
     fn read(directory: &Path, name: OsString) -> Option<Release> {
         let path = directory.join(&name);
         let label = Archive::open(&path, Loading::Mapped).and_then(|archive| Label::read(&archive));

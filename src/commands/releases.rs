@@ -52,8 +52,8 @@ fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
     })
 }
 
-/// Returns a warning if the release `name` does not have all of the current release's immutable files, since open pages
-/// may still request these.
+/// Returns a warning if the release `name` does not have all of the current release's immutable files, because open
+/// pages may still request these.
 fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Failure> {
     let Some(current) = directory.current.as_ref().filter(|current| *current != name) else {
         return Ok(None);
@@ -168,7 +168,8 @@ fn list(directory: &ReleaseDir, paint: Paint) -> String {
     if directory.releases.is_empty() {
         return format!("{} has no archives\n", directory.path.display());
     }
-    // There are two tables, since the message about a damaged archive would widen the columns of all others.
+    // There are two tables, because the message about a damaged archive would widen the columns of all
+    // others.
     let mut sound = Table::default();
     let mut damaged = Table::default();
     for release in &directory.releases {

@@ -158,14 +158,15 @@ fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure>
 /// them.
 fn reserve(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // Like the server's sockets, since there may be connections of an earlier server in TIME-WAIT.
+    // Like the server's sockets, because there may be connections of an earlier server in TIME-WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
-/// Returns the address itself if it is free. Otherwise, the next ports are tried before falling back to port
-/// 0.
+/// Returns the address itself if it is free.
+///
+/// Otherwise, the next ports are tried before falling back to port 0.
 fn free_near(address: SocketAddr) -> SocketAddr {
     let ports = (0..PORTS_TRIED).filter_map(|offset| address.port().checked_add(offset));
     let mut near = ports.map(|port| SocketAddr::new(address.ip(), port));

@@ -99,15 +99,17 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     }
 }
 
-/// Opens the archive contained in this program, if any. Either it is checked right away, or the pending check is
-/// returned.
+/// Opens the archive contained in this program, if any.
+///
+/// Either it is checked right away, or the pending check is returned.
 fn open_own_archive(options: &ServerOptions, is_supervisor: bool) -> Result<Option<Unchecked>, Failure> {
     let own = options.own_archive.as_deref();
     Ok(own.map(|path| Unchecked::open(path, is_supervisor)).transpose()?.flatten())
 }
 
-/// Serves until the server is ended by a signal. In the meantime, this program's own archive is checked in
-/// the background.
+/// Serves until the server is ended by a signal.
+///
+/// In the meantime, this program's own archive is checked in the background.
 fn serve(
     options: &ServerOptions,
     role: Role,
@@ -290,8 +292,9 @@ fn note(text: impl Display) {
     }
 }
 
-/// Returns `true` if a line can be written to standard error within a second. This is assumed to be possible if the
-/// kernel cannot tell.
+/// Whether a line can be written to standard error within a second.
+///
+/// This is assumed to be possible if the kernel cannot tell.
 fn stderr_has_room() -> bool {
     let stderr = io::stderr();
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];

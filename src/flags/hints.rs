@@ -1,9 +1,9 @@
 //! Hints for command lines that would be right for another program, which tell users the corresponding flags or commands
 //! of ours.
 //!
-//! Clap suggests the flag with the most similar name, but this may be misleading, e.g. `--production` for `--port`. Therefore,
-//! suggestions are only kept if they are probably typing errors. There is also a table with flags and commands of other servers
-//! and site generators.
+//! Clap suggests the flag with the most similar name, but this may be misleading such as `--production` for `--port`.
+//! Therefore, suggestions are only kept if they are probably typing errors. There is also a table with flags and commands of
+//! other servers and site generators.
 
 mod foreign;
 

@@ -171,8 +171,8 @@ impl Serve {
     /// Returns the server configuration for `archive`, listening at these addresses.
     #[must_use]
     pub fn config(&self, archive: NamedArchive, listen: Vec<Address>) -> Config {
-        // The sandbox can't be used here, since the threads that have compiled the folder are still running and would be
-        // outside of it.
+        // The sandbox can't be used here, because the threads that have compiled the folder are still running and would
+        // be outside of it.
         let mut config = Config::plain(Content::Archives {
             archives: vec![archive],
             loading: Loading::Automatic,

@@ -42,8 +42,10 @@ impl SourceFiles {
         Ok(SourceFiles(files))
     }
 
-    /// Returns the file behind an alias, i.e. an index page or a page without its suffix. If there are several files with the same
-    /// content, the first by name is returned, as this is the one preferred by the archiver.
+    /// Returns the file behind an alias, that is, an index page or a page without its suffix.
+    ///
+    /// If there are several files with the same content, the first by name is returned, as this is the one preferred by the
+    /// archiver.
     pub(super) fn find_alias(
         &self,
         site: Option<&[u8]>,
@@ -99,7 +101,7 @@ pub(super) fn bodies(resource: &Resource<'_>) -> Result<Vec<Extent>, Corrupt> {
         .collect()
 }
 
-/// Returns `true` if a source file of any site is in the folder with this key.
+/// Whether a source file of any site is in the folder with this key.
 pub(super) fn is_in(name: &[u8], folder: &[u8]) -> bool {
     let parent = &name[..name.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];
     let folder = folder.strip_prefix(b"/").unwrap_or(folder);

@@ -268,15 +268,16 @@ impl EventLog {
         Ok(())
     }
 
-    /// Returns `true` if the warnings of a quick build differ from those of the build being served.
+    /// Whether the warnings of a quick build differ from those of the build being served.
     fn has_new_remarks(&self, diagnostics: &[Diagnostic]) -> bool {
         let is_lasting =
             |diagnostic: &&Diagnostic| is_warning(diagnostic) && !is_of_complete_build(diagnostic);
         !diagnostics.iter().filter(is_lasting).eq(self.diagnostics.iter().filter(is_lasting))
     }
 
-    /// Prints those remarks that were not printed after the last build. `kept` are not part of this build but still
-    /// hold.
+    /// Prints those remarks that were not printed after the last build.
+    ///
+    /// `kept` are not part of this build but still hold.
     fn remarks(&mut self, diagnostics: &[Diagnostic], kept: Vec<Diagnostic>) {
         let new = self.new_remarks(diagnostics);
         if self.style == Style::Text {

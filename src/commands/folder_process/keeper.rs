@@ -34,8 +34,8 @@ const EXIT_OF_PANIC: i32 = 101;
 /// # Errors
 /// The process cannot be started, or exits before having compiled the folder for the first time.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
-    // This has to be determined now, since the system will no longer know the path once an update has
-    // replaced the file.
+    // This has to be determined now, because the system will no longer know the path once an update
+    // has replaced the file.
     let program = std::env::current_exe();
     let program = program.map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     let folder = follow.options.sources.display();
@@ -87,7 +87,9 @@ struct Run {
     first_build: FirstBuild,
 }
 
-/// Runs the process once, with our own arguments and standard input. `last` is the last archive passed on by such a process.
+/// Runs the process once, with our own arguments and standard input.
+///
+/// `last` is the last archive passed on by such a process.
 fn run_once(program: &Path, start: CompileStart, last: &mut Option<File>) -> io::Result<Run> {
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg(format!("--for-server-compile={}", start.word()));
@@ -100,15 +102,16 @@ fn run_once(program: &Path, start: CompileStart, last: &mut Option<File>) -> io:
     Ok(Run { status: child.wait()?, first_build })
 }
 
-/// Returns a hint for crashes with a memory limit. A process will abort if it is unable to allocate memory, and panic if it is
-/// unable to start a thread.
+/// Returns a hint for crashes with a memory limit.
+///
+/// A process will abort if it is unable to allocate memory, and panic if it is unable to start a thread.
 fn remedy_for_crash(status: ExitStatus) -> Option<String> {
     let bytes = getrlimit(Resource::Data).current?;
     let has_crashed = status.signal() == Some(SIGABRT) || status.code() == Some(EXIT_OF_PANIC);
     has_crashed.then(|| memory_remedy(bytes))
 }
 
-/// Returns `true` if the server closes its end of the socket within this time.
+/// Whether the server closes its end of the socket within this time.
 fn has_server_ended_within(timeout: Duration) -> bool {
     let input = io::stdin();
     // Even if we ask for nothing, the kernel always reports a hangup.

@@ -2,8 +2,8 @@
 //! output.
 //!
 //! The process uses it to tell the keeper that the folder has been compiled, and to ask for temporary files. These have to be
-//! created by the keeper, since the process is not allowed to create any in its sandbox. This way, the process cannot touch other
-//! files in that directory either.
+//! created by the keeper, because the process is not allowed to create any in its sandbox. This way, the process cannot touch
+//! other files in that directory either.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -46,8 +46,9 @@ impl KeeperSocket {
         (&*socket).write_all(&[COMPILED])
     }
 
-    /// Passes on an archive that will be served. If this process exits, its successor will start with this
-    /// archive.
+    /// Passes on an archive that will be served.
+    ///
+    /// If this process exits, its successor will start with this archive.
     pub(super) fn keep_archive(&self, archive: &File) -> io::Result<()> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         file_socket::send(&socket, &[SERVED], Some(archive))
@@ -90,8 +91,9 @@ pub(super) enum FirstBuild {
     Compiled,
 }
 
-/// Handles messages from the process at the other end until it exits. `last` is the archive that was last passed on, possibly by an
-/// earlier process.
+/// Handles messages from the process at the other end until it exits.
+///
+/// `last` is the archive that was last passed on, possibly by an earlier process.
 pub(super) fn serve(socket: &UnixStream, last: &mut Option<File>) -> FirstBuild {
     let directory = TemporaryDirectory::from_environment();
     let mut first_build = FirstBuild::Missing;

@@ -63,7 +63,9 @@ pub(super) enum Pages {
     None,
 }
 
-/// State of the site. Pages compare it with the state they show.
+/// State of the site.
+///
+/// Pages compare it with the state they show.
 struct SiteState {
     /// Tells this process from earlier ones at the same address.
     process: u128,
@@ -134,8 +136,9 @@ enum Action {
 }
 
 impl Live {
-    /// Creates the state for a folder that has not been built yet. A message is sent to `updates` when the folder has
-    /// changed.
+    /// Creates the state for a folder that has not been built yet.
+    ///
+    /// A message is sent to `updates` when the folder has changed.
     pub(super) fn new(inspector: Inspector, updates: Sender<Message>, pages: Pages) -> Live {
         Live {
             state: Mutex::new(SiteState::new()),
@@ -232,8 +235,9 @@ impl Live {
 }
 
 impl Inspection {
-    /// Scans the folder for a request. If this requires a build, returns the state that the build must
-    /// include.
+    /// Scans the folder for a request.
+    ///
+    /// If this requires a build, returns the state that the build must include.
     fn scan(&mut self) -> Option<ScanResult> {
         let began = Instant::now();
         let finding = self.inspector.inspect();
@@ -399,8 +403,9 @@ fn is_warning(diagnostic: &Diagnostic) -> bool {
     diagnostic.severity == Severity::Warning
 }
 
-/// Returns `true` if the contents of a style sheet have changed. For new and removed ones, pages need to be
-/// reloaded.
+/// Whether the contents of a style sheet have changed.
+///
+/// For new and removed ones, pages need to be reloaded.
 fn is_style(change: &Change) -> bool {
     change.path.ends_with(".css") && change.bytes_before.is_some() && change.bytes_after.is_some()
 }
@@ -437,8 +442,9 @@ mod tests {
         assert!(requested_build(&live, &messages).is_some());
     }
 
-    /// The build after a scan may have started during that scan, and may therefore have read a file too early. However, a build
-    /// that has started after the scan must not be repeated, even if it leaves out files found by the scan.
+    /// The build after a scan may have started during that scan, and may therefore have read a file too early.
+    ///
+    /// However, a build that has started after the scan must not be repeated, even if it leaves out files found by the scan.
     #[test]
     fn scan_after_a_change_requests_what_the_change_did() {
         let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,9 @@ use cannery_server::{Address, StartError};
 use crate::commands::open;
 use crate::output::{Exit, Failure};
 
-/// Converts a start error. If there is a remedy, adds a hint.
+/// Converts a start error.
+///
+/// If there is a remedy, adds a hint.
 pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
     match error {
         StartError::Archive { path, source } => open::failure(path, source),
@@ -61,7 +63,7 @@ pub(super) fn memory_hint(failure: Failure, error: &StartError, memory_max: Opti
     ))
 }
 
-/// Returns `true` if there is not enough memory, according to the error or one of its sources.
+/// Whether there is not enough memory, according to the error or one of its sources.
 fn is_out_of_memory(error: &StartError) -> bool {
     let mut source: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = source {

@@ -1,9 +1,8 @@
 //! The archive inside this program's own file, where `cannery bundle` has put it.
 //!
-//! Opening an archive only checks its length and its first record. The digest is checked here as well, since executables are
-//! copied from machine to machine more often than they are verified. If there are several processes, this is only done by the one
-//! that was started by the operator. It takes about 0.3 ms per MiB, so large archives are checked while they are already being
-//! served.
+//! Opening an archive only checks its length and its first record. The digest is checked here too, because executables are copied
+//! from machine to machine more often than they are verified. If there are several processes, this is only done by the one that
+//! was started by the operator. It takes about 0.3 ms per MiB, so large archives are checked while they are already being served.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

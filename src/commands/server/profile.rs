@@ -84,8 +84,8 @@ impl CpuProfiler {
             Failure::failed(format!("`--profile-cpu`: cannot start the profiler: {error}"))
         };
 
-        // The profiler collects samples in a temporary file, which must be in the profile's folder, since this is where the
-        // sandbox allows us to remove it again.
+        // The profiler collects samples in a temporary file, which must be in the profile's folder, because this is where
+        // the sandbox allows us to remove it again.
         let folder = fs::canonicalize(path).ok().and_then(|path| path.parent().map(Path::to_owned));
         let folder = folder.unwrap_or_default();
         let _ = tempfile::env::override_temp_dir(&folder);

@@ -53,7 +53,9 @@ impl Table {
 }
 
 impl Profile {
-    /// Returns a profile without samples. `values` contains the name and unit of each value in a sample.
+    /// Returns a profile without samples.
+    ///
+    /// `values` contains the name and unit of each value in a sample.
     pub(super) fn new(values: &[(&str, Unit)]) -> Profile {
         let mut profile = Profile {
             fields: Vec::new(),

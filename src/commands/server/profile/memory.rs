@@ -32,7 +32,9 @@ struct MappingMemory {
 }
 
 impl MemorySampler {
-    /// Opens the list of mappings. This must be done before we enter the sandbox.
+    /// Opens the list of mappings.
+    ///
+    /// This must be done before we enter the sandbox.
     pub(super) fn open() -> Result<MemorySampler, Failure> {
         let smaps = File::open("/proc/self/smaps").map_err(|error| {
             Failure::failed(format!("`--profile-mem`: cannot read /proc/self/smaps: {error}"))
@@ -96,7 +98,9 @@ fn read(smaps: &File) -> io::Result<String> {
 }
 
 /// Parses the list (`proc_pid_smaps(5)`), in which each mapping has a line with its addresses and name, followed by one line per
-/// value. Values of mappings with the same name are added up, in the order of their first occurrence.
+/// value.
+///
+/// Values of mappings with the same name are added up, in the order of their first occurrence.
 fn parse(text: &str) -> Vec<MappingMemory> {
     let mut mappings: Vec<MappingMemory> = Vec::new();
     let mut current = None;
