@@ -1,4 +1,5 @@
-//! HTTP/3: a client over UDP, and frames and field sections for tests that send their own (RFC 9114, RFC 9204).
+//! HTTP/3: a client over UDP, plus frames and field sections for tests that need to send their own (RFC 9114,
+//! RFC 9204).
 
 mod client;
 mod forging;

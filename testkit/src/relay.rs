@@ -20,11 +20,11 @@ const REORDERING_DELAY: Duration = Duration::from_millis(3);
 /// Impairments of a path, in each direction. The default has none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Impairments {
-    /// Datagrams of a hundred that are lost.
+    /// Percentage of datagrams that will be lost.
     pub loss_percent: u64,
-    /// Datagrams of a hundred of which a byte is changed.
+    /// Percentage of datagrams in which a byte will be changed.
     pub corruption_percent: u64,
-    /// Datagrams of a hundred that arrive after those sent later.
+    /// Percentage of datagrams that will arrive after later ones.
     pub reordering_percent: u64,
     /// The delay of each datagram.
     pub delay: Duration,

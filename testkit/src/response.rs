@@ -29,7 +29,7 @@ impl Response {
         value
     }
 
-    /// Converts the fields of a response in HTTP/2 or HTTP/3. The response has no content.
+    /// Converts the fields of a response in HTTP/2 or HTTP/3, without content.
     ///
     /// # Panics
     ///

@@ -63,7 +63,7 @@ impl Pyramid {
         format!("{zoom}/{x}/{y}.png")
     }
 
-    /// Returns the content of a tile, from 0 to `distinct - 1`. Each content occurs at least once.
+    /// Returns the content of a tile, from 0 to `distinct - 1`. Each content will occur at least once.
     pub fn content_of(&self, tile: u64) -> u64 {
         // Multiples of a prime that is larger than any count visit every remainder once. This way, the first occurrences of all
         // contents are distributed over the whole pyramid.
@@ -164,8 +164,8 @@ fn detailed_png(size: u64, first_colour: [u8; 3], noise: &mut Noise) -> Vec<u8> 
     palette.extend(noise.bytes(3 * (colours - 1)));
 
     let raw = row * 256;
-    // The bytes around the noise: 8 signature, 25 header, 12 + palette, 12 pixels, 12 end, 2 + 4 zlib,
-    // 5 stored block, and about a byte in twenty for each run of 258 equal bytes.
+    // Bytes around the noise: 8 signature, 25 header, 12 + palette, 12 pixels, 12 end, 2 + 4 zlib, 5 stored block, and about a byte
+    // in twenty for each run of 258 equal bytes.
     let around = 8 + 25 + 12 + palette.len() + 12 + 12 + 6 + 5 + raw * 13 / 8 / 258 + 3;
     let size = usize::try_from(size).expect("a size below 32 KiB");
     let noisy = size.saturating_sub(around).clamp(1, raw - 1);
@@ -343,7 +343,7 @@ impl Noise {
         mixed ^ mixed >> 31
     }
 
-    /// Returns a number below `bound`. The bias of the remainder is less than 2⁻⁴⁰ for the bounds here.
+    /// Returns a number below `bound`. For the bounds that we use, the bias of the remainder is less than 2⁻⁴⁰.
     fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

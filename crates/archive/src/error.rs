@@ -7,7 +7,7 @@ use std::io;
 
 /// A number or tag contradicts the rest of the file.
 ///
-/// Either the file was damaged after we wrote it, or it was written by another program.
+/// This typically means that the file was damaged after we wrote it, or that another program has written it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("corrupt archive: {what} at byte {offset}")]
 pub struct Corrupt {
@@ -69,7 +69,7 @@ pub enum OpenError {
         /// Length of the file in bytes.
         got: u64,
     },
-    /// The first record is `cannery`, but it's corrupt.
+    /// The first record is `cannery`, but it is corrupt.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
 }
@@ -83,7 +83,7 @@ pub enum WriteError {
     Io(#[from] io::Error),
     /// The archive would exceed 4 GiB, which is the limit of the 32-bit format.
     ///
-    /// The writer is still usable: continue in the 64-bit format with [`crate::Writer::widen`].
+    /// The writer is still usable: you can continue in the 64-bit format with [`crate::Writer::widen`].
     #[error("the archive would exceed 4 GiB, the limit of the 32-bit format: use `--format cdb64`")]
     Full,
     /// More than `max` keys have adjacent hashes, so a lookup would give up before it finds some of them. Unless the names were

@@ -82,7 +82,7 @@ pub(crate) fn occupied_slots(file: &[u8], format: Format) -> Result<Vec<Slot>, C
     Ok(occupied)
 }
 
-/// A hash table. It's completely inside the file.
+/// A hash table, completely inside the file.
 #[derive(Clone, Copy)]
 struct Table<'a> {
     file: &'a [u8],

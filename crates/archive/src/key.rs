@@ -86,7 +86,7 @@ impl<'a> Key<'a> {
 
     /// Returns the key for a source file or directory.
     ///
-    /// `path` is relative to the source directory and uses `/` as a separator. Directories must end with `/`.
+    /// `path` should be relative to the source directory, with `/` as a separator. Directories must end with `/`.
     ///
     /// # Errors
     /// Returns [`PathError`] if the path contains the byte 0 or is too long.
@@ -102,7 +102,7 @@ impl<'a> Key<'a> {
 
     /// Joins parts of keys, for example a rule's captures.
     ///
-    /// The parts will not be decoded again, but empty segments and dot segments are resolved.
+    /// Empty segments and dot segments will be resolved, but the parts are not decoded again.
     ///
     /// # Errors
     /// Returns [`PathError::TooLong`] if the result is too long.
@@ -198,7 +198,7 @@ fn is_path_byte(byte: u8) -> bool {
 
 /// Returns `true` if a path is definitely in normal form, without a query. Looks at eight bytes at a time.
 ///
-/// `false` only means that the path needs a closer look. For simplicity we reject all bytes below `&`. Some of them have a
+/// If it returns `false`, the path only needs a closer look. For simplicity, we reject all bytes below `&`: some of them have a
 /// meaning in targets (`%`, `#` and 0), and the others are rare.
 #[inline]
 fn is_plain(path: &[u8]) -> bool {

@@ -1,6 +1,6 @@
 //! File layout, byte by byte. `FORMAT.md` specifies the same, and a test compares the two.
 //!
-//! Offsets do not appear anywhere outside this module. Each submodule encodes and decodes one structure.
+//! Each submodule encodes and decodes one structure. Outside this module, offsets should not appear anywhere.
 
 // The container: its two widths, its hash, and records that consist of key and data.
 pub(crate) mod entry;
@@ -29,9 +29,9 @@ pub mod name {
     pub const FACTS: &[u8] = b"cannery";
     /// Key of the manifest, a JSON document for people and tools. The server never reads it.
     pub const MANIFEST: &[u8] = b"manifest";
-    /// First byte of a body's key. It's followed by the body's BLAKE3 digest (32 bytes).
+    /// First byte of a body's key, followed by the body's BLAKE3 digest (32 bytes).
     pub const BODY: u8 = b'B';
-    /// First byte of a head's key. It's followed by an ordinal (u32, little-endian).
+    /// First byte of a head's key, followed by an ordinal (u32, little-endian).
     pub const HEAD: u8 = b'H';
     /// First byte of a plain head record's key, followed by the ordinal (u32, little-endian) of a head with fields from `_headers`.
     /// The record refers to the same head without these fields.

@@ -28,9 +28,9 @@ pub enum Loading {
     Automatic,
     /// Maps the file. The memory is part of the page cache, which processes share.
     Mapped,
-    /// Maps the file, and waits until all of it is in the page cache.
+    /// Maps the file and waits until all of it is in the page cache.
     Preloaded,
-    /// Reads the file into private memory. Later changes to the file do not matter then.
+    /// Reads the file into private memory, so that later changes to the file will not matter.
     InMemory,
 }
 

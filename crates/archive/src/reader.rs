@@ -32,9 +32,9 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens the archive at `path`. This takes constant time unless `loading` reads it into memory.
+    /// Opens the archive at `path` in constant time (unless `loading` reads it into memory).
     ///
-    /// The file may also be a program with an archive appended to it.
+    /// The file can also be a program with an archive appended to it.
     ///
     /// # Errors
     /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
@@ -150,14 +150,14 @@ impl Archive {
 
     /// Finds the record for a path on `host`, or on the default site if `host` is `None`.
     ///
-    /// `host` is case-insensitive. To find records that were written for `*.example.com`, pass `.example.com`.
+    /// `host` is case-insensitive. You can find records that were written for `*.example.com` by passing `.example.com`.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
     // Inlined, since this is on the request path and the record should stay in registers when the caller destructures it.
     #[inline(always)]
     pub fn path(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
-        // If it's longer than any path in the archive, we do not need to hash it.
+        // If it is longer than any path in the archive, we do not need to hash it.
         if key.bytes().len() > usize::from(self.facts.path_bytes_max) {
             return Ok(None);
         }
@@ -169,7 +169,7 @@ impl Archive {
 
     /// Finds the record for `key` with a `/` appended.
     ///
-    /// Returns `None` if `key` ends with `/` already because two slashes would mean a scope.
+    /// Returns `None` if `key` already ends with `/`, because two slashes would mean a scope.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
@@ -289,7 +289,7 @@ impl Archive {
         Scope::decode(entry.data, self.format, entry.data_position)
     }
 
-    /// Decodes a source record from [`Archive::entries`]. Returns where the file's bytes are.
+    /// Decodes a source record from [`Archive::entries`], and returns the extent of the file's bytes.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the record is too short.
@@ -328,7 +328,7 @@ fn open_file(path: &Path) -> Result<(File, Range<u64>), OpenError> {
     Ok((file, part))
 }
 
-/// Checks that this is a regular file, and that it's long enough.
+/// Checks that this is a regular file, and that it is long enough.
 fn check_file(metadata: &Metadata) -> Result<(), OpenError> {
     let kind = metadata.file_type();
     if kind.is_dir() {

@@ -1,6 +1,6 @@
 //! Verifies a whole archive: digests, structures, references, and that each record can be found.
 //!
-//! We skip all this when we open an archive because opening should take constant time.
+//! We skip all this when opening an archive, which should take constant time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -86,13 +86,13 @@ impl Archive {
 struct Check<'a> {
     archive: &'a Archive,
     seen: VerifyReport,
-    /// Positions of bodies we've checked. Bodies always come before the records that refer to them.
+    /// Positions of bodies we have checked. Bodies always come before the records that refer to them.
     bodies: HashSet<u64>,
     /// Keys of the records checked so far. With two records of the same key, a lookup would never find the second.
     keys: HashSet<&'a [u8]>,
-    /// HPACK field lines in the heads we've checked, by ID.
+    /// HPACK field lines in the heads we have checked, by ID.
     hpack_lines: HashMap<u8, HpackLine<'a>>,
-    /// QPACK field lines in the heads we've checked, by ID.
+    /// QPACK field lines in the heads we have checked, by ID.
     qpack_lines: HashMap<u8, QpackLine<'a>>,
 }
 

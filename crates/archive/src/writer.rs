@@ -95,7 +95,7 @@ pub struct WriteReport {
 }
 
 impl Writer {
-    /// Starts an archive in `file`. It must be empty, and open for both reading and writing.
+    /// Starts an archive in `file`, which must be empty and open for both reading and writing.
     ///
     /// # Errors
     /// Returns [`WriteError::Io`] if the file cannot be written.
@@ -170,9 +170,9 @@ impl Writer {
         Ok(self.output.move_to(file)?)
     }
 
-    /// Writes a body of `length` bytes from `content`. Large bodies get padding before them.
+    /// Writes a body of `length` bytes from `content`. Padding will precede large bodies.
     ///
-    /// Must not be called twice with the same digest.
+    /// This must not be called twice with the same digest.
     ///
     /// # Errors
     /// Returns [`WriteError::Full`] if the body does not fit the 32-bit format. In this case nothing was written. Returns
@@ -186,7 +186,7 @@ impl Writer {
         self.write_body(digest, length, |writer| writer.copy(content, length))
     }
 
-    /// Writes a body from memory. Apart from that it's the same as [`Writer::body`].
+    /// Writes a body from memory. Apart from that it is the same as [`Writer::body`].
     ///
     /// # Errors
     /// Same as [`Writer::body`].
@@ -263,7 +263,7 @@ impl Writer {
         &self.positions.bodies
     }
 
-    /// Writes a head. Must not be called twice for the same head.
+    /// Writes a head. This must not be called twice for the same head.
     ///
     /// # Errors
     /// Returns [`WriteError`] if a part of the head is too long, there is no room, or the file cannot be written.
@@ -309,7 +309,7 @@ impl Writer {
 
     /// Writes a directory's scope. The directory's key must end with `/`.
     ///
-    /// Must not be called twice for the same host and directory.
+    /// This must not be called twice for the same host and directory.
     ///
     /// # Errors
     /// Returns [`WriteError`] if a part of the scope is too long, there is no room, or the file cannot be written.

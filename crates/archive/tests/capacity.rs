@@ -70,7 +70,7 @@ fn refused_body_changes_nothing() {
     let mut writer = support::writer(Format::Cdb);
     support::put_body(&mut writer, support::BODY);
     assert!(is_full(&writer.body(&Digest::of(b""), END, &mut Unreadable)));
-    // This body would fit, but the padding before it doesn't.
+    // This body would fit, but the padding before it does not.
     assert!(is_full(&writer.body(&Digest::of(b""), END - 2500, &mut Unreadable)));
     support::put_body(&mut writer, support::OTHER_BODY);
     let mut expected = support::writer(Format::Cdb);
@@ -79,7 +79,7 @@ fn refused_body_changes_nothing() {
     assert!(support::finish(writer) == support::finish(expected));
 }
 
-/// Returns an archive with two bodies, and a path to the second one. Calls `between` after the bodies.
+/// Returns an archive with two bodies and a path to the second one. `between` will be called after the bodies.
 fn with_two_bodies(format: Format, between: impl FnOnce(Writer) -> Writer) -> Vec<u8> {
     let mut writer = support::writer(format);
     support::put_body(&mut writer, support::BODY);

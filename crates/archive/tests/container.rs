@@ -1,7 +1,7 @@
 //! Tests compatibility with other programs: Debian's `tinycdb` for the 32-bit format (reading and writing), and the crate `cdb64`
 //! for reading the 64-bit format.
 //!
-//! If there's no `tinycdb`, tests fail. Set `CANNERY_OUTSIDE=skip` to skip tests that run external programs.
+//! Without `tinycdb`, tests fail. Set `CANNERY_OUTSIDE=skip` to skip tests that run external programs.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]

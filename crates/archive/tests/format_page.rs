@@ -428,7 +428,7 @@ fn codings_and_origins_are_as_specified() {
         let file = with_resource(Coding::Gzip, Origin::File);
         let numbers: Vec<u64> = known.iter().map(|(number, _)| *number).collect();
         for number in 0..=u64::from(u8::MAX) {
-            // If it's a different kind of record, its bytes may be valid or not.
+            // If it is a different kind of record, its bytes may be valid or not.
             if offset > 0 || !numbers.contains(&number) {
                 assert_eq!(
                     is_decodable(file.clone(), offset, number),

@@ -110,7 +110,7 @@ fn open_for_writing_is_known_where_leases_exist() {
     assert_eq!(while_open, Writers::Present);
     drop(writer);
     assert_eq!(writers(&reader), Writers::Absent);
-    // After the check, there's no lease any more, so this doesn't block.
+    // After the check, there is no lease any more, so this should not block.
     drop(File::create(&path).unwrap());
 }
 

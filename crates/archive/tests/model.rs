@@ -31,7 +31,7 @@ fn folder() -> impl Strategy<Value = String> {
 
 fn file() -> impl Strategy<Value = String> {
     (folder(), prop_oneof!["", "[ab]{1,3}", "[ -.0-~]{1,9}[a-z]", "\\PC{1,3}x"]).prop_map(|(folder, name)| {
-        // File names can't contain these.
+        // File names cannot contain these.
         folder + &name.replace(['/', '\0'], "")
     })
 }

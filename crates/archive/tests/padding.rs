@@ -26,7 +26,7 @@ fn page_bytes() -> u64 {
     page::number("page_bytes")
 }
 
-/// Returns this many bytes. They're unique to `index`.
+/// Returns this many bytes, unique to `index`.
 fn content(index: usize, length: u64) -> Vec<u8> {
     let mut content = vec![b'a' + u8::try_from(index % 26).unwrap(); usize::try_from(length).unwrap()];
     let number = index.to_le_bytes();

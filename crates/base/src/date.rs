@@ -191,7 +191,7 @@ impl Date {
 
     /// Returns the time that is `second` seconds after midnight.
     ///
-    /// Returns `None` if the day does not exist or is before 1970.
+    /// Returns `None` if the day does not exist, or if it is before 1970.
     fn seconds(self, second: u64) -> Option<u64> {
         let Date { year, month, day } = self;
         if year < 1970 || !(1..=31).contains(&day) {

@@ -38,7 +38,7 @@ pub const fn lt_mask(word: u64, bound: u8) -> u64 {
     !(((word & !HIGH_BITS) + repeat(0x80 - bound)) | word) & HIGH_BITS
 }
 
-/// Returns a mask whose lowest set bit is exact. It's zero if no byte equals `byte`.
+/// Returns a mask whose lowest set bit is exact, or zero if no byte equals `byte`.
 ///
 /// Above the first match, some bytes may be flagged by mistake, since the subtraction borrows from them. In return, this is cheaper
 /// than [`eq_mask`].
@@ -59,7 +59,7 @@ pub const fn first_lt_mask(word: u64, bound: u8) -> u64 {
     word.wrapping_sub(repeat(bound)) & !word & HIGH_BITS
 }
 
-/// Returns the index of the first byte flagged by `mask`. If there is none, it's 8.
+/// Returns the index of the first byte flagged by `mask`. If there is none, it is 8.
 #[must_use]
 #[inline]
 pub const fn first_index(mask: u64) -> usize {
@@ -68,8 +68,8 @@ pub const fn first_index(mask: u64) -> usize {
 
 /// Returns the index of the first byte that matches.
 ///
-/// `mask_of` flags the matching bytes in a word. It only needs to be exact for the lowest one. `matches` checks a single byte,
-/// because there may be up to seven bytes after the last word.
+/// `mask_of` flags the matching bytes in a word, but only needs to be exact for the lowest one. `matches` checks a single byte:
+/// there may be up to seven bytes after the last word.
 #[inline]
 pub fn position(bytes: &[u8], mask_of: impl Fn(u64) -> u64, matches: impl Fn(u8) -> bool) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<WORD_BYTES>();

@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub enum Address {
     /// An IP address and a port. If the port is 0, the kernel chooses a free one.
     Internet(SocketAddr),
-    /// A port on all IPv6 and IPv4 addresses, using a single socket. If the kernel does not have IPv6, it's just IPv4.
+    /// A port on all IPv6 and IPv4 addresses, using a single socket. If the kernel does not have IPv6, this will just be IPv4.
     Every(u16),
     /// A local (Unix) socket with this path.
     Local(PathBuf),
@@ -41,8 +41,8 @@ impl FromStr for Address {
     }
 }
 
-/// Parses `IP:PORT` and its short forms. A port alone means the loopback address. `:PORT` means all addresses, like in Go
-/// programs.
+/// Parses `IP:PORT` and its short forms: a port alone means the loopback address, and `:PORT` means all addresses (like in Go
+/// programs).
 fn parse_internet(text: &str) -> Option<Address> {
     // Only digits. `u16::from_str` would accept a sign.
     let port = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));

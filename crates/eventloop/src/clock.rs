@@ -17,7 +17,7 @@ pub struct Now {
 /// Reads the monotonic clock, and derives the wall clock from it.
 #[derive(Debug)]
 pub struct Clock {
-    /// When we've read both clocks.
+    /// When we have read both clocks.
     synced: Instant,
     /// Wall clock at that moment, since 1970.
     unix: Duration,

@@ -21,7 +21,7 @@ pub use claim::DatagramClaim;
 pub use routing::WorkerRouting;
 pub use udp_socket::{BufferSizes, DatagramOptions, UdpSocket};
 
-/// A non-blocking, unconnected UDP socket. Dropping it closes the socket.
+/// A non-blocking, unconnected UDP socket, which will be closed when it is dropped.
 pub trait DatagramSocket {
     /// Receives datagrams into `batch`, replacing what was in there.
     ///
@@ -67,9 +67,9 @@ pub trait DatagramSocket {
 /// Whether there may be more datagrams to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backlog {
-    /// There are not any. You'll get an event when one arrives.
+    /// There are no more datagrams. You will get an event when one arrives.
     Empty,
-    /// There may be more, but you will not get an event for them. Receive again.
+    /// There may be more, but you will not get an event for them, so you should receive again.
     Possible,
 }
 
@@ -159,7 +159,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Returns the codepoint from a Type of Service or Traffic Class field, where it's in the last two bits.
+    /// Returns the codepoint from a Type of Service or Traffic Class field (where it is in the last two bits).
     #[must_use]
     pub fn from_traffic_class(bits: u8) -> Option<Ecn> {
         match bits & 0b11 {

@@ -20,10 +20,10 @@ pub enum Event {
 pub struct Readiness {
     /// There are bytes to receive, or the end of the stream.
     pub readable: bool,
-    /// The peer will not send more. There may still be bytes to receive.
+    /// The peer will not send more, but there may still be bytes to receive.
     pub read_closed: bool,
     /// There is room to send.
     pub writable: bool,
-    /// The connection has failed. Neither direction works any more.
+    /// The connection has failed, i.e. neither direction works any more.
     pub failed: bool,
 }

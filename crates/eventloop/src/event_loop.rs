@@ -109,7 +109,7 @@ pub trait EventLoop {
     /// The system call fails.
     fn await_room(&mut self, socket: &Self::Datagrams, number: u32) -> io::Result<()>;
 
-    /// Stops watching a socket for datagrams. Must be called before the socket is closed.
+    /// Stops watching a socket for datagrams. Callers must do this before closing the socket.
     ///
     /// # Errors
     /// The system call fails.

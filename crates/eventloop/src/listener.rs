@@ -49,7 +49,7 @@ pub enum IpVersions {
     Both,
 }
 
-/// An address that we've reserved, so that the workers can listen on it.
+/// An address that we have reserved, so that the workers can listen on it.
 ///
 /// Each worker has a listener of its own, and all of them share the address (`SO_REUSEPORT`). Without a reservation, a second server on
 /// the same address could go unnoticed, since it would just get half of the connections.
@@ -77,7 +77,7 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// Reserves `address`. A local socket is replaced if no process is listening on it.
+    /// Reserves `address`. If it is a local socket that no process is listening on, it will be replaced.
     ///
     /// # Errors
     /// Another process is listening on the address, or the address cannot be used.
@@ -252,7 +252,7 @@ impl Listener {
         Ok(address.is_ipv4() || address.is_ipv6())
     }
 
-    /// Opens another descriptor for the same socket. Both share the accept queue.
+    /// Opens another descriptor for the same socket. The two will share the accept queue.
     ///
     /// # Errors
     /// The process has run out of descriptors.
@@ -328,7 +328,7 @@ fn new_tcp_socket(
 ) -> io::Result<RawSocket> {
     let socket = RawSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    // If we've been restarted, old connections may still be in TIME_WAIT.
+    // If we have been restarted, old connections may still be in TIME_WAIT.
     socket.set_reuse_address(true)?;
     // Responses are sent with as few calls as possible, so Nagle's algorithm would only add a delay.
     socket.set_tcp_nodelay(true)?;

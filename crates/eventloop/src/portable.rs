@@ -1,6 +1,6 @@
 //! Systems other than Linux: an event loop based on `mio`, and system calls through libraries.
 //!
-//! With the feature `portable`, this can be built on Linux too. We use that for tests.
+//! This can be built on Linux as well (with the feature `portable`), which we do for tests.
 
 mod poll;
 pub(crate) mod syscalls;

@@ -28,7 +28,7 @@ pub fn release_free_memory() {
     syscalls::release_free_memory();
 }
 
-/// Gives the calling thread its own descriptor table. It'll contain the three standard descriptors and `kept`.
+/// Gives the calling thread its own descriptor table, which will contain the three standard descriptors and `kept`.
 ///
 /// As long as threads share a table, each call on a socket has to update a reference count with two atomic operations. With only
 /// one thread per table, this is not necessary. Note that we also need to block signals in this thread, as signal handlers write to

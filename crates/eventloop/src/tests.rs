@@ -10,7 +10,7 @@ use crate::address::Address;
 use crate::listener::{Claim, Listener};
 use crate::{Accepted, Event, EventLoop, Readiness, Received, Socket, SplicePipe, Token, Waker};
 
-/// Runs each test on each loop. Rings are skipped if the kernel doesn't allow them.
+/// Runs each test on each loop. Rings are skipped if the kernel does not allow them.
 macro_rules! test_on_each_loop {
     ($($name:ident => $test:ident;)*) => {
         #[cfg(all(target_os = "linux", not(feature = "portable")))]
@@ -63,7 +63,7 @@ test_on_each_loop! {
     connections_are_accepted_after_a_full_queue_was_emptied => emptied_queue;
 }
 
-/// Returns the next event. If there isn't one, the test fails.
+/// Returns the next event. If there is none, the test fails.
 fn next(events: &mut impl EventLoop) -> Event {
     for _ in 0..100 {
         if let Some(event) = events.next_event() {

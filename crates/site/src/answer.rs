@@ -1,6 +1,6 @@
 //! Answers to requests: a status code, fields, and a body, which is usually a range of the archive.
 //!
-//! Answers do not depend on the protocol. They're encoded in the `wire` crate.
+//! Answers do not depend on the protocol; the `wire` crate encodes them.
 
 use cannery_archive::{Corrupt, Extent, Head, Origin, PathError, Representation};
 
@@ -22,7 +22,7 @@ pub struct Answer<'a> {
     pub body: Body<'a>,
     /// `Content-Length`, even if the body is not sent (HEAD). `None` if this status does not allow content (RFC 9110 §8.6).
     pub content_length: Option<u64>,
-    /// How we got to this answer. For `explain` and logs.
+    /// How we got to this answer, for `explain` and logs.
     pub reason: Reason,
     /// Fields from header rules, unless the head includes them.
     pub site_fields: Option<&'a SiteFields>,
@@ -66,9 +66,9 @@ pub enum Fields<'a> {
     Redirect(Location<'a>),
     /// The fields that this status requires, and those about the error page.
     BuiltIn {
-        /// The site's error page. `None` if it's a built-in one.
+        /// The site's error page. `None` if it is a built-in one.
         page: Option<Page<'a>>,
-        /// For a 416, how long the representation is (RFC 9110 §15.5.17).
+        /// For a 416, the length of the representation (RFC 9110 §15.5.17).
         complete_length: Option<u64>,
     },
 }

@@ -382,7 +382,7 @@ const WELL_KNOWN_PATHS: [&[u8]; 4] =
 pub(crate) enum PathKind {
     /// A page.
     Page,
-    /// A script, a style sheet or other text. If the client navigates there, it's a page.
+    /// A script, a style sheet or other text. If the client navigates there, it is a page.
     Text,
     /// A file, no matter which purpose the request has.
     File,
@@ -432,7 +432,7 @@ pub fn is_asset(suffix: &[u8]) -> bool {
     PathKind::of(b"", suffix) != PathKind::Page
 }
 
-/// Returns the suffix of a name, without the dot. It's empty if there is not any.
+/// Returns the suffix of a name without the dot, which may be empty.
 #[must_use]
 pub fn suffix(name: &[u8]) -> &[u8] {
     name.iter().rposition(|byte| *byte == b'.').map_or(b"", |dot| &name[dot + 1..])

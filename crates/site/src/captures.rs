@@ -105,7 +105,7 @@ impl<'a> Captures<'a> {
         Captures { path, runs }
     }
 
-    /// Returns the capture with this number. It's empty if the pattern does not have it.
+    /// Returns the capture with this number. This is empty if the pattern does not have it.
     pub(crate) fn run(&self, number: u8) -> &'a [u8] {
         let runs = &self.runs.runs[..usize::from(self.runs.count)];
         let (start, end) = runs.get(usize::from(number)).copied().unwrap_or_default();

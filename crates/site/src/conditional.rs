@@ -1,6 +1,6 @@
 //! Evaluates conditions (RFC 9110 §13) in the order of §13.2.2.
 //!
-//! A date can be written in several formats. So we compare times rather than text.
+//! A date can be written in several formats, so we need to compare times rather than text.
 
 use cannery_archive::ETag;
 use cannery_base::date::parse_http_date;
@@ -12,7 +12,7 @@ use crate::request::{Conditions, Single, Values};
 pub struct Validators<'a> {
     /// The entity tag, without quotes. `None` if we do not send it.
     pub etag: Option<&'a [u8; ETag::BYTES]>,
-    /// When the resource was last modified, in seconds since 1970. `None` if we do not know.
+    /// Time of the last modification, in seconds since 1970, or `None` if we do not know.
     pub modified: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
-//! Finds a site's error page for a status. There can be one in each directory.
+//! Finds a site's error page for a status. Each directory can have its own.
 //!
-//! We ignore pages in a coding that the client does not accept.
+//! If the client does not accept a page's coding, we ignore the page.
 
 use cannery_archive::{Archive, Corrupt, Extent, Record, Resource, ScopeEntry};
 

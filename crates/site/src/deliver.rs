@@ -28,7 +28,7 @@ pub(crate) enum HeadKind {
     Plain,
 }
 
-/// A representation that we'll send as a whole, unless there is a condition or range.
+/// A representation that we will send as a whole, unless there is a condition or range.
 pub(crate) struct Whole<'a> {
     status: u16,
     head: Head<'a>,
@@ -63,7 +63,7 @@ impl<'a> Whole<'a> {
 }
 
 /// Chooses a resource's representation.
-// We inline this because it's on the request path. See `Site::answer_path`.
+// This is on the request path, so inline it (see `Site::answer_path`).
 #[inline(always)]
 pub(crate) fn choose<'a>(
     archive: &'a Archive,

@@ -23,7 +23,7 @@ use crate::target::Target;
 impl Site {
     /// Returns the answer from this release or an earlier one.
     ///
-    /// If it's from an earlier release, also returns its index in `earlier`.
+    /// For an earlier release, also returns its index in `earlier`.
     #[inline]
     pub fn answer_with_earlier<'a>(
         &'a self,
@@ -103,7 +103,7 @@ impl<'a> EarlierReleases<'a> {
     }
 }
 
-/// Returns the file at this path if it's immutable.
+/// Returns the file at this path if it is immutable.
 fn immutable_file<'a>(
     archive: &'a Archive,
     host: Option<&[u8]>,

@@ -1,6 +1,6 @@
-//! Redirects from `http` to `https`. Host and target stay the same.
+//! Redirects from `http` to `https`, keeping both host and target.
 //!
-//! Challenges of certificate authorities and the heartbeat for monitors are not redirected.
+//! Challenges of certificate authorities and the heartbeat for monitors should not be redirected.
 
 use crate::answer::{Answer, Reason};
 use crate::location::{LOCATION_BYTES_MAX, Location};

@@ -29,13 +29,13 @@ enum Destination {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Accept {
-    /// There is no such field, or it's empty.
+    /// There is no such field, or it is empty.
     Absent,
     /// No media type in the list can be a page.
     NoPage,
     /// Pages are as welcome as other responses.
     Any,
-    /// The list starts with pages. All browsers do this when they navigate.
+    /// The list starts with pages, as it does in all browsers when they navigate.
     Page,
 }
 

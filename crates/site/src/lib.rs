@@ -11,7 +11,7 @@ mod intent;
 mod request;
 mod target;
 
-// Output: an answer, including the parts that are encoded while they're sent.
+// Output: an answer, including the parts that are encoded while they are sent.
 mod answer;
 mod error_page;
 mod location;

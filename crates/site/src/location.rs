@@ -1,4 +1,4 @@
-//! The `Location` of redirects (RFC 9110 §10.2.2). It's encoded piece by piece, without allocating.
+//! The `Location` of redirects (RFC 9110 §10.2.2), encoded piece by piece without allocating.
 //!
 //! In order not to leak internal names, it usually does not have a host, unless the site's author has written one or the operator
 //! wants `https`. Captures are percent-encoded, so they cannot end the field.
@@ -127,7 +127,7 @@ fn put_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn Fn
     }
 }
 
-/// The start of the target, as far as we've written it.
+/// The start of the target, as far as we have written it.
 enum Start {
     /// There is nothing yet.
     Empty,
@@ -177,7 +177,7 @@ fn put_query(query: Option<&[u8]>, separator: &[u8], put: &mut dyn FnMut(&[u8]))
     put_escaped(query, put);
 }
 
-/// Writes the port after a host, unless it's the default one.
+/// Writes the port after a host, unless it is the default one.
 fn put_port(port: u16, put: &mut dyn FnMut(&[u8])) {
     if port != 443 {
         put(b":");

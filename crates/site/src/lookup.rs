@@ -156,7 +156,7 @@ impl<'a> Lookup<'a, '_> {
 
     /// Turns failures into error responses, and takes the method into account.
     ///
-    /// `head` is the kind of the answer's head. For error responses, it's always plain.
+    /// `head` is the kind of the answer's head, which is always plain for error responses.
     #[inline(never)]
     pub(crate) fn finish(
         &self,

@@ -1,6 +1,6 @@
 //! Chooses a representation by `Accept-Encoding` (RFC 9110 §12.4.2, §12.5.3).
 //!
-//! The highest weight wins. If several representations have it, the smallest one wins.
+//! The highest weight wins; if several representations have it, we choose the smallest of them.
 
 use cannery_archive::{Coding, Corrupt, Representation};
 

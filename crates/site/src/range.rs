@@ -20,7 +20,7 @@ pub(crate) enum Ranges {
     Parts(Parts),
 }
 
-/// Parts of a representation, in the order we'll send them.
+/// Parts of a representation, in the order we will send them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// Positions are relative to the representation. There are no empty parts.
@@ -43,7 +43,7 @@ impl Parts {
         &self.parts[..self.count]
     }
 
-    /// Adds a part. If it overlaps or touches others, they are merged.
+    /// Adds a part. If this overlaps or touches other parts, they will be merged.
     ///
     /// # Errors
     /// If there are more than [`RANGES_MAX`] parts.

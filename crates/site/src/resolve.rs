@@ -18,7 +18,7 @@ const SUFFIX_BYTES_MAX: usize = 255;
 
 /// Where a path leads.
 pub(crate) enum Found<'a> {
-    /// A record. If it's from a rule, `matched` is the path that its pattern has matched.
+    /// A record. If it is from a rule, `matched` is the path that its pattern has matched.
     Record { record: Record<'a>, matched: Option<&'a [u8]>, reason: Reason },
     /// The path exists, but only with (or without) a slash at the end. `key` comes without the slash.
     Slash { key: Key<'a>, change: SlashChange },
@@ -117,7 +117,7 @@ pub(crate) fn find_fallback<'a>(
             return Ok(found);
         }
     }
-    // Does a rule for pages match? Then say that it's a missing asset.
+    // Does a rule for pages match? Then say that it is a missing asset.
     if wanted.refuses_pages {
         for site in Sites::new(archive, host) {
             let site = site?;
@@ -157,7 +157,7 @@ impl<'a> Wanted<'a> {
 
     /// Ranks a fallback page with this suffix. Returns `None` if it is not suitable.
     ///
-    /// The requested suffix is best. Otherwise, pages are better than assets.
+    /// The requested suffix is best. Failing that, pages are better than assets.
     fn rank(&self, suffix: &[u8]) -> Option<(bool, bool)> {
         let is_same = suffix.eq_ignore_ascii_case(self.suffix);
         let is_page = !is_asset(suffix);

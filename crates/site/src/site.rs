@@ -18,7 +18,7 @@ pub struct Site {
     pub(crate) archive: Archive,
     /// Whether the host matters. If so, it selects one of the sites.
     pub(crate) has_hosts: bool,
-    /// Header rules for all paths. These also apply if a request is malformed.
+    /// Header rules for all paths, which also apply to malformed requests.
     universal_fields: Box<SiteFields>,
 }
 
@@ -72,7 +72,7 @@ impl Site {
         let mut header_rules = HeaderRuleSearch::default();
 
         if header_rules.find(&archive, Place::UNKNOWN, ContentRules::NONE).is_err() {
-            // The archive is corrupt. We'll say so for each request that needs the rules.
+            // The archive is corrupt. We will say so for each request that needs the rules.
             header_rules.fields.clear();
         }
 
@@ -184,7 +184,7 @@ impl Site {
         lookup.answer(found, buffers, header_rules)
     }
 
-    /// Returns the answer to a malformed request. It's an error with this status.
+    /// Returns the answer to a malformed request, i.e. an error with this status.
     #[must_use]
     pub fn refusal(&self, status: u16) -> Answer<'_> {
         // We do not know which codings the client accepts. Identity is always fine.

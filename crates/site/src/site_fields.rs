@@ -27,7 +27,7 @@ pub struct SiteFields {
 struct Line {
     name: Run,
     value: Run,
-    /// Index of the line's next value. 0 if it's the last.
+    /// Index of the line's next value. 0 if it is the last.
     next: u16,
     /// Whether this is the first value of a line. To remove a line, set this to `false`.
     is_first: bool,

@@ -10,7 +10,7 @@ use cannery_base::swar::{self, eq_mask};
 pub struct Target<'a> {
     /// The authority of a target in absolute form. It overrides `Host` (RFC 9112 §3.2.2).
     pub authority: Option<&'a [u8]>,
-    /// The path. It starts with `/`.
+    /// The path, starting with `/`.
     pub path: &'a [u8],
     /// The query, without `?`.
     pub query: Option<&'a [u8]>,

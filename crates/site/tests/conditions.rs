@@ -62,7 +62,7 @@ fn tags() -> impl Strategy<Value = Option<(&'static str, Tags)>> {
     ])
 }
 
-/// A date as text, and its time. `None` if it's invalid.
+/// A date as text, and its time. `None` if it is invalid.
 type Date = (&'static str, Option<u64>);
 
 fn date() -> impl Strategy<Value = Option<Date>> {

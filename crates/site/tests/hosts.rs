@@ -30,7 +30,7 @@ fn site(hosts: &[&str]) -> Site {
     support::finished(writer)
 }
 
-/// Returns where the request is redirected to. `None` if it isn't.
+/// Returns the target of the redirect, or `None` if the request is not redirected.
 fn location(site: &Site, host: &str, target: &str) -> Option<String> {
     let request = Request { host: Some(host.as_bytes()), ..Request::new(Method::Get, target.as_bytes()) };
     let mut scratch = Scratch::default();

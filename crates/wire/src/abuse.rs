@@ -20,7 +20,7 @@ pub(crate) struct Budget {
     credit: u32,
     /// For streams that end before their response.
     resets: u32,
-    /// When we last added tokens over time, in seconds since 1970.
+    /// Time when we last added tokens over time, in seconds since 1970.
     seconds: u64,
 }
 
@@ -54,7 +54,7 @@ impl Budget {
         }
     }
 
-    /// Adds tokens for a response that we've written completely.
+    /// Adds tokens for a response that we have written completely.
     #[inline]
     pub(crate) fn credit_response(&mut self) {
         self.credit = add_tokens(self.credit, CREDIT_PER_RESPONSE, CREDIT_MAX);

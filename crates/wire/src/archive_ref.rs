@@ -9,7 +9,7 @@ pub struct ArchiveRef<'a> {
     pub number: u16,
     /// The whole archive.
     pub bytes: &'a [u8],
-    /// The first bytes of the archive's digest. If they're the same, so are the archives.
+    /// The first bytes of the archive's digest. If these are the same, so are the archives.
     pub identity: u64,
 }
 

@@ -57,7 +57,7 @@ const _: () = assert!(FIELD_LIST_BYTES_MAX <= u16::MAX as usize, "positions of v
 pub(crate) enum Verdict {
     /// It does.
     Request(RequestInfo),
-    /// It does, but we refuse it with a status.
+    /// It does, but we will refuse it with a status.
     Refused(RequestInfo, Refusal),
     /// It does not, so this is a stream error (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
     Malformed,
@@ -113,7 +113,7 @@ impl HeadStore {
         self.seconds
     }
 
-    /// Sets when we received the bytes that we'll read next. Incomplete requests remember this.
+    /// Sets when we received the bytes that we will read next. Incomplete requests remember this.
     #[inline]
     pub fn set_time(&mut self, time: Instant) {
         self.time = Some(time);
@@ -155,7 +155,7 @@ impl HeadStore {
 
     /// Reads the fields that a stream starts with.
     ///
-    /// `decode` is called with a temporary buffer. It gives each field to the reader.
+    /// `decode` will be called with a temporary buffer and should pass each field to the reader.
     #[inline]
     pub(crate) fn read_request<E>(
         &mut self,

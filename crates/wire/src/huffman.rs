@@ -107,7 +107,7 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Stores a byte. If it's EOS, returns an error.
+/// Stores a byte. If it is EOS, returns an error.
 #[inline]
 fn put(out: &mut [u8], at: &mut usize, symbol: u16) -> Result<(), Invalid> {
     let (Ok(byte), Some(place)) = (u8::try_from(symbol), out.get_mut(*at)) else { return Err(Invalid) };
@@ -116,9 +116,9 @@ fn put(out: &mut [u8], at: &mut usize, symbol: u16) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// The next bits of a string. The highest bit comes first.
+/// The next bits of a string, with the highest bit first.
 struct Bits {
-    /// Starts with `count` bits. There may already be some of the bits that come next.
+    /// Starts with `count` bits, which may be followed by some of the bits that come next.
     window: u64,
     count: u32,
 }
@@ -207,7 +207,7 @@ pub fn encode(string: &[u8], out: &mut Vec<u8>) {
     }
 
     if bits > 0 {
-        // Add padding. It's the start of EOS, which only has ones (RFC 7541 §5.2).
+        // Add padding, i.e. the start of EOS, which only has ones (RFC 7541 §5.2).
         out.push((pending << (8 - bits) | 0xff >> bits).to_le_bytes()[0]);
     }
 }
@@ -270,7 +270,7 @@ impl Canon {
     }
 }
 
-/// The code of each symbol. It's in the lowest bits.
+/// The code of each symbol, in the lowest bits.
 static CODES: [u32; SYMBOLS] = {
     let canon = Canon::new();
     let mut codes = [0; SYMBOLS];

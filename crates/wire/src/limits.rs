@@ -19,7 +19,7 @@ pub const FIELDS_MAX: usize = 100;
 /// reading more is not worthwhile.
 pub const CONTENT_SKIPPED_BYTES_MAX: u64 = 64 * 1024;
 
-/// Clients get more time after they've sent this much content for a handler, in bytes.
+/// Clients get more time after they have sent this much content for a handler, in bytes.
 pub const CONTENT_BLOCK_BYTES: usize = 16 * 1024;
 
 /// Maximum length of a chunk's extensions, or of a line in trailers, in bytes. Clients of a file server do not send any.

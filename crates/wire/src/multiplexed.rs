@@ -77,7 +77,7 @@ impl<'a> OwnHead<'a> {
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumption {
-    /// It is. You have to respond before the connection reads the next one.
+    /// It is. You need to respond before the connection reads the next one.
     Ready,
     /// It was cancelled, or already has a response.
     Gone,
@@ -86,7 +86,7 @@ pub enum Resumption {
 /// Whether there is a body after the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFollows {
-    /// Yes. Write its bytes to the connection once you have them.
+    /// Yes. You should write its bytes to the connection once you have them.
     Yes,
     /// No. The request was for `HEAD`, or was cancelled.
     No,

@@ -25,7 +25,7 @@ pub enum Source {
 pub enum Parsed {
     /// There is. It has this many bytes. Then come the client's bytes.
     Header(Source, usize),
-    /// It's incomplete.
+    /// The header is incomplete.
     More,
     /// There is no header, and more bytes cannot change this. The connection should be closed without a response.
     Malformed,

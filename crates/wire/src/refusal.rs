@@ -2,7 +2,7 @@
 //!
 //! With HTTP/1, the connection has to be closed after this, since there is no way to find the next request.
 
-/// Why we do not answer a request. It's always the peer's fault.
+/// Why we do not answer a request (always the peer's fault).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line violates the grammar (RFC 9112 §3).
@@ -27,11 +27,11 @@ pub enum Refusal {
     TargetTooLong,
     /// The head is longer than [`crate::limits::HEAD_BYTES_MAX`], or it has too many lines.
     HeadTooLarge,
-    /// It's a different major version of HTTP.
+    /// It is a different major version of HTTP.
     Version,
     /// The head has not arrived in time.
     Timeout,
-    /// It's unencrypted HTTP, but the port is for TLS.
+    /// It is unencrypted HTTP, but the port is for TLS.
     PlainHttp,
 }
 

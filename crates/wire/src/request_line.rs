@@ -9,7 +9,7 @@ use crate::request_head::{RequestHead, Version};
 /// A method and a target, cut off if they are longer than in any valid request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLine<'a> {
-    /// The method. It's a token (RFC 9110 §5.6.2).
+    /// The method, a token (RFC 9110 §5.6.2).
     pub method: &'a [u8],
     /// The target. It can have any bytes except space, CR and LF.
     pub target: &'a [u8],

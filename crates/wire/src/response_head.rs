@@ -43,7 +43,7 @@ pub(crate) fn put_status_line(lines: &mut Vec<u8>, status: u16) {
 
 /// Appends an HTTP/1.1 field line (RFC 9112 §5), including the end of the line.
 ///
-/// You have to make sure that the name and value are valid (RFC 9110 §5).
+/// You need to make sure that both are valid (RFC 9110 §5).
 pub fn put_field(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
     lines.extend_from_slice(name.as_bytes());
     lines.extend_from_slice(b": ");

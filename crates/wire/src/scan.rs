@@ -62,8 +62,8 @@ const CASE_BIT: u8 = 0x20;
 
 /// Returns `true` if a token is this name, in any letter case.
 ///
-/// `known` must only have lower case letters and hyphens. If a byte of a token only differs in the case bit, it has to be the upper
-/// case letter because all other candidates are not allowed in tokens.
+/// `known` must only have lower case letters and hyphens. If a byte of a token only differs in the case bit, this can only be the
+/// upper case letter: all other candidates are not allowed in tokens.
 #[inline]
 pub(crate) fn is_name<const BYTES: usize>(token: &[u8], known: &[u8; BYTES]) -> bool {
     let Ok(token) = <&[u8; BYTES]>::try_from(token) else { return false };

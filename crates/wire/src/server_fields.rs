@@ -94,7 +94,7 @@ impl ServerFields {
         self.alternative.as_deref()
     }
 
-    /// Sets the time in seconds since 1970. If it's the same second, nothing happens.
+    /// Sets the time in seconds since 1970. If it is the same second, nothing happens.
     pub fn set_time(&mut self, seconds: u64) {
         if seconds == self.seconds {
             return;
@@ -147,7 +147,7 @@ impl ServerFields {
         left.map(|(_, line)| line.as_line())
     }
 
-    /// Returns `Date` for HTTP/3. It's never added to a peer's table.
+    /// Returns `Date` for HTTP/3. This should never be added to a peer's table.
     #[inline]
     pub(crate) fn qpack_date(&self) -> &[u8] {
         &self.qpack_date

@@ -9,7 +9,7 @@ use crate::request_head::{RequestHead, Version};
 pub struct StoredRequest {
     /// All parts of the head, without anything in between.
     bytes: Vec<u8>,
-    /// Where each part ends in `bytes`. The order is that of [`Part`].
+    /// End of each part in `bytes`, in the order of [`Part`].
     ends: [usize; PARTS],
     /// Which parts there are.
     present: [bool; PARTS],

@@ -29,11 +29,11 @@ struct Owner {
 /// Whether the current section is from the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// It's from the owner.
+    /// The section is from the owner.
     Owner,
     /// The section is from a new owner, so the table has no lines from this archive yet.
     Replaced,
-    /// It's from a different archive, so its lines must not use the table.
+    /// The section is from a different archive, so its lines must not use the table.
     Other,
 }
 

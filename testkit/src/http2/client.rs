@@ -107,7 +107,7 @@ impl<S: Read + Write> Client<S> {
         client
     }
 
-    /// Sends a request without content and reads its response. No frame of another stream may arrive.
+    /// Sends a request without content and reads its response. Frames of other streams are not expected here.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl<S: Read + Write> Client<S> {
         Ok((id, early))
     }
 
-    /// Sends a request without content. Returns its stream.
+    /// Sends a request without content, and returns its stream.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl<S: Read + Write> Client<S> {
         self.write(HEADERS, END_STREAM | END_HEADERS, id, &field_block(fields)).map(|()| id)
     }
 
-    /// Sends the head of a request, of which content may follow. Returns its stream.
+    /// Sends the head of a request and returns its stream. Content may follow.
     ///
     /// # Errors
     ///

@@ -468,7 +468,7 @@ impl Client {
         data.downcast::<HandshakeData>().expect("of rustls").protocol
     }
 
-    /// Sends from another port of this address from now on, as after a change of network.
+    /// From now on, sends from another port of this address, like after a change of network.
     ///
     /// # Errors
     ///
@@ -480,7 +480,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends packets with forged frames until none is left, as fast as the server acknowledges them.
+    /// Sends packets with forged frames until there are none left, as fast as the server acknowledges them.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Tests for normal forms and errors. There's also a reference implementation.
+//! Tests for normal forms and errors, with a reference implementation.
 
 use super::*;
 use proptest::prelude::*;

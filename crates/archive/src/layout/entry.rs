@@ -1,6 +1,6 @@
-//! Container records, which consist of a key and data.
+//! Container records, consisting of a key and data.
 //!
-//! All numbers are checked against the file before they are used.
+//! We check all numbers against the file before we use them.
 
 use super::RecordKind;
 use super::format::Format;

@@ -98,7 +98,7 @@ pub struct Facts {
     pub bodies: u64,
     /// Total length of the distinct bodies in bytes.
     pub body_bytes: u64,
-    /// Serial number of the release, one higher than the previous release. 0 if it's unknown.
+    /// Serial number of the release, one higher than the previous release. 0 if it is unknown.
     pub serial: u64,
     /// Length of the whole file in bytes.
     pub file_bytes: u64,

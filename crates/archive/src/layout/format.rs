@@ -57,7 +57,7 @@ impl Format {
 
     /// Returns the hash as stored in this width.
     ///
-    /// Since carries only go upwards, the 32-bit hash is simply the lower half of the 64-bit hash.
+    /// The 32-bit hash is simply the lower half of the 64-bit hash, because carries only go upwards.
     #[must_use]
     #[inline]
     pub(crate) fn stored_hash(self, hash: Hash) -> u64 {

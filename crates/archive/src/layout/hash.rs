@@ -2,7 +2,7 @@
 //!
 //! Chosen collisions are possible. This is acceptable, since keys are chosen by the site's author rather than by clients.
 
-/// A hash that is computed byte by byte: `hash = hash * 33 ^ byte`, starting at 5381.
+/// A hash computed byte by byte: `hash = hash * 33 ^ byte`, starting at 5381.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hash(u64);
 

@@ -19,7 +19,7 @@ pub struct HeaderRule<'a> {
     /// The hosts that this rule matches; if empty, all hosts. `*.` at the start matches one or more labels, and a label that starts
     /// with `:` matches any single label.
     pub host: &'a [u8],
-    /// The pattern. It's matched against the path after its first slash.
+    /// The pattern, to be matched against the path after its first slash.
     pub pattern: Pieces<'a>,
     /// The changes of fields.
     pub fields: HeaderFields<'a>,

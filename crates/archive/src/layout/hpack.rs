@@ -22,7 +22,7 @@ const LENGTHS_BYTES: usize = 8;
 /// A field line in the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HpackLine<'a> {
-    /// Identifies the line in all heads of the archive. It's less than [`LINE_IDS`], or else [`NO_LINE_ID`].
+    /// Identifies the line in all heads of the archive: either less than [`LINE_IDS`], or [`NO_LINE_ID`].
     pub id: u8,
     /// Index of the name in the static table, or 0. If `size` is 0, this is the index of the whole line instead.
     pub static_index: u8,

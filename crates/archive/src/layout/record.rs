@@ -93,7 +93,7 @@ pub struct Resource<'a> {
     pub status: u16,
     /// Where the path is from.
     pub origin: Origin,
-    /// Time of the last modification in seconds since 1970-01-01 00:00:00 UTC, if it's known.
+    /// Time of the last modification in seconds since 1970-01-01 00:00:00 UTC, if it is known.
     pub modified: Option<u64>,
     count: u8,
     fields: Fields<'a>,
@@ -161,7 +161,7 @@ pub struct Redirect<'a> {
     pub has_query: bool,
     /// The target's fragment without `#`. It may be empty.
     pub fragment: &'a [u8],
-    /// The template for the target. It's percent-encoded, and does not include the fragment.
+    /// The percent-encoded template for the target, without the fragment.
     pub target: Pieces<'a>,
 }
 

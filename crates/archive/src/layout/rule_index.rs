@@ -217,7 +217,7 @@ impl<'a> RuleIndex<'a> {
 
     /// Finds the rules that might match `path`, which is relative to its directory.
     ///
-    /// Patterns also match paths that have one more slash at the end.
+    /// Note that patterns also match paths with one more slash at the end.
     pub(crate) fn search(
         &self,
         path: &[u8],
@@ -508,7 +508,7 @@ fn literal_hash(position: u8, text: &[u8]) -> u32 {
     (step(hash, last) >> 32) as u32
 }
 
-/// A path's segments. They're separated by slashes.
+/// A path's segments, separated by slashes.
 struct Segments<'p> {
     rest: Option<&'p [u8]>,
     /// Number of segments. We stop counting once there are more than in any pattern.

@@ -90,7 +90,7 @@ pub struct Rule<'a> {
     pub force: bool,
     /// Whether missing assets are exempt from this rule.
     pub pages_only: bool,
-    /// The pattern. It's matched against the rest of the path, after the scope's directory.
+    /// The pattern, to be matched against the rest of the path after the scope's directory.
     pub pattern: Pieces<'a>,
     /// The record. Its template may refer to captures.
     pub record: Record<'a>,
@@ -156,7 +156,7 @@ impl<'a> Scope<'a> {
 
     /// Calls `each` for all header rules that might match `path`, in order.
     ///
-    /// If there is no path, calls it for rules that match all paths.
+    /// Without a path, only rules that match all paths will be passed.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if an index or a rule is malformed, or if `each` does.

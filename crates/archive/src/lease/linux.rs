@@ -16,7 +16,8 @@ use memmap2::{Advice, Mmap, MmapMut};
 
 use super::Writers;
 
-/// `fcntl(2)` command that selects the signal for a lease. `libc` does not define it. It's 10 on all architectures except SPARC.
+/// `fcntl(2)` command that selects the signal for a lease (10 on all architectures except SPARC). Currently, `libc` does not define
+/// it.
 const F_SETSIG: libc::c_int = 10;
 
 /// Asks the kernel to back `map` with huge pages.

@@ -108,7 +108,7 @@ impl Output {
         }
     }
 
-    /// Continues in another file, after copying everything that was written so far.
+    /// Copies everything written so far to another file and continues there.
     ///
     /// # Errors
     /// Returns the error of an earlier chunk, or an error from reading or writing the files.
@@ -136,7 +136,7 @@ fn ended() -> io::Error {
 impl Sink {
     /// Hashes and writes a chunk.
     fn write(&mut self, chunk: &Chunk) -> io::Result<()> {
-        // Write each part while it's still in the cache from hashing.
+        // Write each part while it is still in the cache from hashing.
         for part in chunk.bytes().chunks(BUFFER_BYTES) {
             self.hasher.update(part);
             self.file.write_all(part)?;

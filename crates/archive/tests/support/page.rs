@@ -1,6 +1,6 @@
-//! Reads `FORMAT.md` as data. There's a decoder that only uses the tables on this page.
+//! Reads `FORMAT.md` as data, with a decoder that only uses the tables on this page.
 //!
-//! It must not use any offsets from the crate's code.
+//! It should never use any offsets from the crate's code.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

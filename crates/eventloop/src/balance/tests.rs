@@ -45,7 +45,7 @@ fn loop_that_left_receives_only_what_was_queued() {
     assert!(send(&one.loops[other.own].sender, socket.as_fd(), 7).is_err());
     assert_eq!(other.next_transferred().map(|(tag, _)| tag), Some(7));
     assert!(other.next_transferred().is_none());
-    // After that, it doesn't transfer the connections that it accepts.
+    // After that, it does not transfer the connections that it accepts.
     one.set_load(0);
     assert!(!transfers_duplicate(&other, &socket, 7));
 }
@@ -69,7 +69,7 @@ fn lost_connection_is_no_longer_counted() {
     let (one, other) = two_balancers();
     let (_client, socket) = UnixStream::pair().unwrap();
     one.set_load(9);
-    // The kernel delivers such a message if the receiver doesn't have any descriptors left.
+    // The kernel delivers such a message if the receiver does not have any descriptors left.
     one.loops[other.own].queued.fetch_add(1, Ordering::Relaxed);
     one.loops[other.own].sender.send(&7u32.to_ne_bytes()).unwrap();
     assert!(transfers_duplicate(&one, &socket, 8));

@@ -13,7 +13,7 @@ use super::Ecn;
 /// each.
 pub(super) const CONTROL_BYTES: usize = 256;
 
-/// Type of the length field. It's `size_t` for the Linux kernel, and `socklen_t` elsewhere.
+/// Type of the length field: `size_t` for the Linux kernel, `socklen_t` elsewhere.
 #[cfg(target_os = "linux")]
 type Length = usize;
 #[cfg(not(target_os = "linux"))]

@@ -18,7 +18,7 @@ use crate::platform;
 pub struct WorkerRouting {
     /// Number of workers. This is also the number of sockets that share the address.
     pub workers: u8,
-    /// Where the worker's number is in our connection IDs. Must be below 20.
+    /// Offset of the worker's number in our connection IDs. Must be below 20.
     pub worker_byte: u8,
 }
 

@@ -36,7 +36,7 @@ pub struct UdpSocket {
 /// Options of UDP sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramOptions {
-    /// Size of the receive buffer to request. Datagrams that do not fit are lost.
+    /// Size of the receive buffer to request. Datagrams that do not fit will be lost.
     pub receive_buffer_bytes: usize,
     /// Size of the send buffer to request.
     pub send_buffer_bytes: usize,
@@ -110,7 +110,7 @@ impl UdpSocket {
         UdpSocket::new(socket, options)
     }
 
-    /// Opens another descriptor for the same socket. Both share the buffers.
+    /// Opens another descriptor for the same socket. The two will share the buffers.
     ///
     /// # Errors
     /// The process has run out of descriptors.
@@ -177,7 +177,7 @@ impl UdpSocket {
         segment_bytes * segments.max(1)
     }
 
-    /// Builds the message for datagrams of `segment_bytes` each. If there are several, this must be less than 2^16.
+    /// Builds the message for datagrams of `segment_bytes` each, which must be less than 2^16 if there are several.
     #[inline]
     fn outgoing<'a>(&self, train: &Train<'_>, bytes: &'a [u8], segment_bytes: usize) -> OutgoingMessage<'a> {
         let mut control = Request::new();
@@ -283,7 +283,7 @@ impl DatagramSocket for UdpSocket {
             match self.send_several(&trains[progress.trains..]) {
                 Ok(count) if count > 0 => progress.trains += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Either the next train needs several calls, or it's the last one, or it has failed.
+                // Either the next train needs several calls, or it is the last one, or it has failed.
                 _ => {
                     if progress.add(self.send(next)).is_break() {
                         break;

@@ -90,7 +90,7 @@ impl EventLoop for Epoll {
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout_ms = timeout.map_or(-1, |timeout| {
-            // Round up. If we wake up before a deadline, we'd only have to wait again.
+            // Round up. If we wake up before a deadline, we would only have to wait again.
             let whole = timeout.as_secs().saturating_mul(1000);
             let milliseconds = whole.saturating_add(timeout.subsec_nanos().div_ceil(1_000_000).into());
             i32::try_from(milliseconds).unwrap_or(i32::MAX)

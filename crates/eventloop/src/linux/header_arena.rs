@@ -14,7 +14,7 @@ pub(super) const PAGE_BYTES: usize = 4096;
 /// Size of a mapping. With room for some hundred heads, the cost of mapping memory is too small to be measured.
 const ARENA_BYTES: usize = 64 * 1024;
 
-/// An arena where each byte is written only once. It does not map any memory before it's used.
+/// An arena where each byte is written only once. Memory will only be mapped on first use.
 #[derive(Debug, Default)]
 pub(super) struct HeaderArena {
     memory: Option<MmapMut>,

@@ -31,7 +31,7 @@ pub(crate) const BUFFER_SIZE_FACTOR: usize = 2;
 /// Flags for receiving descriptors: close-on-exec, set atomically.
 pub(crate) const RECV_DESCRIPTORS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 
-/// Converts the result of a system call. If it's -1, the error is in `errno`.
+/// Converts the result of a system call. If it is -1, the error is in `errno`.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -149,8 +149,8 @@ pub(crate) fn release_free_memory() {
     unsafe {
         libc::malloc_trim(0)
     };
-    // `malloc_trim` may merge free memory with the end of a thread's arena. That will only be returned once a block of at least
-    // 64 KiB is freed next to it.
+    // `malloc_trim` may merge free memory with the end of a thread's arena, where it would stay until a block of at least 64 KiB is
+    // freed next to it. We do that here.
     drop(std::hint::black_box(Vec::<u8>::with_capacity(96 << 10)));
 }
 
@@ -434,7 +434,7 @@ fn block_signals() -> io::Result<()> {
 
 /// Closes all descriptors from `first` to `last` in the calling thread's table.
 ///
-/// The thread must not own any of them.
+/// Note that the thread must not own any of them.
 pub(crate) fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
     let bound = |descriptor| libc::c_uint::try_from(descriptor).expect("descriptors are not negative");
     // SAFETY: takes numbers and touches no memory of ours. In a shared table it would close descriptors
@@ -444,7 +444,7 @@ pub(crate) fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates an event counter. It's readable unless it's zero.
+/// Creates an event counter, which is readable unless it is zero.
 pub(super) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     let descriptor = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;

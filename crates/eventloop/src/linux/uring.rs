@@ -57,7 +57,7 @@ impl Uring {
         })
     }
 
-    /// Checks if we could create such a loop on this kernel.
+    /// Checks if we can create such a loop on this kernel.
     ///
     /// # Errors
     /// The kernel lacks a feature that we need, or forbids io_uring.

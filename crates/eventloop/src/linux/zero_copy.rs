@@ -32,9 +32,9 @@ pub struct SplicePipe(RefCell<State>);
 
 #[derive(Debug)]
 struct State {
-    /// If the system does not give us a pipe, we have to copy.
+    /// If the system does not give us a pipe, we need to copy.
     pipe: Option<Pipe>,
-    /// Where response heads are copied, so that they can be spliced together with their bodies.
+    /// Copies of response heads, so that we can splice them together with their bodies.
     arena: HeaderArena,
 }
 
@@ -150,7 +150,7 @@ fn copied_body_bytes(runs_bytes: usize, body: &[u8]) -> usize {
     }
 }
 
-/// Sends as much of `head` followed by `body` as there is room for. Splices if the system can, and copies otherwise.
+/// Sends as much of `head` followed by `body` as there is room for. If splicing is not possible, both are copied.
 fn splice_all(
     pipe: &mut Option<Pipe>,
     socket: BorrowedFd<'_>,

@@ -16,7 +16,7 @@ struct SocketPair {
 }
 
 impl Waker {
-    /// Creates a waker. This has to be done before the loop is created.
+    /// Creates a waker. You need to do this before creating the loop.
     ///
     /// # Errors
     /// The process has run out of descriptors.

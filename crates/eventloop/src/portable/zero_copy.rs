@@ -10,7 +10,7 @@ use super::syscalls;
 pub struct SplicePipe;
 
 impl SplicePipe {
-    /// Creates a pipe. It's never available.
+    /// Creates a pipe. (Never available here.)
     #[must_use]
     pub fn new() -> SplicePipe {
         SplicePipe

@@ -109,7 +109,7 @@ struct Endpoint {
     received: VecDeque<Packet>,
     /// Whether an event is pending.
     has_event: bool,
-    /// Whether the send buffer is full. That lasts until the server requests an event.
+    /// Whether the send buffer is full. This will last until the server requests an event.
     is_blocked: bool,
 }
 

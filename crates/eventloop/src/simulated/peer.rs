@@ -97,7 +97,7 @@ impl Peer {
         action.into_iter().chain(read).min()
     }
 
-    /// Reads once or performs one action, if it's time.
+    /// Reads once or performs one action, if it is time.
     pub(super) fn step(&mut self, now: Duration, random: &mut Random) {
         let can_read =
             self.wire.has_bytes_in_flight() && self.next_read <= now && self.read_rate != ReadRate::Zero;

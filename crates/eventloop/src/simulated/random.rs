@@ -1,4 +1,4 @@
-//! Pseudorandom numbers, using SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). Its
+//! Pseudorandom numbers, using SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). The
 //! state is just a counter.
 
 /// Generates pseudorandom numbers. The same seed always gives the same numbers.

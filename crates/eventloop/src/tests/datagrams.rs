@@ -167,7 +167,7 @@ fn several_trains<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
     assert_eq!(socket.send_all(&[]), Progress::default());
     let mut trains: Vec<_> = (0..40).map(single).collect();
     trains[5] = split(2500);
-    // The first one needs several calls, and the second one doesn't need any.
+    // The first one needs several calls, and the second one does not need any.
     trains[21] = split(66_000);
     trains[22] = split(0);
     // This is too long for a datagram.
@@ -326,7 +326,7 @@ fn room<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
     let train = train(peer.local_addr().unwrap(), b"bytes");
     events.add_datagrams(&socket, NUMBER).unwrap();
 
-    // Sending doesn't cause an event.
+    // Sending does not cause an event.
     for _ in 0..2 {
         assert_eq!(socket.send(&train), SendOutcome::Sent);
         no_event(&mut events);
@@ -501,7 +501,7 @@ fn worker_byte_selects_its_worker() {
         assert_eq!(routing.worker_of(&[0x40, 99, worker, 99, 99]), worker);
         assert_eq!(routing.worker_of(&[0xc0, 0, 0, 0, 1, 8, 99, worker, 9, 9, 9, 9, 9, 9]), worker);
     }
-    // In some datagrams, the ID doesn't have this byte. Others don't have an ID.
+    // In some datagrams, the ID does not have this byte. Others do not have an ID.
     assert_eq!(routing.worker_of(&[0xc0, 0, 0, 0, 1, 1, 99, 1, 99, 3]), 3);
     assert_eq!(routing.worker_of(&[0xc0, 0, 0, 0, 1]), 0);
     assert_eq!(routing.worker_of(&[0x40]), 0);

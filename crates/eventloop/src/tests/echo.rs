@@ -1,4 +1,4 @@
-//! An echo service for datagrams. The same code runs on the kernel's loops and on the simulated one.
+//! An echo service for datagrams. We run the same code on the kernel's loops and on the simulated one.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -23,7 +23,7 @@ struct Echo<L: EventLoop> {
     events: L,
     socket: L::Datagrams,
     batch: ReceiveBatch,
-    /// Answers that we haven't had room for yet.
+    /// Answers that we have not had room for yet.
     pending: VecDeque<Answer>,
 }
 
@@ -113,7 +113,7 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1
 /// Time after which a client that is waiting for an echo sends again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A simulated client. It has numbered datagrams, and sends each of them until it's echoed.
+/// A simulated client with numbered datagrams, each of which it will send until it is echoed.
 #[derive(Default)]
 struct Client {
     unanswered: BTreeSet<u16>,

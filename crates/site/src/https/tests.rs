@@ -1,4 +1,4 @@
-//! Tests where redirects point to, and which requests aren't redirected.
+//! Tests where redirects point to, and which requests are not redirected.
 
 use super::*;
 use crate::answer::Fields;

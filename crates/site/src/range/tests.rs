@@ -79,7 +79,7 @@ fn too_many_parts_are_ignored() {
 }
 
 proptest! {
-    /// The model marks each byte that's requested.
+    /// The model marks each byte that is requested.
     #[test]
     fn parts_are_the_requested_bytes(
         length in 1u64..60,

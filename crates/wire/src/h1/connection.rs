@@ -1,6 +1,6 @@
 //! HTTP/1 connection state machine: pipelining, keep-alive, close.
 //!
-//! An idle connection keeps nothing but this state, so it should stay small.
+//! An idle connection keeps nothing but this state, so we should keep it small.
 
 use cannery_site::Method;
 
@@ -18,11 +18,11 @@ use crate::response::Response;
 pub struct Connection {
     reading: Reading,
     close: Close,
-    /// Whether we've written at least one response.
+    /// Whether we have written at least one response.
     has_responded: bool,
-    /// Whether the connection is encrypted, so that `https` targets may be requested on it (RFC 9110 §7.4).
+    /// Whether the connection is encrypted. If so, `https` targets can be requested on it (RFC 9110 §7.4).
     is_secured: bool,
-    /// Whether the caller decides, for each request, if the content is received or discarded.
+    /// Whether the caller will decide, for each request, if the content is received or discarded.
     leaves_content: bool,
 }
 
@@ -47,7 +47,7 @@ enum Close {
     No,
     /// After the next response, which will say `Connection: close`.
     AfterNext,
-    /// Once the output is sent. Either the peer asked for it, or we cannot continue.
+    /// Once the output is sent, because the peer asked for it or because we cannot continue.
     Now { by_peer: bool },
 }
 
@@ -65,13 +65,13 @@ pub enum Awaits {
 /// Outcome of [`Connection::next_request`].
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
-    /// A request. The caller should answer it with [`Connection::respond`].
+    /// A request, which the caller should answer with [`Connection::respond`].
     Request,
     /// The request is incomplete: call again with more input.
     More,
     /// A request that cannot be answered normally: see [`Connection::refuse`].
     Refused(Refusal),
-    /// The content of a request that we've already answered is invalid. The connection closes.
+    /// The content of a request that we have already answered is invalid, so the connection will close.
     End,
 }
 
@@ -171,7 +171,7 @@ impl Connection {
     /// `head` is valid only after [`Step::Request`].
     #[inline]
     pub fn next_request<'a>(&mut self, input: &'a [u8], head: &mut Head<'a>) -> (usize, Step) {
-        // If we've answered a request whose content is still arriving, skip that content first.
+        // If we have answered a request whose content is still arriving, skip that content first.
         let (skipped, scanned) = match &mut self.reading {
             Reading::Head { scanned, .. } => (0, *scanned),
             Reading::Content(content) => match content.skip(input) {
@@ -348,7 +348,7 @@ impl Connection {
         output.put(bytes);
     }
 
-    /// Writes an error response to a malformed or unsupported request, and closes the connection.
+    /// Writes an error response to a malformed or unsupported request and then closes the connection.
     ///
     /// The response should have [`Refusal::status`]. Returns the number of content bytes written.
     pub fn refuse(&mut self, response: &Response<'_>, output: &mut Output) -> u64 {

@@ -24,7 +24,7 @@ pub(super) enum Content {
     Done,
     /// This number of bytes is missing.
     Length(u32),
-    /// Chunked content. The number is how many bytes it may still take, chunk heads included.
+    /// Chunked content, along with the number of bytes that it may still take (including chunk heads).
     Chunked(Chunked, u32),
 }
 

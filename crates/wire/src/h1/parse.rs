@@ -38,9 +38,9 @@ impl Head<'_> {
 /// How we find the end of request content (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// After this number of bytes. Most requests do not have content, so it's usually 0.
+    /// After this number of bytes (usually 0, because most requests do not have content).
     Length(u64),
-    /// After the last chunk. The number of bytes is not known beforehand.
+    /// After the last chunk. We do not know the number of bytes beforehand.
     Chunked,
 }
 
@@ -282,7 +282,7 @@ impl<'a> Reader<'a> {
 impl<'a> Fields<'_, 'a> {
     #[inline]
     fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
-        // Compare lengths first. This rules out most fields without looking at their letters.
+        // Comparing lengths first will rule out most fields, without looking at their letters.
         match name.len() {
             // RFC 9112 §3.2: there must not be more than one Host field.
             4 if is_name(name, b"host") => {

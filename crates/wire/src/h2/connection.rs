@@ -41,7 +41,7 @@ pub struct Connection {
     /// Streams that we reset before the peer ended them, oldest first. We need to ignore further frames on them, which may still be
     /// in flight (RFC 9113 §5.1).
     reset_streams: Vec<u32>,
-    /// The last request, until it's answered.
+    /// The last request, until it is answered.
     pub(super) pending_request: Option<PendingRequest>,
     /// A header block that needs more CONTINUATION frames.
     block: Option<Box<HeaderBlock>>,
@@ -54,11 +54,11 @@ pub struct Connection {
     pub(super) budget: Budget,
     /// Priorities for streams that are not open yet (RFC 9218 §7.1), oldest first.
     pub(super) early_priorities: Vec<(u32, Priority)>,
-    /// Whether we've received a part of a frame, or of the preface.
+    /// Whether we have received a part of a frame, or of the preface.
     has_partial_frame: bool,
-    /// When the current input was received.
+    /// Time when the current input was received.
     time: Option<Instant>,
-    /// When we started waiting for the rest of a frame or header block.
+    /// Time when we started waiting for the rest of a frame or header block.
     partial_since: Option<Instant>,
 }
 
@@ -317,7 +317,7 @@ impl Connection {
         block + lists + self.streams.memory()
     }
 
-    /// Returns what we are waiting for the peer to send, assuming that the output of [`Connection::fill`] is sent.
+    /// Returns what we are waiting for the peer to send, assuming that the output of [`Connection::fill`] will be sent.
     #[must_use]
     pub fn awaits(&self) -> Awaits {
         // Check streams first. Otherwise a frame that arrives in two pieces would restart their timeouts.
@@ -376,7 +376,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Too many streams were reset, or the stream was idle. Both are connection errors.
+    /// Too many streams were reset, or the stream was idle (both are connection errors).
     #[cold]
     fn reset(&mut self, id: u32, code: ErrorCode, output: &mut Output) -> Result<(), ErrorCode> {
         // RFC 9113 §6.4: an idle stream must not be reset.
@@ -447,7 +447,7 @@ impl Connection {
 
     /// Adds a stream for a request whose response or content is not complete.
     ///
-    /// `sent_bytes` of the response content were already written.
+    /// The first `sent_bytes` of the response content should already have been written.
     pub(super) fn add_stream(&mut self, request: PendingRequest, body: Option<Body>, sent_bytes: u32) {
         let PendingRequest { id, info, content, mut window } = request;
         window.consume(sent_bytes);

@@ -1,6 +1,6 @@
 //! Frame layout (RFC 9113 §4, §6): heads, padding, and the small frames that we send.
 //!
-//! This module does not know streams. Callers decide which error an invalid frame causes.
+//! This module does not know streams: callers need to decide which error an invalid frame causes.
 
 use super::error::ErrorCode;
 use crate::output::Output;

@@ -1,6 +1,6 @@
 //! SETTINGS (RFC 9113 §6.5): our own, and a parser for the peer's.
 //!
-//! The parser only returns changes. Applying them is up to the connection.
+//! The parser only returns the changes; the connection has to apply them.
 
 use super::error::ErrorCode;
 use super::flow::WINDOW_BYTES_MAX;

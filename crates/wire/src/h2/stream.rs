@@ -18,11 +18,11 @@ pub(super) struct Stream {
     /// Flow-control window for content that we send.
     pub(super) window: Window,
     pub(super) content: Content,
-    /// The rest of the response. `None` once all of it was written.
+    /// The rest of the response, or `None` once we have written all of it.
     pub(super) body: Option<Body>,
-    /// The request, if we'll answer it later.
+    /// The request, if we will answer it later.
     pub(super) request: Option<Box<Unanswered>>,
-    /// When we read the request, or completed the last block of content for a handler.
+    /// Time when we read the request, or completed the last block of content for a handler.
     pub(super) since: Option<Instant>,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Content {
     Pending {
         /// Number of missing bytes, if the request announced a length.
         left: Option<u64>,
-        /// The peer's window, in bytes. We enlarge it only if a handler needs the content.
+        /// The peer's window, in bytes. We will only enlarge it if a handler needs the content.
         window: u32,
     },
 }
@@ -114,7 +114,7 @@ pub(super) struct Streams {
     bodies: usize,
     /// Number of open bodies among them. Open bodies are in memory, i.e. they do not refer to an archive.
     open_bodies: usize,
-    /// Number of streams with a request that we'll answer later.
+    /// Number of streams with a request that we will answer later.
     requests: usize,
     /// The incremental stream that sent last, for round-robin.
     last_incremental: u32,

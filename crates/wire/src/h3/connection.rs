@@ -1,6 +1,6 @@
 //! HTTP/3 connection state: QPACK, the peer's critical streams, and incomplete requests.
 //!
-//! Responses are in `respond.rs`, unidirectional streams in `unidirectional.rs`.
+//! See `respond.rs` for responses and `unidirectional.rs` for unidirectional streams.
 
 use std::time::Instant;
 
@@ -30,15 +30,15 @@ pub struct Connection {
     pub(super) peer_streams: PeerStreams,
     /// Streams that we are still reading, in no particular order.
     requests: Vec<Request>,
-    /// The last request, until it's answered.
+    /// The last request, until it is answered.
     pub(super) pending_request: Option<PendingRequest>,
-    /// Requests that we'll answer later.
+    /// Requests that we will answer later.
     pub(super) postponed: Vec<PendingRequest>,
     /// The first request stream that the peer is not allowed to open yet.
     pub(super) stream_limit: StreamId,
     /// The first request stream that the peer has not opened yet.
     pub(super) next_stream: StreamId,
-    /// If we've sent a final GOAWAY: the first stream that we do not answer.
+    /// If we have sent a final GOAWAY: the first stream that we do not answer.
     goaway: Option<StreamId>,
     pub(super) budget: Budget,
     /// Priorities for streams that are not open yet (RFC 9218 §7), oldest first.
@@ -64,7 +64,7 @@ struct Content {
     left: Option<u64>,
     /// Number of bytes that have arrived.
     bytes: u64,
-    /// The request, if a handler needs the content. Otherwise we skip the content.
+    /// The request, if a handler needs the content (otherwise we skip the content).
     kept: Option<Box<KeptRequest>>,
 }
 
@@ -251,7 +251,7 @@ impl Connection {
         self.requests.push(Request { stream, frames, content, since: now });
     }
 
-    /// Reads a request stream up to the next request. Consumed bytes are removed from `input`.
+    /// Reads a request stream up to the next request, removing consumed bytes from `input`.
     ///
     /// # Errors
     ///
@@ -265,7 +265,7 @@ impl Connection {
     ) -> Result<Step, ErrorCode> {
         self.budget.set_time(store.seconds());
         let Some(index) = self.position(stream) else {
-            // We've reset the stream, and more bytes were in flight.
+            // We have reset the stream, and more bytes were in flight.
             *input = &[];
             return Ok(Step::More);
         };

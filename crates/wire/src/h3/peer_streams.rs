@@ -39,7 +39,7 @@ impl PeerStreams {
         self.control.as_ref().map_or(0, |(_, control)| control.memory())
     }
 
-    /// Returns what a stream is for, once we've read its type.
+    /// Returns what a stream is for, once we have read its type.
     pub(super) fn purpose(&self, stream: StreamId) -> Option<Purpose> {
         if self.control.as_ref().is_some_and(|(control, _)| *control == stream) {
             Some(Purpose::Control)
@@ -79,7 +79,7 @@ impl PeerStreams {
         None
     }
 
-    /// Finds out what a stream is for, by its type. Returns `None` for unknown types.
+    /// Finds out what a stream is for, using its type. Returns `None` for unknown types.
     ///
     /// # Errors
     ///

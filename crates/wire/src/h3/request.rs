@@ -1,6 +1,6 @@
 //! Request streams (RFC 9114 §4.1): a field section, content, and maybe a trailer section.
 //!
-//! Content is passed on, never stored here.
+//! Content is passed on and never stored here.
 
 use super::error::ErrorCode;
 use super::frame::{FrameReader, Part, kind};

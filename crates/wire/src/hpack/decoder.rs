@@ -104,7 +104,7 @@ impl Decoder {
     /// Returns a field by index (RFC 7541 §2.3.3).
     #[inline]
     fn field(&self, index: usize) -> Result<Field<'_>, DecodeError> {
-        // Index 0 is invalid. It wraps around, so it's in neither table.
+        // Index 0 is invalid. It wraps around, so it is in neither table.
         if let Some(field) = STATIC_TABLE.get(index.wrapping_sub(1)) {
             return Ok(*field);
         }

@@ -140,11 +140,11 @@ impl EncoderTable {
         self.put_line(block, line, slot_of_server_line(line.id));
     }
 
-    /// Appends a line. If it does not have a slot, it's not in any table.
+    /// Appends a line. If it does not have a slot, it is not in any table.
     #[inline]
     fn put_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, slot: Option<usize>) {
         if line.size == 0 {
-            // It's in the static table. We only need the mask if the archive is damaged.
+            // The line is in the static table, so we only need the mask if the archive is damaged.
             return block.push(0x80 | line.static_index & 0x3f);
         }
 
@@ -185,7 +185,7 @@ fn put_literal(block: &mut Vec<u8>, line: HpackLine<'_>) {
 
 /// Appends the start of a literal that the peer does not insert (RFC 7541 §6.2.2).
 ///
-/// `static_index` is an entry with the literal's name. If it's 0, you still have to append the name.
+/// `static_index` is an entry with the literal's name. If this is 0, you still need to append the name.
 #[inline]
 pub(crate) fn put_name_index(block: &mut Vec<u8>, static_index: u8) {
     if static_index < 0x0f {

@@ -1,6 +1,6 @@
 //! Errors of the HPACK decoder.
 
-/// Why we cannot decode a header block. It's the peer's fault.
+/// Why we cannot decode a header block (always the peer's fault).
 ///
 /// Since the state of the dynamic table is unknown after an error, the connection must be closed. The code is COMPRESSION_ERROR,
 /// unless there is a different one below (RFC 9113 §4.3).
@@ -21,7 +21,7 @@ pub enum DecodeError {
     /// The table's size is changed after the first field, or to more than we allow (RFC 7541 §4.2, §6.3).
     #[error("a header block changes the table size after its first field, or beyond the limit")]
     TableSize,
-    /// The block has more than [`FIELD_LIST_BYTES_DECODED_MAX`](crate::limits::FIELD_LIST_BYTES_DECODED_MAX) bytes when it's
+    /// The block has more than [`FIELD_LIST_BYTES_DECODED_MAX`](crate::limits::FIELD_LIST_BYTES_DECODED_MAX) bytes once it is
     /// decoded. The code is ENHANCE_YOUR_CALM.
     #[error("a header block decodes to too many bytes")]
     TooLarge,

@@ -11,7 +11,7 @@ use crate::limits::HPACK_TABLE_BYTES;
 
 /// Encodes a line. The name must be in lower case.
 ///
-/// `id` is the line's ID, or [`NO_LINE_ID`]. We do not use the ID if the line is larger than any table.
+/// `id` is the line's ID, or [`NO_LINE_ID`]. If the line is larger than any table, we will not use the ID.
 #[must_use]
 pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
     let (whole, named) = static_table::find(name, value);

@@ -22,7 +22,7 @@ macro_rules! names {
                 }
             }
 
-            /// Returns the name's text. It's empty for [`Name::Other`].
+            /// Returns the name's text, or nothing for [`Name::Other`].
             #[must_use]
             pub const fn as_bytes(self) -> &'static [u8] {
                 match self {

@@ -56,7 +56,7 @@ pub(crate) fn find_in(
 ) -> (Option<u8>, Option<u8>) {
     let mut named = (base..).zip(texts).filter(|(_, (known, _))| *known == name);
     let first = named.clone().next().map(|(index, _)| index);
-    // If an entry does not have a value, it's only about the name.
+    // If an entry does not have a value, it is only about the name.
     let same = named.find(|(_, (_, known))| !known.is_empty() && known.as_bytes() == value);
     (same.map(|(index, _)| index), first)
 }

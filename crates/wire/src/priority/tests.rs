@@ -13,9 +13,9 @@ fn urgency_and_incremental_are_read() {
         ("i,u=1", 1, true),
         ("u=2;a=b;c, i=?0", 2, false),
         (" u=7 ,\ti=?1 ", 7, true),
-        // If a key is repeated, the last member counts (RFC 8941 §3.2).
+        // If a key is repeated, the last member should count (RFC 8941 §3.2).
         ("u=1, u=4", 4, false),
-        // Other members are ignored, and so are members that have a different type.
+        // We ignore other members, and also members of a different type.
         ("u=1, x=\"a, \\\"b\", i", 1, true),
         ("u=8", 3, false),
         ("u=-1, i", 3, true),

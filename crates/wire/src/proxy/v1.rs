@@ -1,6 +1,6 @@
 //! PROXY protocol version 1. The header is a line of text (section 2.1).
 //!
-//! This parser is strict. It does not accept additional spaces, leading zeros, or signs.
+//! This parser is strict: additional spaces, leading zeros, and signs are *not* accepted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -57,9 +57,9 @@ impl Decoder {
         self.table.allocated_bytes() + self.incomplete.capacity()
     }
 
-    /// Executes the instructions on the peer's encoder stream. They may be incomplete.
+    /// Executes the instructions on the peer's encoder stream, which may be incomplete.
     ///
-    /// `strings` is a temporary buffer. We clear it.
+    /// `strings` is a temporary buffer, which we will clear.
     ///
     /// # Errors
     /// [`Error::EncoderStream`] if an instruction is invalid. You have to close the connection.
@@ -117,9 +117,9 @@ impl Decoder {
         self.table.insert(&field_of(name, value, strings))
     }
 
-    /// Decodes a section, and calls `take` with each field. The section must be complete.
+    /// Decodes a section, which must be complete, and calls `take` with each field.
     ///
-    /// `strings` is a temporary buffer. We clear it.
+    /// `strings` is a temporary buffer, which we will clear.
     ///
     /// # Errors
     /// [`Error::FieldSection`] or [`Error::TooLarge`] if the section is invalid. You have to close the connection.

@@ -1,4 +1,4 @@
-//! Encodes field lines without the dynamic table. So they're valid on all connections.
+//! Encodes field lines without the dynamic table, so that they are valid on all connections.
 
 use super::{integer, static_table};
 use crate::decimal::Decimal;

@@ -92,7 +92,7 @@ impl EncoderTable {
         mem::take(&mut self.encoder_stream)
     }
 
-    /// Executes the instructions on the peer's decoder stream. They may be incomplete.
+    /// Executes the instructions on the peer's decoder stream, which may be incomplete.
     ///
     /// # Errors
     /// [`Error::DecoderStream`] if an instruction is invalid. You have to close the connection.
@@ -192,7 +192,7 @@ impl EncoderTable {
         self.put_line(section, line, slot_of_server_line(line.id));
     }
 
-    /// Appends a line. If it does not have a slot, it's not in any table.
+    /// Appends a line. If it does not have a slot, it is not in any table.
     #[inline]
     fn put_line(&mut self, section: &mut Vec<u8>, line: QpackLine<'_>, slot: Option<usize>) {
         if let Some(slot) = slot {
@@ -232,7 +232,7 @@ impl Default for EncoderTable {
     }
 }
 
-/// It's not one of our literals. The archive must be damaged.
+/// This is not one of our literals, so the archive must be damaged.
 struct NotLiteral;
 
 /// Appends an instruction that inserts a literal, whose strings stay the same (RFC 9204 §4.3.2, §4.3.3).

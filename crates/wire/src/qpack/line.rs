@@ -10,7 +10,7 @@ use crate::limits::QPACK_TABLE_BYTES;
 
 /// Encodes a line. The name must be in lower case.
 ///
-/// `id` is the line's ID, or [`NO_LINE_ID`]. We do not use the ID if the line is in the static table, or larger than any table.
+/// `id` is the line's ID, or [`NO_LINE_ID`]. If the line is in the static table or larger than any table, we will not use the ID.
 #[must_use]
 pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewQpackLine {
     let mut representation = Vec::new();

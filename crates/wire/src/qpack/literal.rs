@@ -22,7 +22,7 @@ impl<'b> Literal<'b> {
         Ok((Literal { bytes, is_coded }, rest))
     }
 
-    /// Decodes a string. If it's Huffman-coded, the result is in `strings`.
+    /// Decodes a string. If it is Huffman-coded, the result is in `strings`.
     pub(super) fn decode(self, strings: &mut Vec<u8>) -> Result<Text<'b>, Fault> {
         Text::decode(self.bytes, self.is_coded, strings).map_err(|_| Fault::Huffman)
     }

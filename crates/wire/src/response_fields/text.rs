@@ -8,7 +8,7 @@ use crate::decimal::put_digits;
 use crate::response_head;
 use crate::server_fields::ServerFields;
 
-/// HTTP/1.1 text encoder. Unlike the others, it does not keep state from one response to the next.
+/// HTTP/1.1 text encoder. Unlike the other encoders, this one does not need any state between responses.
 pub(crate) struct Text<'a> {
     /// Value of the `Connection` field.
     pub(crate) connection: Option<&'a str>,

@@ -1,6 +1,6 @@
 //! Tests that our HTTP/2 works with the `h2` crate. Inputs are generated from seeds.
 //!
-//! The fuzz targets `interop_client` and `interop_server` run the same code.
+//! We run the same code in the fuzz targets `interop_client` and `interop_server`.
 //!
 //! Set `CANNERY_SEED` to repeat one seed.
 

@@ -163,7 +163,7 @@ impl<'r> Builder<'r> {
         out.extend_from_slice(&self.heap);
     }
 
-    /// Builds the hash table of literals. It's at most half full.
+    /// Builds the hash table of literals, which will be at most half full.
     fn literal_slots(&mut self) -> Vec<[u8; LiteralSlot::BYTES]> {
         let literals = std::mem::take(&mut self.literals);
         if literals.is_empty() {
@@ -257,7 +257,7 @@ impl<'r> Builder<'r> {
         offset
     }
 
-    /// Returns the offset of a set in the heap. Appends it unless it's there already.
+    /// Returns the offset of a set in the heap. Appends it unless it is there already.
     fn put_set(&mut self, members: &Members) -> u32 {
         let bytes: Vec<u8> = members.iter().flat_map(|number| number.to_le_bytes()).collect();
         let digest = *blake3::hash(&bytes).as_bytes();

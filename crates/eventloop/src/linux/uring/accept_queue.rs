@@ -20,7 +20,7 @@ pub(super) struct AcceptQueue {
     listener: RawFd,
     number: u32,
     state: AcceptState,
-    /// Whether we've stopped accepting for good.
+    /// Whether we have stopped accepting for good.
     is_closed: bool,
     queued: VecDeque<OwnedFd>,
     /// The error that made the kernel stop.
@@ -32,11 +32,11 @@ pub(super) struct AcceptQueue {
 enum AcceptState {
     /// The kernel accepts.
     Active,
-    /// The kernel accepts, until it notices that we've cancelled this.
+    /// The kernel accepts, until it notices that we have cancelled this.
     Cancelling,
-    /// The operation has ended without an error. We should start it again.
+    /// The operation has ended without an error, so we should start it again.
     Interrupted,
-    /// The kernel does not accept. We'll start again when the worker finds the queue empty.
+    /// The kernel does not accept. We will start again when the worker finds the queue empty.
     Stopped,
 }
 
@@ -65,7 +65,7 @@ impl AcceptQueue {
         matches!(self.state, AcceptState::Active | AcceptState::Cancelling)
     }
 
-    /// Returns `true` if we've stopped accepting for good.
+    /// Returns `true` if we have stopped accepting for good.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -112,7 +112,7 @@ impl AcceptQueue {
                 AcceptState::Cancelling if !is_error && self.queued.is_empty() && accepted.is_none() => {
                     AcceptState::Interrupted
                 }
-                // After an error, it's up to the worker when to try again.
+                // After an error, it is up to the worker when to try again.
                 _ => AcceptState::Stopped,
             };
         }

@@ -55,7 +55,7 @@ pub(super) struct Completion {
     pub(super) operation: Operation,
     /// Which token the operation is for. Its generation is truncated.
     pub(super) owner: Token,
-    /// The result of the system call. If it's negative, it's an `errno`.
+    /// The result of the system call. If it is negative, it is an `errno`.
     pub(super) result: i32,
     /// Whether there will be more completions because the operation is multishot.
     pub(super) has_more: bool,
@@ -179,7 +179,7 @@ impl Ring {
         let entry = self.ring.completion().next()?;
         let flags = entry.flags();
         let result = entry.result();
-        // If it's an error, there are not any bytes.
+        // If it is an error, there are no bytes.
         let length = usize::try_from(result).unwrap_or(0);
         let buffer = cqueue::buffer_select(flags).map(|index| FilledBuffer { index, length });
         let (operation, owner) = Operation::unpack(entry.user_data());
@@ -207,7 +207,7 @@ impl Ring {
     }
 }
 
-/// Creates a disabled ring. Restrictions are only possible while it's disabled.
+/// Creates a disabled ring. Restrictions are only possible while it is disabled.
 fn disabled(submissions: u32, completions: u32) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     // Let the kernel complete operations only while we are waiting, so that it does not need to interrupt us. Only this thread
@@ -216,7 +216,7 @@ fn disabled(submissions: u32, completions: u32) -> io::Result<IoUring> {
     builder.setup_r_disabled().build(submissions)
 }
 
-/// Ignores signals, timeouts, and a full completion queue. We'll empty the queue next.
+/// Ignores signals, timeouts, and a full completion queue. We will empty the queue next.
 fn ignore_transient(result: io::Result<usize>) -> io::Result<()> {
     match result.map_err(|error| (error.raw_os_error(), error)) {
         Err((Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN), _)) | Ok(_) => Ok(()),

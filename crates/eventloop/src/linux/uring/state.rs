@@ -44,7 +44,7 @@ pub(super) struct State {
 
 /// A datagram socket polled by the ring.
 struct DatagramPoll {
-    /// The slot is its number, and the generation counts the sockets added before it.
+    /// The slot is the number of the socket; the generation counts the sockets added before it.
     owner: Token,
     socket: RawFd,
     /// Whether a [`Operation::PollRoom`] is in progress.
@@ -86,7 +86,7 @@ enum Receiving {
     Idle,
     /// The kernel receives.
     Active,
-    /// The kernel receives, until it notices that we've cancelled this.
+    /// The kernel receives, until it notices that we have cancelled this.
     Cancelling,
 }
 
@@ -243,7 +243,7 @@ impl State {
         Ok(())
     }
 
-    /// Submits operations and waits for a completion. Does not block if we've fetched some before.
+    /// Submits operations and waits for a completion. This will not block if we have fetched some before.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.pause_unread();
         // Do this once per wait, no matter how many connections lacked a buffer.
@@ -343,7 +343,7 @@ impl State {
         }
 
         match buffer {
-            // We've already returned an event for the bytes kept.
+            // We have already returned an event for the bytes kept.
             Some(buffer) if result > 0 && has_kept => {
                 self.kept_bytes += self.slots[token.slot as usize].keep(self.ring.bytes(&buffer));
                 self.ring.recycle(buffer);

@@ -1,4 +1,4 @@
-//! Tests that attacks run into limits, and that honest peers don't.
+//! Tests that attacks run into limits, and that honest peers do not.
 
 use cannery_testkit::http2::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADER_TABLE_SIZE, HEADERS,
@@ -27,7 +27,7 @@ fn count_accepted(peer: &mut Peer, next: impl Fn(u32) -> Vec<u8>) -> u32 {
     panic!("the connection accepts a million");
 }
 
-/// Creates a connection that doesn't send bodies, as if the peer didn't read.
+/// Creates a connection that does not send bodies, as if the peer did not read.
 fn blocked() -> Peer {
     let mut peer = Peer::open();
     peer.fills = false;
@@ -82,7 +82,7 @@ fn frames_without_a_request_are_bounded() {
     ];
     for (name, cost, flood) in floods {
         let times = count_accepted(&mut Peer::open(), flood);
-        // We've also charged for the first SETTINGS.
+        // We have also charged for the first SETTINGS.
         assert_eq!(times, (CREDIT_MAX - SETTINGS_COST) / cost, "{name}");
     }
 }
@@ -93,7 +93,7 @@ fn empty_frames_on_a_stream_are_bounded() {
     peer.send(&post(1, "/0", &[]));
     let times = count_accepted(&mut peer, |_| data(1, 0, b""));
     assert_eq!(times, CREDIT_MAX - SETTINGS_COST + crate::limits::CREDIT_PER_RESPONSE);
-    // Padding isn't content.
+    // Padding is not content.
     let mut peer = blocked();
     peer.send(&post(1, "/100000", &[]));
     let padded = frame(DATA, PADDED, 1, &[1, 0]);
@@ -189,7 +189,7 @@ fn remembered_streams_are_bounded() {
         peer.send(&data(first_remembered - 2, 0, b"1")),
         [Frame::Reset(first_remembered - 2, STREAM_CLOSED)]
     );
-    // These streams don't count as open.
+    // These streams do not count as open.
     assert!(!peer.connection.has_bodies());
     assert_eq!(peer.connection.awaits(), Awaits::Request);
 

@@ -1,4 +1,4 @@
-//! Tests that requests don't allocate if we answer at once. This includes streams and heads.
+//! Tests that requests do not allocate if we answer at once. This includes streams and heads.
 
 use cannery_testkit::http2::window_update;
 

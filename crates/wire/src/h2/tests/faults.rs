@@ -60,7 +60,7 @@ fn invalid_frame_sizes() {
     use Ends::{Connection, Stream};
     let size = ErrorCode::FrameSize;
     check("too large", &[data(1, END_STREAM, &[0; 16_385])], Connection(0, size));
-    // We don't need more than the head of the frame.
+    // We do not need more than the head of the frame.
     check("a large head", &[data(1, END_STREAM, &[0; 16_385])[..9].to_vec()], Connection(0, size));
     check("PING", &[frame(PING, 0, 0, b"1234567")], Connection(0, size));
     check("RST_STREAM", &[get(1, "/0"), frame(RST_STREAM, 0, 1, b"123")], Connection(1, size));
@@ -120,7 +120,7 @@ fn padding_longer_than_its_frame() {
 #[test]
 fn stream_ids_increase_and_are_odd() {
     check("even", &[get(2, "/0")], Ends::Connection(0, ErrorCode::Protocol));
-    // This ID was skipped, so it's unexpected (RFC 9113 §5.1.1).
+    // This ID was skipped, so it is unexpected (RFC 9113 §5.1.1).
     check("skipped", &[get(5, "/0"), get(3, "/0")], Ends::Connection(5, ErrorCode::Protocol));
     check("used", &[get(3, "/0"), get(5, "/0"), get(3, "/0")], Ends::Connection(5, ErrorCode::StreamClosed));
     let long_ago: Vec<_> = (0..100).map(|number| get(2 * number + 1, "/0")).chain([get(1, "/0")]).collect();
@@ -220,7 +220,7 @@ fn content_length_mismatch() {
         &[last_headers(1, &request("/0", &[("content-length", "5")]))],
         Stream(1, wrong),
     );
-    // Padding isn't content.
+    // Padding is not content.
     let padded = frame(DATA, PADDED | END_STREAM, 1, b"\x02hello\0\0");
     assert_eq!(Peer::open().send(&[five(), padded].concat()), [Frame::Headers(1, 200, true)]);
     let empty = last_headers(1, &request("/0", &[("content-length", "0")]));

@@ -15,7 +15,7 @@ use super::peer::{Content, Frame, Peer, last_headers, post, request};
 /// An operation of a peer.
 #[derive(Debug, Clone)]
 enum Operation {
-    /// Requests a body that's this long.
+    /// Requests a body that is this long.
     Get {
         bytes: u64,
         urgency: u8,
@@ -198,7 +198,7 @@ impl Model {
         }
     }
 
-    /// Removes a stream that doesn't have to wait.
+    /// Removes a stream that does not have to wait.
     fn remove_if_done(&mut self, id: u32) {
         let stream = &self.streams[&id];
         match stream.state {

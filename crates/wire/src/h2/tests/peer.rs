@@ -58,11 +58,11 @@ pub(super) struct Peer {
     fields: ServerFields,
     archive: Vec<u8>,
     decoder: Decoder<'static>,
-    /// Input that the connection hasn't read yet.
+    /// Input that the connection has not read yet.
     held: Vec<u8>,
     /// Requests that were refused, in order.
     pub(super) refused: Vec<(u32, Refusal)>,
-    /// Requests for `/later`. They haven't been answered yet.
+    /// Requests for `/later`. They have not been answered yet.
     pub(super) postponed: Vec<StreamId>,
     /// The targets of all requests, in order.
     pub(super) targets: Vec<String>,
@@ -282,7 +282,7 @@ pub(super) fn request<'a>(path: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'
     [&pseudo, more].concat()
 }
 
-/// Encodes the HEADERS of a request that doesn't have content.
+/// Encodes the HEADERS of a request that does not have content.
 pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
     last_headers(stream, &request(path, &[]))
 }

@@ -107,7 +107,7 @@ fn body_follows_its_head_in_parts() {
         matches!(&frames[..], [Frame::Data(1, Content(bytes), false)] if bytes == b"first"),
         "{frames:?}"
     );
-    // The end doesn't need a window.
+    // The end does not need a window.
     peer.connection.window = Window::new(0);
     peer.connection.append_body(stream, b"", true);
     let frames = peer.drain();

@@ -213,7 +213,7 @@ fn head_has_every_field_that_a_site_uses() {
         assert_eq!(single, cannery_site::Single::Value(value.as_bytes()));
     }
 
-    // The next request doesn't have any of it.
+    // The next request does not have any of it.
     peer.send(&get(3, "/c"));
     let head = peer.store.head();
     assert!(!head.request.conditions.any && head.request.accept_encoding.is_absent());

@@ -1,4 +1,4 @@
-//! Tests for HTTP/3 connections. They don't need QUIC.
+//! Tests for HTTP/3 connections. They do not need QUIC.
 
 use std::time::{Duration, Instant};
 
@@ -210,7 +210,7 @@ fn acknowledgments_are_sent_together() {
     let all: Vec<u8> = (0..32).map(|number| 0x80 | (4 * number)).collect();
     assert_eq!(request(&mut client, 31), all);
 
-    // An insertion can't wait, because the client isn't allowed to use it before that.
+    // An insertion cannot wait, because the client must not use it before that.
     assert_eq!(request(&mut client, 0), []);
     client.send_unidirectional(6, &insertion[4..]).unwrap();
     assert_eq!(client.connection.take_decoder_stream(), [0x80, 1]);

@@ -166,7 +166,7 @@ fn large_sections_are_cut_and_bombs_refused() {
 struct Model {
     /// All entries that were ever inserted.
     entries: Vec<(String, String)>,
-    /// Absolute indices of all entries that are left. The oldest comes first.
+    /// Absolute indices of all entries that are left, oldest first.
     kept: VecDeque<usize>,
     capacity: usize,
     stream: Vec<u8>,

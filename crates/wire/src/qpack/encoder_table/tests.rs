@@ -11,9 +11,9 @@ use crate::qpack::{Decoder, encode_line};
 struct Peer {
     table: EncoderTable,
     decoder: Decoder,
-    /// Bytes on the encoder stream that haven't arrived yet.
+    /// Bytes on the encoder stream that have not arrived yet.
     encoder_stream: Vec<u8>,
-    /// Bytes on the decoder stream that haven't arrived yet.
+    /// Bytes on the decoder stream that have not arrived yet.
     decoder_stream: Vec<u8>,
 }
 

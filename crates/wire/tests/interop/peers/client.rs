@@ -25,7 +25,7 @@ const UPLOADS: [usize; 6] = [0, 1, 1_000, 65_535, 65_536, 100_000];
 /// Sizes of windows and pieces.
 const SIZES: [u32; 10] = [1, 9, 100, 1_000, 16_384, 16_393, 65_535, 100_000, 1_000_000, 0x7fff_ffff];
 
-/// Runs a client. For each operation, there's a byte, and then come its arguments.
+/// Runs a client. For each operation, there is a byte, and then come its arguments.
 pub fn client(data: &[u8]) {
     let mut choices = Choices::new(data);
     let mut talk = Conversation::begin(&mut choices);
@@ -39,14 +39,14 @@ pub fn client(data: &[u8]) {
 struct Conversation {
     ours: Ours,
     queues: Rc<RefCell<Queues>>,
-    /// Bytes that we've written, but that the client can't read yet.
+    /// Bytes that we have written, but that the client cannot read yet.
     in_flight: Vec<u8>,
     connection: Connection<End, &'static [u8]>,
     sender: SendRequest<&'static [u8]>,
     pings: PingPong,
     requests: Vec<ClientRequest>,
     is_over: bool,
-    /// Whether we've sent GOAWAY.
+    /// Whether we have sent GOAWAY.
     is_going_away: bool,
 }
 
@@ -78,7 +78,7 @@ impl Conversation {
         let mut builder = Builder::new();
         builder
             .enable_push(false)
-            // We don't test the client's limit for small frames.
+            // We do not test the client's limit for small frames.
             .data_frame_budget(usize::MAX / 2)
             .initial_window_size(choices.one_of(&SIZES))
             .header_table_size(choices.one_of(&[4_096, 0, 50, 500, 65_536]))
@@ -166,7 +166,7 @@ impl Conversation {
         }
 
         let request = request.body(()).expect("it is a request");
-        // After a GOAWAY, the client doesn't send more requests.
+        // After a GOAWAY, the client does not send more requests.
         let Ok((response, upload)) = self.sender.send_request(request, !has_content) else { return };
 
         self.requests.push(ClientRequest {
@@ -198,7 +198,7 @@ impl Conversation {
     }
 
     fn ping(&mut self) {
-        // There's only one ping on its way at a time.
+        // There is only one ping on its way at a time.
         let _ = self.pings.send_ping(Ping::opaque());
         assert!(!matches!(self.pings.poll_pong(&mut context()), Poll::Ready(Err(_))) || self.is_over);
     }
@@ -350,7 +350,7 @@ impl ClientRequest {
         }
     }
 
-    /// Drops everything that belongs to a request. If it's incomplete, this resets the stream.
+    /// Drops everything that belongs to a request. If it is incomplete, this resets the stream.
     fn drop_handles(&mut self) {
         self.is_reset |= !self.is_whole || self.upload_left.is_some();
         self.response = None;

@@ -6,7 +6,7 @@ use cannery_wire::{Output, Segment};
 
 /// Owns one of our connections.
 pub(crate) trait End {
-    /// Returns input that the connection hasn't read yet.
+    /// Returns input that the connection has not read yet.
     fn held(&mut self) -> &mut Vec<u8>;
 
     /// Runs the connection until its next step. Returns how many bytes it has read.

@@ -1,4 +1,4 @@
-//! Our side. It's a connection with a small server. Bytes go in, and bytes come out.
+//! Our side: a connection with a small server. Bytes go in, and bytes come out.
 //!
 //! For `/N`, the response is the first `N` bytes of [`CONTENT`] as a range of an archive, and for `/text/N`, the same bytes as
 //! text. All other paths get a 404.
@@ -24,11 +24,11 @@ pub(crate) struct Ours {
     store: HeadStore,
     output: Output,
     fields: ServerFields,
-    /// Input that the connection hasn't read yet.
+    /// Input that the connection has not read yet.
     held: Vec<u8>,
     /// For each stream, the response's status.
     pub(crate) answered: BTreeMap<u32, u16>,
-    /// Output that hasn't been taken yet.
+    /// Output that has not been taken yet.
     written: Vec<u8>,
     seconds: u64,
 }
@@ -63,7 +63,7 @@ impl Ours {
         self.take_output();
     }
 
-    /// Writes bodies once, as far as there's room in the output and the windows.
+    /// Writes bodies once, as far as there is room in the output and the windows.
     pub(crate) fn fill(&mut self) {
         self.connection.fill(&mut self.output);
         self.take_output();

@@ -41,9 +41,9 @@ use Verdict::{Away, Fine, Refused, Reset};
 /// The state of a stream before a frame arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Idle or skipped. Or clients can't have such a stream.
+    /// Idle, skipped, or not a stream that clients can have.
     Idle,
-    /// Open. There may be more content.
+    /// Open, so there may be more content.
     Open,
     /// Ended by the peer.
     Ended,
@@ -58,7 +58,7 @@ type Difference = (&'static [u8], &'static [Before], Verdict, Verdict, &'static 
 
 /// Any state.
 const ANY: &[Before] = &[Idle, Open, Ended, Before::Reset];
-/// The peer isn't allowed to send more frames.
+/// The peer is not allowed to send more frames.
 const CLOSED: &[Before] = &[Ended, Before::Reset];
 /// Frame types of header blocks.
 const BLOCKS: &[u8] = &[HEADERS, CONTINUATION];
@@ -149,7 +149,7 @@ const DIFFERENCES: &[Difference] = &[
     ),
 ];
 
-/// Runs both servers. For each operation, there's a byte, and then come its arguments.
+/// Runs both servers. For each operation, there is a byte, and then come its arguments.
 pub fn server(data: &[u8]) {
     let mut choices = Choices::new(data);
     let mut both = Both::begin();
@@ -285,7 +285,7 @@ impl Both {
         self.open(flags, &field_block(&fields), choices)
     }
 
-    /// Returns a request. It's probably malformed (RFC 9113 §8.2, §8.3).
+    /// Returns a request that is probably malformed (RFC 9113 §8.2, §8.3).
     fn malformed_request(&mut self, choices: &mut Choices<'_>) -> Vec<u8> {
         let mut fields =
             vec![(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/13")];
@@ -409,7 +409,7 @@ impl Both {
     }
 }
 
-/// Returns a server's verdict. It's the first error in the frames that the server writes.
+/// Returns a server's verdict, i.e. the first error in the frames that the server writes.
 fn verdict_in(written: &[u8]) -> Verdict {
     let mut rest = written;
     while let Some(frame) = Frame::parse(&mut rest) {
@@ -440,7 +440,7 @@ impl Theirs {
             .max_concurrent_streams(128)
             .max_header_list_size(16_384)
             .initial_connection_window_size(0x7fff_ffff)
-            // We don't test its limits against abuse.
+            // We do not test its limits against abuse.
             .max_local_error_reset_streams(None)
             .max_pending_accept_reset_streams(1_000_000)
             .data_frame_budget(usize::MAX / 2);
@@ -478,7 +478,7 @@ impl Theirs {
         }
 
         for content in self.requests.values_mut() {
-            // Discarded. There's no window update.
+            // Discarded, so there will be no window update.
             while let Some(body) = content
                 && let Poll::Ready(piece) = body.poll_data(&mut context())
             {
