@@ -1,4 +1,4 @@
-//! Destination of a build, which is either a path or an unnamed file in memory or on disk.
+//! Destination of a build: either a path, or an unnamed file in memory or on disk.
 
 pub(crate) mod disk; // Files without a name on disk.
 pub(crate) mod memory_file; // Files without a name in memory.
@@ -20,7 +20,7 @@ const IN_MEMORY: &str = "the archive in memory";
 
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// A temporary file next to the path, which will replace the archive there once it is complete.
+    /// A temporary file next to the path. It will replace the archive there once it is complete.
     Path(Staging),
     /// A file in memory that only this process has.
     Memory(Space),
@@ -56,7 +56,7 @@ impl Destination {
     /// Creates a file on disk for an archive that will probably be too large for memory, given that its contents have
     /// `content_bytes` bytes.
     ///
-    /// Returns `None` if this fails, in which case we will try again once the archive really is too large.
+    /// Returns `None` if this fails. We will try again once the archive really is too large.
     pub(crate) fn begin_on_disk(&mut self, content_bytes: u64) -> Option<File> {
         let Destination::Memory(space) = self else { return None };
         let file = space.create_on_disk(content_bytes).ok()?;

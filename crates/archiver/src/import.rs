@@ -1,8 +1,8 @@
 //! Converts kawipiko archives to our format, preserving bodies, paths, statuses and header fields.
 //!
-//! The input is the list of paths returned by [`kawipiko`]. As ordinary builds start from source files instead, only their last
-//! steps can be shared: [`Store`] for bodies and [`Heads`] for heads. Wildcards in kawipiko answer every path in their folder
-//! that has no record of its own, so they are converted to rules.
+//! The input is the list of paths returned by [`kawipiko`]. Ordinary builds start from source files instead, so we can only
+//! share their last steps: [`Store`] for bodies and [`Heads`] for heads. Wildcards in kawipiko answer every path in their
+//! folder that has no record of its own, so they are converted to rules.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -352,7 +352,7 @@ fn write(
 ) -> Result<(), cannery_archive::WriteError> {
     let mut buffer = KeyBuffer::new();
 
-    // Wildcards by site, along with their folders. There must be an entry for every host, as each host needs a
+    // Wildcards by site, and their folders. There must be an entry for every host, because each host needs a
     // root scope.
     let mut sites: BTreeMap<Option<&str>, Vec<(&[u8], NewRecord<'_>)>> = BTreeMap::new();
     for answer in answers {

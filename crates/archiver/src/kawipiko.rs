@@ -185,7 +185,7 @@ type Head<'a> = (u16, Vec<(&'static str, &'a str)>);
 
 /// Decodes a head, i.e. a list of pairs.
 ///
-/// Names come from the table, whereas values come from either the table or the head itself.
+/// Names come from the table. Values may come from either the table or the head itself.
 fn head(mut rest: &[u8]) -> Option<Head<'_>> {
     let mut status = None;
     let mut fields = Vec::new();

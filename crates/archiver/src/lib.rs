@@ -1,9 +1,9 @@
 //! Compiles a source folder into an archive.
 //!
-//! [`compile`] builds once, into a file. For folders that are being edited, you should use a [`Compiler`], which builds
-//! again and again, either into memory or (if the archive is large) on disk. Both of them run the pipeline in `build`
-//! below, which has about one line per step. This crate never prints anything, and the archive does not depend on
-//! threads, clocks or the order of directory entries.
+//! [`compile`] builds once, into a file. If a folder is being edited, you should use a [`Compiler`] instead. This will
+//! build again and again, either into memory or (if the archive is large) on disk. Both of them run the pipeline in
+//! `build` below, where each step takes about one line. This crate never prints anything, and the archive should not
+//! depend on threads, clocks or the order of directory entries.
 //!
 //! This crate is internal to Cannery, i.e. its interface may change in any release. Programs should use the `cannery` crate
 //! instead.
@@ -311,8 +311,8 @@ pub(crate) fn build(
     if let Destination::Path(_) = destination {
         report.diagnostics.extend(replaced::note(options, &routes));
     }
-    // As this warning is about the machine rather than the folder, it should not be turned into an error by
-    // `--strict`.
+    // This warning is about the machine rather than the folder, so `--strict` should not turn it into an
+    // error.
     report.diagnostics.extend(destination.warning());
     destination.publish(&file)?;
     report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);

@@ -5,7 +5,8 @@
 //! in `<a>` is a navigation and may be answered by a fallback page, unlike a link in `<script>` or `<img>`. Links to other
 //! origins are ignored, as are links created by scripts.
 //!
-//! As the text of each page is read anyway, this is also where policies are found that would block the preview script.
+//! We need to read the text of each page anyway, so this is also where we look for policies that would block the
+//! preview script.
 
 mod extract;
 mod url;
@@ -82,7 +83,7 @@ enum TargetError {
 /// Targets that have been looked up, with their errors.
 type KnownTargets = HashMap<(Url, Purpose), Option<TargetError>>;
 
-/// The pages and style sheets of a site, along with the site used for looking up their links.
+/// The pages and style sheets of a site, and the site that should be used for looking up their links.
 pub(crate) struct Links<'a> {
     options: &'a Options,
     sources: &'a Sources,
@@ -192,7 +193,7 @@ impl<'a> Links<'a> {
         broken
     }
 
-    /// Returns the broken links of a file (each of them only once) as well as policies that would block the
+    /// Returns the broken links of a file (each of them only once) and policies that would block the
     /// preview script.
     fn check_file(
         &self,
@@ -378,8 +379,7 @@ fn url_of(path: &[u8]) -> Option<Url> {
     Some(Url { host, path: format!("/{path}") })
 }
 
-/// Returns `true` for template placeholders such as `{{ url }}`, which will be replaced by a script or a later build
-/// step.
+/// Returns `true` for template placeholders such as `{{ url }}`. A script or a later build step will replace these.
 fn is_template(reference: &[u8]) -> bool {
     const MARKS: [&[u8]; 5] = [b"{{", b"{%", b"<%", b"${", b"#{"];
     MARKS.iter().any(|mark| reference.windows(mark.len()).any(|window| window == *mark))

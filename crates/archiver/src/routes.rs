@@ -1,4 +1,4 @@
-//! Routes: decides which source answers each path, as well as which fallback pages and rules apply below each
+//! Routes: decides which source should answer each path, and which fallback pages and rules apply below each
 //! folder.
 //!
 //! At this point, only names matter. [`rules`](crate::routes::rules) adds the rules in `_redirects`.
@@ -39,7 +39,7 @@ pub(crate) type HostId = Option<u32>;
 pub(crate) struct Host {
     /// Name in lower case. `*.example.com` stands for all hosts below `example.com`.
     pub(crate) name: String,
-    /// Whether the host has a site of its own, in which case the default site is not searched.
+    /// Whether the host has a site of its own. If so, we will not search the default site.
     pub(crate) has_site: bool,
 }
 
@@ -98,7 +98,7 @@ pub(crate) enum RuleName {
 pub(crate) struct RuleFile {
     pub(crate) id: SourceId,
     pub(crate) host: HostId,
-    /// Folder relative to the root of its site, which is either empty or ends with `/`.
+    /// Folder relative to the root of its site. This should be either empty or end with `/`.
     pub(crate) folder: Box<[u8]>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Routes {
     /// Number of rules in which the ends of the pattern overlap, so that they cannot be excluded by the
     /// server's index.
     pub(crate) overlapping_rules: usize,
-    /// Generated texts by status, which are needed for rules with an error status if there is no
+    /// Generated texts by status. We need these for rules with an error status if there is no
     /// page for it.
     pub(crate) status_texts: BTreeMap<u16, SourceId>,
     /// All rules, in order of precedence.
@@ -158,7 +158,7 @@ impl NumberedPages {
     }
 }
 
-/// A file that answers a path such as `/folder/` or `/page`, provided that there is no file with exactly that name.
+/// A file that answers a path such as `/folder/` or `/page` if there is no file with exactly that name.
 ///
 /// If there are several, the one with the lowest rank wins.
 struct Alias {
@@ -386,8 +386,8 @@ fn hiding_note(sources: &Sources, hiding: &[(SourceId, HostId, Box<[u8]>)]) -> O
 }
 
 impl Scope {
-    /// If the folder has a page for 404 and its only fallbacks are for assets (e.g. `_wildcard.png`), returns both. The fallback
-    /// would also answer missing pages, which is probably a mistake.
+    /// If the folder has a page for 404 and its only fallbacks are for assets (e.g. `_wildcard.png`), returns both. This is
+    /// probably a mistake, because the fallback will also answer missing pages.
     fn fallback_that_hides_errors(&self) -> Option<(SourceId, SourceId)> {
         let error_page = *self.error_pages.get(&404)?;
         let (_, first) = self.fallbacks.first()?;
@@ -509,7 +509,7 @@ impl Routes {
         host.map(|host| self.hosts[host as usize].name.as_str())
     }
 
-    /// Whether the host has a site of its own, which is not the case for the default site.
+    /// Whether the host has a site of its own. Note that this is not the case for the default site.
     pub(crate) fn has_site(&self, host: HostId) -> bool {
         host.is_some_and(|host| self.hosts[host as usize].has_site)
     }

@@ -1,5 +1,5 @@
-//! Source files: their bytes, which are read whole and unchanged, and the last build's knowledge
-//! about them.
+//! Source files: their bytes, which must be read whole and unchanged, and what is known about
+//! them from the last build.
 
 pub(crate) mod decode; // Decoders, with a limit.
 pub(crate) mod snapshot; // The last build.

@@ -1,4 +1,4 @@
-//! The tree of the source folder, that is, which files exist and which of them are left out.
+//! The tree of the source folder: which files exist, and which of them should be left out.
 
 pub mod boundary; // Links that lead out of the folder.
 pub(crate) mod folder_file; // Opens files of a folder.

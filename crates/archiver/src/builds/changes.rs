@@ -6,7 +6,8 @@ use cannery_base::FileStamp;
 
 use crate::sources::snapshot::{KnownFile, KnownFiles};
 
-/// Source files of a build in memory, which can be compared with other builds. Clones are cheap.
+/// Source files of a build in memory. This is used to compare it with other builds, so clones should be
+/// cheap.
 #[derive(Clone)]
 pub struct BuiltFiles(pub(super) Arc<KnownFiles>);
 
@@ -23,7 +24,7 @@ pub struct Change {
 }
 
 impl BuiltFiles {
-    /// Returns the paths of all files relative to the source folder, along with their stamps, in
+    /// Returns the paths of all files (relative to the source folder) and their stamps, in
     /// arbitrary order.
     pub fn stamps(&self) -> impl Iterator<Item = (&[u8], &FileStamp)> {
         self.0.iter().map(|(path, file)| (&**path, &file.stamp))

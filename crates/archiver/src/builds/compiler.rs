@@ -1,8 +1,8 @@
 //! Repeatedly compiles a folder that is being edited. Archives are built in memory or, if they are large, on disk.
 //!
-//! Only changed files are read and compressed; everything else is taken from the last build. As editors may write at any
-//! time, it is not an error if a file changes or vanishes during a build. In this case, the build will read it again, or else
-//! use its last version and report the folder as unsettled. Half-written content must never be published.
+//! Only changed files are read and compressed; everything else is taken from the last build. Editors may write at any time,
+//! so we should not fail if a file changes or vanishes during a build. Instead, the build will read it again, or else use its
+//! last version and report the folder as unsettled. Half-written content must never be published.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -47,7 +47,7 @@ const UNFINISHED_MAX: Duration = Duration::from_secs(2);
 /// Compiles one folder again and again.
 ///
 /// Several threads may build at the same time. The on-disk caches of the options are not used. All contents are stored
-/// uncompressed too, which allows the next build to copy them.
+/// uncompressed too, to allow the next build to copy them.
 pub struct Compiler {
     options: Options,
     /// Holds archives that are too large for memory.
@@ -200,8 +200,8 @@ impl Compiler {
                     unreliable.extend(self.path_of(&error));
                 }
                 Err(error) => {
-                    // Any other error implies that the folder is not empty, so the clock is reset (except after a canceled build,
-                    // which does not tell us anything).
+                    // Any other error implies that the folder is not empty, so we need to reset the clock. This does not apply to
+                    // a canceled build, since that could have found anything.
                     if !matches!(error, Error::Canceled) {
                         self.history().unfinished_since = None;
                     }

@@ -38,8 +38,7 @@ impl FollowedNames {
         FollowedNames { rules, root, links_out, boundary: Mutex::default() }
     }
 
-    /// Returns `true` if builds may be affected by a change to this path, which is relative to the
-    /// folder.
+    /// Returns `true` if a change to this path (relative to the folder) may affect builds.
     #[must_use]
     pub fn contain(&self, path: &Path, is_folder: bool) -> bool {
         self.rules.may_matter(path, is_folder)
@@ -51,7 +50,8 @@ impl FollowedNames {
         self.boundary().is_ok_and(|boundary| boundary.admits(link, target, true))
     }
 
-    /// Returns the boundary of the folder, which may have been replaced since the last call.
+    /// Returns the boundary of the folder. This needs to be determined each time, since the folder may have
+    /// been replaced.
     fn boundary(&self) -> io::Result<Arc<Boundary>> {
         let found = fs::metadata(&self.root)?;
         let identity = (found.dev(), found.ino());

@@ -27,8 +27,8 @@ use crate::tree::skip::{IGNORE_FILE, SkipRules};
 use crate::tree::sparse;
 use crate::tree::walk::{SourceFile, Walked, walk};
 
-/// Walks the source folder and returns its files, along with a report that only contains remarks about
-/// them so far.
+/// Walks the source folder and returns its files and a report. At this point, the report only contains
+/// remarks about files.
 pub(crate) fn sources(
     options: &Options,
     destination: &Destination,
@@ -53,7 +53,7 @@ pub(crate) fn sources(
 
     let own = OwnFiles::of(options, destination);
 
-    // Archive and caches may be located in the source folder, in which case they must not become part of
+    // The archive and the caches may be located in the source folder, but they must not become part of
     // the next archive.
     let mut cached: BTreeMap<&Path, u64> = BTreeMap::new();
     walked.files.retain(|file| {
@@ -125,7 +125,7 @@ pub(crate) fn check_unfinished(
     Ok(())
 }
 
-/// Returns the rules for leaving out names, along with remarks about the ignore file.
+/// Returns the rules for leaving out names, and any remarks about the ignore file.
 pub(crate) fn skip_rules(options: &Options) -> Result<(SkipRules, Vec<Diagnostic>), Error> {
     let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
     let diagnostics = rules.add_ignore_file(&options.sources, options.links_out)?;
@@ -249,7 +249,7 @@ impl OwnFiles {
     }
 }
 
-/// Adds the ignore file, which is left out by the walk, so that `extract` can restore it.
+/// Adds the ignore file. It is left out by the walk, but `extract` should be able to restore it.
 fn keep_ignore_file(options: &Options, files: &mut Vec<SourceFile>) {
     let found = fs::metadata(options.sources.join(IGNORE_FILE)).ok().filter(fs::Metadata::is_file);
     let Some(found) = found else { return };

@@ -20,7 +20,7 @@ pub(crate) struct Session<'a> {
     /// Before the build, the listings of the last one; after it, the new ones.
     pub(crate) listings: Listings,
     pub(crate) earlier: Earlier,
-    /// Whether to wait for files that are being written, which is only done in the first attempt.
+    /// Whether to wait for files that are being written. This should only be set for the first attempt.
     pub(super) waits: bool,
     /// Files that this attempt or an earlier one could not read.
     pub(super) unreadable: UnreadableFiles,

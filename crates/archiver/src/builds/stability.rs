@@ -102,7 +102,7 @@ fn is_just_removed(root: &Path, path: &[u8], walk_began: SystemTime) -> bool {
 /// Holds back files that are being written by another process, or that could not be read in an earlier attempt, and returns
 /// them.
 ///
-/// Known files get the stamp of the last build, whereas new files are left out; however, small new files are captured
+/// Known files get the stamp of the last build. New files are left out, unless they are small: those will be captured
 /// instead.
 pub(super) fn hold_back(
     root: &Path,
@@ -142,7 +142,7 @@ pub(super) fn hold_back(
         sleep(INTERVAL);
     }
 
-    // Hold back whatever is left, along with files that made an earlier attempt fail.
+    // Hold back whatever is left, and files that made an earlier attempt fail.
     waiting.extend((0..files.len()).filter(|place| unreliable.contains(&files[*place].path)));
     let mut held_back = BTreeSet::new();
     for place in waiting {

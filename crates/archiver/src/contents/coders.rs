@@ -14,8 +14,8 @@ use zstd_safe::{CCtx, CParameter, DCtx};
 
 use crate::settings::options::{Encoder, Levels};
 
-/// Names and versions of encoders, which determine the output together with the level. They are compared with `Cargo.lock`
-/// in a test.
+/// Names and versions of encoders. Together with the level, these determine the output. A test makes sure that they match
+/// `Cargo.lock`.
 pub(super) const VERSIONS: [(Encoder, &str); 4] = [
     (Encoder::Gzip, "libdeflater-1.26.1"),
     (Encoder::Zopfli, "zopfli-0.8.4"),
@@ -45,7 +45,7 @@ const BROTLI_WINDOW_BITS: (i32, i32) = (10, 24);
 /// RFC 9659 §3: the window must not exceed 8 MiB.
 const ZSTD_WINDOW_BITS_MAX: u32 = 23;
 
-/// One encoder and decoder of each kind for use by a single thread, in order to reuse their tables.
+/// One encoder and decoder of each kind. Each thread should have its own, to be able to reuse their tables.
 pub(super) struct Coders {
     levels: Levels,
     gzip: Compressor,

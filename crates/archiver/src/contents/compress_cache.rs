@@ -85,7 +85,7 @@ struct Problems {
     unwritable: Option<io::Error>,
     /// Number of invalid results.
     corrupt: u64,
-    /// The first one by name, in order to make the warning independent of timing.
+    /// The first one by name, to make the warning independent of timing.
     first_corrupt: Option<PathBuf>,
 }
 
@@ -110,7 +110,7 @@ impl CompressCache {
         })
     }
 
-    /// Returns the result for a content of `length` bytes, provided that there is a valid one.
+    /// Returns the result for a content of `length` bytes if there is a valid one.
     ///
     /// If its digest is `verified`, then the result does not have to be decoded again.
     pub(super) fn find(

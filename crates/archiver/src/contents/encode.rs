@@ -139,8 +139,8 @@ impl Encoding<'_> {
         };
 
         if self.effort == Effort::Quick {
-            // Quick builds will only look up cached results, which is cheaper than passing these results to another
-            // thread.
+            // Quick builds will only look up cached results. We can do that right here: passing the results to
+            // another thread would be slower.
             let mut coders = scratch();
             for job in &all {
                 let outcome = self.compress(job, &mut coders, &counters)?;
@@ -203,7 +203,7 @@ impl Encoding<'_> {
 
     /// Returns all jobs, sorted by descending length.
     ///
-    /// Ties are broken by digest, which makes the order the same on every machine.
+    /// Ties are broken by digest to make the order the same on every machine.
     fn jobs(&self, contents: &Contents) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (id, content) in (0..).zip(&contents.all) {

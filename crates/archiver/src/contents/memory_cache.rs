@@ -12,9 +12,9 @@ use crate::contents::compress_cache::{Outcome, ResultKey};
 use crate::ground::digest_map::DigestMap;
 use crate::sources::snapshot::Snapshot;
 
-/// Maximum number of bytes held by the cache. Further results are only stored in the archive of their build, so if that is
-/// abandoned, they are lost. However, the next build will store everything that is in the cache, which makes room again, so
-/// even frequent edits cannot keep a large site from being compressed in the end.
+/// Maximum number of bytes held by the cache. Further results are only stored in the archive of their build, so they are
+/// lost if that build is abandoned. However, the next build will store everything that is in the cache, making room again.
+/// This way, even frequent edits cannot keep a large site from being compressed eventually.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Default)]
@@ -75,8 +75,7 @@ impl MemoryCache {
             Outcome::NotWorth => Stored::NotWorth,
         };
 
-        // Concurrent builds may have made the same result, in which case its bytes must not be counted
-        // twice.
+        // Concurrent builds may have made the same result, but we should not count its bytes twice.
         results.held_bytes += stored.held_bytes();
         if let Some(before) = results.stored.insert(*key, stored) {
             results.held_bytes -= before.held_bytes();
@@ -84,7 +83,7 @@ impl MemoryCache {
         results.here.push(*key);
     }
 
-    /// Drops bytes that are in the archive of this build as well as bytes of contents that no longer
+    /// Drops bytes that are in the archive of this build, and bytes of contents that no longer
     /// exist.
     pub(crate) fn settle(&self, snapshot: &Snapshot) {
         let mut results = self.lock();

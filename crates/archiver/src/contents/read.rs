@@ -39,7 +39,7 @@ const ENCODED_BYTES_MIN: u64 = 96;
 /// Maximum number of bytes that have been read but not yet committed.
 const HELD_BYTES_MAX: u64 = 32 << 20;
 
-/// Maximum number of sources and bytes per job, which is a compromise between less bookkeeping and a balanced
+/// Maximum number of sources and bytes per job. This is a compromise between less bookkeeping and a balanced
 /// load.
 const JOB_SOURCES: usize = 64;
 const JOB_BYTES: u64 = 2 << 20;
@@ -362,7 +362,7 @@ fn store_body(
     Ok(())
 }
 
-/// Stores a large file while reading it, in order to avoid having the whole file in memory.
+/// Stores a large file while reading it, to avoid having the whole file in memory.
 fn store_streamed(
     digest: &Digest,
     length: u64,

@@ -5,10 +5,10 @@
 //! be modified again within the same tick of the file system's clock (the clock isn't used for anything else). If the cache
 //! is damaged or has another version, we start with an empty one.
 //!
-//! The cache also records which compressed results have been verified, in order to decode each of them only once. As this
-//! means that its content is trusted, the cache is only used if no other user except root can write to it. A cache copied
-//! from another machine is harmless: inodes will differ, so nothing matches. Problems with the cache are reported as
-//! warnings.
+//! The cache also records which compressed results have been verified, so that each of them has to be decoded only once.
+//! This means that we need to trust its content, so the cache is only used if no other user except root can write to it.
+//! A cache copied from another machine is harmless: inodes will differ, so nothing matches. Problems with the cache are
+//! reported as warnings.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -95,8 +95,7 @@ impl SourcesCache {
         Ok(SourcesCache { place: place.to_owned(), memory, began_ns, unused })
     }
 
-    /// Returns the properties of the file at this absolute path, provided that its stamp is still
-    /// the same.
+    /// Returns the properties of the file at this absolute path if its stamp is still the same.
     pub(super) fn find(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
         self.memory.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
     }

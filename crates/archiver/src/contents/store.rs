@@ -113,8 +113,7 @@ impl Store {
         Ok(body)
     }
 
-    /// Makes room for `records` more records with a total of `bytes` bytes, as well as heads, the manifest and small
-    /// records.
+    /// Makes room for `records` more records (with a total of `bytes` bytes), heads, the manifest and small records.
     pub(crate) fn require(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
         self.leave_memory_if_full(bytes, records)?;
         let required = self.with_writer(|writer| {
@@ -168,7 +167,8 @@ impl Store {
     }
 }
 
-/// Lets the writer copy bodies from the archive of the last build, provided that both have the same format.
+/// Lets the writer copy bodies from the archive of the last build. This only works if both have the same
+/// format.
 fn set_source(writer: &mut Writer, earlier: Option<&Snapshot>) {
     if let Some(earlier) = earlier.filter(|earlier| earlier.archive.format() == writer.format()) {
         writer.set_source(Arc::clone(&earlier.archive));

@@ -1,9 +1,9 @@
 //! Temporary files on disk, for archives that are too large for memory.
 //!
-//! As the pages of such a file belong to the page cache, the kernel may drop them and read them again when needed. The file does
-//! not have a name, which prevents other users from opening it, and is removed by the kernel together with the last descriptor
-//! and mapping, even after a crash. Unlike memory, however, a file cannot be sealed: a process of the same user that may trace
-//! ours is able to modify it via `/proc/PID/fd`.
+//! The pages of such a file belong to the page cache, so the kernel may drop them and read them again when needed. The file does
+//! not have a name, so other users are unable to open it, and the kernel will remove it together with the last descriptor and
+//! mapping, even after a crash. Unlike memory, however, a file cannot be sealed: a process of the same user that may trace ours
+//! is able to modify it via `/proc/PID/fd`.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -26,10 +26,10 @@ use std::sync::Arc;
 
 use crate::ground::diagnostic::Diagnostic;
 
-/// Maximum size of an archive of a [`Compiler`](crate::Compiler) in memory, not counting response heads. Larger ones are stored
-/// in a temporary file on disk. Up to four archives exist at a time (the one being served, the one before it, and those of a
-/// quick and a full build), so they take up to 256 MiB of memory in total. Text sites, which are edited the most, will hardly
-/// ever be written to disk.
+/// Maximum size of an archive of a [`Compiler`](crate::Compiler) in memory, not counting response heads. If it is larger, it
+/// will be stored in a temporary file on disk. Up to four archives exist at a time (the one being served, the one before it,
+/// and those of a quick and a full build), so they take up to 256 MiB of memory in total. Text sites are edited the most, and
+/// these should hardly ever be written to disk.
 pub const MEMORY_ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 
 /// Environment variables for the directory, in order of precedence. Note that `CACHE_DIRECTORY`, as set by systemd's
@@ -144,7 +144,7 @@ impl Space {
         archive_bytes > self.memory_bytes_max && self.warning.is_none()
     }
 
-    /// Creates a file on disk, provided that there is enough room for an archive of this length.
+    /// Creates a file on disk if there is enough room for an archive of this length.
     pub(super) fn create_on_disk(&self, archive_bytes: u64) -> io::Result<File> {
         let file = self.directory.create()?;
         // This must be checked first: if we filled up the file system, other programs would be affected until

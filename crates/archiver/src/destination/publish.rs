@@ -24,8 +24,8 @@ const SUFFIX: &[u8] = b".cannery.tmp";
 /// Maximum number of names to try for a temporary file.
 const NAMES_MAX: u32 = 100;
 
-/// Replaces the file at `path` with whatever `write` writes, either completely or not at all. Permissions of an existing file are
-/// kept, whereas a new file is created with `mode`, subject to the umask.
+/// Replaces the file at `path` with whatever `write` writes, either completely or not at all. If the file already exists, its
+/// permissions are kept. Otherwise, it is created with `mode`, subject to the umask.
 ///
 /// # Errors
 /// The path does not name a file, or the file cannot be written. In both cases, the old file is left

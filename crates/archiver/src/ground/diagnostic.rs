@@ -36,8 +36,8 @@ impl fmt::Display for Severity {
 pub struct Diagnostic {
     /// The severity.
     pub severity: Severity,
-    /// File relative to the source root, or the absolute path of a directory outside of it. As this is for display only,
-    /// invalid UTF-8 is replaced with U+FFFD.
+    /// File relative to the source root, or the absolute path of a directory outside of it. This should only be used for
+    /// display: invalid UTF-8 has been replaced with U+FFFD.
     pub file: String,
     /// Line number, starting at 1, or `None` if the remark is about the file as a whole.
     pub line: Option<u32>,
@@ -93,8 +93,8 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Escapes control characters. Names and contents of files are not trusted: they may contain escape sequences, which must not
-/// reach the terminal.
+/// Escapes control characters. We cannot trust names and contents of files: they may contain escape sequences, and these must
+/// not reach the terminal.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {

@@ -1,4 +1,4 @@
-//! Assigns IDs to frequent header lines, which are used by HTTP/2 and HTTP/3 to refer to them.
+//! Assigns IDs to frequent header lines. HTTP/2 and HTTP/3 use these IDs to refer to lines.
 //!
 //! The same lines must always get the same IDs, regardless of the order in which they are counted.
 

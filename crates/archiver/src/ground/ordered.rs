@@ -1,4 +1,4 @@
-//! Runs jobs in parallel but returns their results in order, which keeps the archive independent of
+//! Runs jobs in parallel, but returns their results in order to keep the archive independent of
 //! timing.
 //!
 //! Workers take jobs in order. The calling thread commits results in the same order and holds back those that come early. While a
@@ -26,8 +26,8 @@ pub(crate) struct Jobs<'j, J, W> {
 
 /// Runs all jobs and commits their results in order.
 ///
-/// `scratch` creates the state of a worker, which is kept between jobs. `work` returns a result, as well as the number of bytes
-/// that it will hold until it is committed.
+/// `scratch` creates the state of a worker. It will be reused for all of the worker's jobs. `work` returns a result and the
+/// number of bytes that it will hold until it is committed.
 ///
 /// # Errors
 /// Returns the first error in job order. At this point, all earlier results have been committed, but none of

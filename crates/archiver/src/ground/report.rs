@@ -41,8 +41,8 @@ pub struct Report {
     pub heads: u64,
     /// Totals by coding, in the order of [`cannery_archive::Coding::ALL`]. Unused codings are omitted.
     pub codings: Vec<CodingTotal>,
-    /// Bytes of padding, which may be needed in front of large bodies, since these start at a page
-    /// boundary.
+    /// Bytes of padding. Large bodies start at a page boundary, so they may need padding in front
+    /// of them.
     pub padding_bytes: u64,
     /// Length of the archive in bytes.
     pub archive_bytes: u64,
@@ -54,8 +54,8 @@ pub struct Report {
     pub skipped: Vec<SkippedGroup>,
     /// Remarks about the source folder.
     pub diagnostics: Vec<Diagnostic>,
-    /// Problems with the caches, along with their paths. As they do not affect the archive, they aren't part of
-    /// [`Report::warnings`].
+    /// Problems with the caches and their paths. These aren't part of [`Report::warnings`] because they do not
+    /// affect the archive.
     pub cache_warnings: Vec<Diagnostic>,
     /// The largest files, up to [`Report::BIGGEST_MAX`].
     pub biggest: Vec<BigFile>,

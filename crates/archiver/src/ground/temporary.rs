@@ -1,4 +1,4 @@
-//! Temporary files, which are removed when dropped or, if the process is interrupted, all at once.
+//! Temporary files. They are removed when dropped or, if the process is interrupted, all at once.
 //!
 //! The list of files has to be global, since a signal ends the whole process. Files are only created, renamed or removed while
 //! the list is locked, so that [`remove_all`] cannot miss any of them.
@@ -91,7 +91,7 @@ pub(crate) fn create_unlinked(directory: &Path) -> io::Result<File> {
 #[must_use = "without it a build goes on and creates new files"]
 pub struct Frozen(#[allow(dead_code, reason = "held, not read")] MutexGuard<'static, BTreeSet<PathBuf>>);
 
-/// Removes the temporary files of all builds in this process, which must exit after this call.
+/// Removes the temporary files of all builds in this process. The process must exit after this call.
 pub fn remove_all() -> Frozen {
     let live = live();
     for path in live.iter() {

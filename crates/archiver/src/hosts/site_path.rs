@@ -32,8 +32,8 @@ pub(crate) fn site_of(path: &[u8]) -> Site<'_> {
     }
 }
 
-/// Returns a source path with a wildcard host's folder spelled `*.example.com`, which is how it is spelled in paths of earlier
-/// releases.
+/// Returns a source path with a wildcard host's folder spelled `*.example.com`. This is how it would be spelled in paths of
+/// earlier releases.
 pub(crate) fn canonical(path: &[u8]) -> Cow<'_, [u8]> {
     match path.strip_prefix(b"_hosts/_wildcard.") {
         Some(rest) => Cow::Owned([b"_hosts/*.", rest].concat()),

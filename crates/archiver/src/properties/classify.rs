@@ -59,7 +59,7 @@ impl MediaTypes {
         Ok(())
     }
 
-    /// Returns the type of the file at `path`, which should be relative to the source root.
+    /// Returns the type of the file at `path`. The path should be relative to the source root.
     pub fn of(&self, path: &[u8]) -> MediaType<'_> {
         let mut buffer = [0; SHORT_BYTES_MAX];
         let Some(extension) = lower_case_extension(file_name(path), &mut buffer) else {
@@ -78,8 +78,8 @@ impl MediaTypes {
 
 /// First bytes of all extensions in the table.
 ///
-/// Since each build looks up every name several times, we compare numbers, which takes a fraction of the time needed
-/// for strings.
+/// Each build looks up every name several times, and comparing numbers only takes a fraction of the time needed for
+/// strings.
 static BEGINNINGS: [u64; TABLE.len()] = {
     let mut beginnings = [0; TABLE.len()];
     let mut row = 0;
@@ -111,8 +111,8 @@ pub struct MediaTypeError {
     pub assignment: String,
 }
 
-/// Type of unknown files. As compressed results are only kept if they are smaller, it's worth
-/// trying to compress these.
+/// Type of unknown files. It's worth trying to compress these, because results are only kept if
+/// they are smaller.
 const UNKNOWN: MediaType<'static> =
     MediaType { text: "application/octet-stream", charset: false, compress: true };
 

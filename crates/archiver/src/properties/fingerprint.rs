@@ -1,7 +1,7 @@
 //! Verified fingerprints: names that contain a digest of the file's own content.
 //!
-//! Build tools use names such as `app-3f9a1c02.js`, which allow clients to keep a copy forever. In order to trust such a name, we
-//! hash the content and check that the name contains the start of the digest.
+//! Build tools use names such as `app-3f9a1c02.js` to allow clients to keep a copy forever. Before we trust such a name, we need
+//! to hash the content and check that the name contains the start of the digest.
 //!
 //! However, some tools hash other things, for example their input, or the content before other names are inserted. Such names
 //! cannot be verified here, see the module `bundles` instead.
@@ -63,7 +63,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Hashes a content in order to compare it with its name. This takes about 5 kB of memory.
+/// Hashes a content to be able to compare it with its name. This takes about 5 kB of memory.
 pub struct Check<'a> {
     name: &'a [u8],
     md5: Md5,
@@ -137,7 +137,7 @@ fn could_be_digest(token: &[u8]) -> bool {
 
 /// Whether `-` or `_` may be base64url digits.
 ///
-/// We assume this if a capital follows a lower-case letter or a digit, which is common in digests but rare in titles.
+/// We assume this if a capital follows a lower-case letter or a digit. That is common in digests but rare in titles.
 fn has_base64url_token(part: &[u8]) -> bool {
     let is_mixed = part.windows(2).any(|pair| {
         pair[1].is_ascii_uppercase() && (pair[0].is_ascii_lowercase() || pair[0].is_ascii_digit())

@@ -98,8 +98,8 @@ pub(crate) fn encode(
     manifest.to_string().into_bytes()
 }
 
-/// Returns all rule files, as well as either `[FILE, LINE, ORDINAL]` or `[FILE, LINE, PATH, HOST]` for each rule, where `FILE` is
-/// an index into the first list. This allows `explain` to name rules.
+/// Returns all rule files and, for each rule, either `[FILE, LINE, ORDINAL]` or `[FILE, LINE, PATH, HOST]`, where `FILE` is an
+/// index into the first list. This allows `explain` to name rules.
 fn rule_lines(routes: &Routes) -> (Vec<&str>, Vec<Value>) {
     let mut files: Vec<&str> = routes.rule_lines.iter().map(|line| &*line.file).collect();
     // Consecutive rules typically come from the same file, so this shortens the list considerably before it is

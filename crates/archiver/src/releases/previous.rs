@@ -27,7 +27,7 @@ const SUFFIX: &str = "cdb";
 
 /// Sort key for releases, newest first.
 ///
-/// For equal serials, the digest decides, in order to be independent of the order of flags.
+/// If serials are equal, the digest decides. This way, the order of flags does not matter.
 pub(super) type Rank = (std::cmp::Reverse<u64>, String);
 
 fn rank(release: &Release) -> Rank {
@@ -202,8 +202,8 @@ impl Previous {
         Ok(())
     }
 
-    /// Returns the serial of this release, which defaults to that of the newest earlier release plus
-    /// one.
+    /// Returns the serial of this release. If none was given, this is the serial of the newest
+    /// earlier release plus one.
     pub(crate) fn serial(&self, options: &Options) -> u64 {
         options.serial.unwrap_or_else(|| self.serial_max.map_or(1, |newest| newest.saturating_add(1)))
     }

@@ -21,9 +21,9 @@ use crate::hosts::site_path::{Site, is_host_folder, site_of};
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
 
-/// Searches the text of a file and returns the first line with access control, along with a description.
+/// Searches the text of a file and returns the first line with access control, and a description of it.
 ///
-/// As any part of the line could be a password, the description MUST NOT quote it.
+/// The description MUST NOT quote any part of the line, because it could be a password.
 type Search = fn(&str) -> Option<Found>;
 
 type Found = (u32, String);
@@ -112,7 +112,7 @@ const FILES: &[(&[&str], Search)] = &[
 /// Maximum number of bytes to search in a file.
 const SEARCHED_BYTES_MAX: u64 = 1 << 20;
 
-/// Reports access control in files that are not read by our server, that is, configuration of other servers, as well as rule
+/// Reports access control in files that our server does not read. This includes configuration of other servers, and rule
 /// files with the wrong name or in the wrong place.
 pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
     let published = sources.files.par_iter().map(|file| &*file.path);

@@ -13,8 +13,8 @@ use crate::settings::error::Error;
 use crate::sources::decode::{DecodeError, decode};
 use crate::sources::source::{Source, SourceId, Sources};
 
-/// Decodes each file that is compressed according to a rule in order to learn its length, and removes `Content-Encoding`
-/// from the rules.
+/// Decodes each file that is compressed according to a rule. This is how we learn its length. Also removes
+/// `Content-Encoding` from the rules.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read. Failing to decode a file, on the other hand, results

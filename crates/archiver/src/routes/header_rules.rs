@@ -90,7 +90,7 @@ fn warn_of_unused_placeholders(routes: &mut Routes, rules: &[Vec<HeaderRule>]) {
 
 /// Reports rules that could add more fields to a path than the server can handle.
 fn check_fields(routes: &mut Routes, rules: &[HeaderRule]) {
-    // As a path has only one first segment, rules for which this is a literal are grouped by it.
+    // A path has only one first segment. If it is a literal in a rule, we can group rules by it.
     let mut by_start: HashMap<&[u8], usize> = HashMap::new();
     let mut everywhere = 0;
 

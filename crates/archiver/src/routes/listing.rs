@@ -47,13 +47,13 @@ pub enum EntryKind {
 pub struct Listing {
     path: Vec<u8>,
     entries: Vec<Entry>,
-    /// Whether any entry has a modification time, in which case a column is needed for it.
+    /// Whether any entry has a modification time. If so, we need a column for it.
     is_dated: bool,
 }
 
 impl Listing {
-    /// Creates the listing for the folder at `path`, which is relative to the site's root, does not begin or end with `/`, and is
-    /// empty for the root itself.
+    /// Creates the listing for the folder at `path`. The path should be relative to the site's root and must not begin or end
+    /// with `/`. For the root itself, it is empty.
     pub fn new(path: &[u8], mut entries: Vec<Entry>) -> Listing {
         entries.sort_by(|a, b| (!a.is_folder(), &a.name).cmp(&(!b.is_folder(), &b.name)));
         let is_dated = entries.iter().any(|entry| entry.modified.is_some());
@@ -96,8 +96,8 @@ impl Listing {
 
     /// Returns the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`.
     ///
-    /// `size` (in bytes) only exists for files, and `modified` is in UTC (RFC 3339), if known. Note that `name` may contain
-    /// U+FFFD if a name is not UTF-8, whereas `href` always works.
+    /// Only files have `size` (in bytes). `modified` is in UTC (RFC 3339), if known. Note that `name` may contain U+FFFD if
+    /// a name is not UTF-8, but `href` always works.
     pub fn json(&self) -> String {
         let below = if self.path.is_empty() { "" } else { "/" };
         let entries = self.entries.iter().map(|entry| JsonEntry {
@@ -249,7 +249,7 @@ fn escaped(text: &str) -> String {
 
 /// Formats a number of bytes with three or four digits and decimal units like everywhere in Cannery: `999 B`, `1.50 kB`, `67.2 MB`.
 ///
-/// Integers are used in order to round the result in the same way on every machine.
+/// We use integers to round the result in the same way on every machine.
 #[must_use]
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];

@@ -10,8 +10,8 @@
 //! we need additional walks that start from files overridden by rules with captures. Rules in a loop are kept, as they may still
 //! be useful for paths and hosts outside of it.
 //!
-//! As the answer to a URL depends on nothing but the URL, each of them has to be followed only
-//! once.
+//! The answer to a URL should depend on nothing but the URL, so we only need to follow each of
+//! them once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -108,8 +108,8 @@ enum Walk {
     Ends(usize),
 }
 
-/// Returns a diagnostic for each redirect loop, as well as for each chain that is too long for browsers. Rules are passed
-/// along with their sites.
+/// Returns a diagnostic for each redirect loop, and for each chain that is too long for browsers. Rules need to be passed
+/// together with their sites.
 pub(super) fn find(
     routes: &Routes,
     rules: &[(HostId, RedirectRule)],
@@ -173,7 +173,8 @@ struct Search<'m> {
     map: &'m RuleMap<'m>,
     /// The number of redirects that follow each URL, or `None` if there is no end to them.
     ahead: HashMap<Url, Option<usize>>,
-    /// Rules in loops that extend the path with each turn, in which case no URL occurs twice.
+    /// Rules in loops that extend the path with each turn. We would never see the same URL twice in such a
+    /// loop.
     growing: HashSet<usize>,
     /// Rest of [`SYMBOLS_MAX`].
     symbols_left: usize,
@@ -187,7 +188,7 @@ impl Search<'_> {
         let mut steps: Vec<Step> = Vec::new();
         // Number of steps to each URL.
         let mut visited = HashMap::new();
-        // The number of times each rule has been applied, along with the last step at which it was.
+        // The number of times each rule has been applied, and the last step at which it was.
         let mut applied: HashMap<usize, (usize, usize)> = HashMap::new();
         let is_first_known = first.is_some();
         if !is_first_known {
@@ -568,8 +569,7 @@ impl<'r> RuleMap<'r> {
         RuleError::new("redirect-chain", message).at(&rule.file, rule.line)
     }
 
-    /// Returns a note about a rule for all hosts, which would therefore also apply on the host of
-    /// its target.
+    /// Returns a note about a rule for all hosts. It would also apply on the host of its target.
     fn note_of_host(&self, rule: usize, host: &str) -> Diagnostic {
         let rule = &self.rules[rule].1;
         let message = format!(

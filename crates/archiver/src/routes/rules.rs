@@ -1,5 +1,5 @@
-//! Adds the rules in `_redirects` to the routes. Rules for a single path become routes, whereas rules with patterns are added to
-//! the scope of their site's root.
+//! Adds the rules in `_redirects` to the routes. If a rule is for a single path, it will become a route; otherwise, it is added
+//! to the scope of its site's root.
 //!
 //! Rules that we cannot honor are reported with their file and line.
 
@@ -137,7 +137,7 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
 
 /// Returns the source at the constant path that a rule rewrites to, reporting it if there is none.
 ///
-/// Rules with an error status withdraw everything that they match. As this must work even without an error page, we use a line
+/// Rules with an error status withdraw everything that they match. This must work even without an error page, so we use a line
 /// of text if necessary.
 fn rewritten_source(
     routes: &mut Routes,
@@ -154,8 +154,8 @@ fn rewritten_source(
             "this rule answers {status} with a line of text, because {} is not a file of the site",
             quoted(path)
         );
-        // Typically such a rule names the error page that many sites have, which does not deserve a
-        // warning.
+        // Typically such a rule names the error page that many sites have. We do not need to warn
+        // about this.
         let severity = if path == b"/404.html" { Severity::Note } else { Severity::Warning };
         let found = diagnostic(rule, severity, "redirect-target-missing", message);
         // If the rule is for a single path and ordered, we come here twice.

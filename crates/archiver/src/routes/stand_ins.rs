@@ -123,7 +123,7 @@ fn ids(routes: &Routes) -> BTreeSet<(HostId, SourceId)> {
     ids
 }
 
-/// Returns the source that is shown by a rule, provided that it is the same for all paths.
+/// Returns the source that is shown by a rule if it is the same for all paths.
 fn constant_source(routes: &Routes, host: HostId, ordinal: u32) -> Option<(HostId, SourceId)> {
     let Action::Rewrite { path, .. } = &routes.rules[ordinal as usize].action else { return None };
     Some((host, routes.source_at(host, &path.constant()?)?))
@@ -131,8 +131,8 @@ fn constant_source(routes: &Routes, host: HostId, ordinal: u32) -> Option<(HostI
 
 /// If a host shares a site and is named in a header rule, gives it its own copies of the pages that stand in for other paths.
 ///
-/// This is only needed for rules with fields about content, which cannot be part of the heads of the shared
-/// site's pages.
+/// This is only needed for rules with fields about content, because the heads of the shared site's pages
+/// cannot have these.
 pub(crate) fn repeat_for_hosts(routes: &mut Routes, rules: &mut Vec<Vec<HeaderRule>>) {
     let named: BTreeSet<String> = rules
         .iter()

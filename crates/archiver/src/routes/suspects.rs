@@ -19,8 +19,8 @@ use crate::settings::options::Options;
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
 
-/// Names (in any letter case) that are easily mistaken for a special name, along with this special
-/// name.
+/// Names (in any letter case) that are easily mistaken for a special name, and the special name
+/// itself.
 const NEAR_MISSES: [(&str, &str); 11] = [
     ("_header", "_headers"),
     ("_header.txt", "_headers"),

@@ -38,7 +38,7 @@ use crate::rulefiles::pattern::{Pattern, PatternSyntax, check_size, identifier};
 use crate::rulefiles::percent::{is_unreserved, percent_encode};
 use crate::rulefiles::redirects::has_reference;
 
-/// There may be one `*` anywhere, as with Cloudflare. As with both providers, `:name` is always a whole
+/// Like Cloudflare, we allow one `*` anywhere. Like both providers, we require `:name` to be a whole
 /// segment.
 const SYNTAX: PatternSyntax = PatternSyntax { splat_anywhere: true, placeholder_anywhere: false };
 
@@ -181,7 +181,7 @@ impl HeaderRule {
 
     /// Returns `true` if the rule applies to this percent-decoded path on this host (in lower case, without a port).
     ///
-    /// `None` means that the host is unknown, in which case only rules for all hosts apply.
+    /// `None` means that the host is unknown. If so, only rules for all hosts apply.
     pub fn matches(&self, host: Option<&str>, path: &[u8]) -> bool {
         let is_for = |rule: &String| host.is_some_and(|host| covers(rule, host));
         self.host.as_ref().is_none_or(is_for) && self.pattern.matches(path)

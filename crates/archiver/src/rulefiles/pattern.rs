@@ -17,7 +17,7 @@ pub struct Pattern {
 
 /// A piece of a pattern.
 ///
-/// Except for literals, all of them are captures, which are numbered from 0.
+/// All pieces except for literals are captures. These are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PatternPiece {
     /// Exactly these percent-decoded bytes.
@@ -249,8 +249,8 @@ fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
     text.len()
 }
 
-/// Returns the identifier at the start of `text`, which consists of letters, digits and `_`. It must not begin with a
-/// digit.
+/// Returns the identifier at the start of `text`. It may consist of letters, digits and `_`, but must not begin with
+/// a digit.
 pub(super) fn identifier(text: &str) -> &str {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         return "";
@@ -266,8 +266,8 @@ fn extend_literal(pieces: &mut Vec<PatternPiece>, bytes: Vec<u8>) {
     }
 }
 
-/// Rejects paths with empty segments or dot segments, which would never match because requests are
-/// normalized.
+/// Rejects paths with empty segments or dot segments. Requests are normalized, so these would
+/// never match.
 pub(super) fn refuse_odd_segments(path: &str) -> Result<(), RuleError> {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);

@@ -1,8 +1,8 @@
 //! Finds patterns that may match a path or cover another pattern, without having to compare all of
 //! them.
 //!
-//! This is a trie over path segments, which is searched once per rule. It avoids quadratic time for files with e.g. 100,000
-//! patterns.
+//! This is a trie over path segments. It will be searched once per rule, to avoid quadratic time for files with, say,
+//! 100,000 patterns.
 
 use std::collections::HashMap;
 

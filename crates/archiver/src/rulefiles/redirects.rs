@@ -36,11 +36,11 @@ use crate::ground::rule_error::{RuleError, readable_line};
 use crate::properties::classify::file_name;
 use crate::rulefiles::pattern::{Pattern, PatternPiece};
 
-/// Parses a rule file. `file` is its path for use in diagnostics, while `folder` is its folder relative to the source root, which
-/// may be empty.
+/// Parses a rule file. `file` is its path for use in diagnostics, while `folder` is its folder relative to the source root (this
+/// may be empty).
 ///
-/// Returns rules in file order, along with diagnostics: these are about lines that could not be converted to a rule, but there
-/// may also be remarks about rules that were accepted.
+/// Returns rules in file order and diagnostics. Most of the latter are about lines that could not be converted to a rule, but
+/// there may also be remarks about rules that were accepted.
 pub fn parse(
     text: &[u8],
     file: &str,

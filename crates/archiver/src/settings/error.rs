@@ -249,8 +249,8 @@ impl Error {
         }
     }
 
-    /// Returns `true` if a source file was changed or removed during the build, in which case another
-    /// build may succeed.
+    /// Returns `true` if a source file was changed or removed during the build. If so, another build
+    /// may succeed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {

@@ -1,5 +1,5 @@
-//! Messages for programs that use `cannery-build`. As these do not have flags, messages need to name methods
-//! instead.
+//! Messages for programs that use `cannery-build`. These do not have flags, so we need to name methods in
+//! messages instead.
 
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::settings::error::Error;

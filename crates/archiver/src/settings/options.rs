@@ -20,21 +20,22 @@ pub struct Options {
     pub sources: PathBuf,
     /// Path of the archive. An existing archive is replaced as a whole or not at all.
     pub archive: PathBuf,
-    /// The encoders. Default: identity, gzip and brotli. One of these is accepted by every client, and brotli, which gives the
-    /// smallest results, by nearly all of them.
+    /// The encoders. Default: identity, gzip and brotli. Every client should accept one of these, and nearly all of them
+    /// accept brotli, which gives the smallest results.
     ///
     /// Without [`Encoder::Identity`], contents are only stored compressed, unless compression does not pay off.
-    /// As [`Encoder::Zopfli`] and [`Encoder::Gzip`] produce the same format, Zopfli will be used if both are
-    /// enabled.
+    /// If both [`Encoder::Zopfli`] and [`Encoder::Gzip`] are enabled, Zopfli will be used, because they produce
+    /// the same format.
     pub encoders: BTreeSet<Encoder>,
     /// Compression levels.
     pub levels: Levels,
     /// Format of the archive. Default: [`FormatChoice::Auto`].
     pub format: FormatChoice,
-    /// Directory for keeping compressed contents between builds, which may be shared by several builds at the same time. Default:
-    /// none, because a build should not leave files behind unless asked to.
+    /// Directory for keeping compressed contents between builds. Several builds may share it at the same time. Default: none,
+    /// because a build should not leave files behind unless asked to.
     pub compress_cache: Option<PathBuf>,
-    /// File for keeping digests of source files between builds, which saves hashing unchanged files again. Default: none.
+    /// File for keeping digests of source files between builds. This allows us to skip hashing unchanged files. Default:
+    /// none.
     pub sources_cache: Option<PathBuf>,
     /// Disables index pages, so that no file answers `/folder/`. Default: off.
     pub exclude_index: bool,
@@ -52,10 +53,10 @@ pub struct Options {
     /// Which resources have a `Last-Modified` field. Default: none, because entity tags are more precise and file times may
     /// differ if the same folder is built on several machines.
     pub last_modified: LastModified,
-    /// Serial of this release, which must increase with every release. Default: the serial of the newest archive in
+    /// Serial of this release. It should increase with every release. Default: the serial of the newest archive in
     /// [`Options::previous`] plus one, or 1 if there is none.
     pub serial: Option<u64>,
-    /// Date of this release in seconds since 1970-01-01 00:00:00 UTC, which is needed for the age of earlier releases. Default:
+    /// Date of this release in seconds since 1970-01-01 00:00:00 UTC. This is needed for the age of earlier releases. Default:
     /// none, because archives should not depend on a clock.
     pub released: Option<u64>,
     /// Archives of earlier releases, or directories containing them, from which fingerprinted files are carried forward.
@@ -64,8 +65,8 @@ pub struct Options {
     /// Maximum number of earlier releases to carry. Default: 3, since two are needed for pages of the release before last, and a
     /// deploy is sometimes followed by a fix right away.
     pub previous_releases: usize,
-    /// Maximum number of days to carry a release after it was replaced, provided that releases have dates. Default: no
-    /// limit.
+    /// Maximum number of days to carry a release after it was replaced. This only works if releases have dates.
+    /// Default: no limit.
     pub previous_age_days: Option<u32>,
     /// Leaves out files that are not served under their own name such as `_redirects`. Note that `extract` cannot restore
     /// the whole folder then. Default: off.
@@ -82,7 +83,7 @@ pub struct Options {
     pub page_script: bool,
     /// Additional names to leave out (or to include, with `!`), in gitignore syntax. Default: none.
     pub ignore: Vec<String>,
-    /// Enables the built-in rules, which leave out e.g. hidden files and backups. Default: on.
+    /// Enables the built-in rules. They leave out e.g. hidden files and backups. Default: on.
     pub default_ignores: bool,
     /// Media types by suffix. Default: the built-in table.
     pub media_types: MediaTypes,
@@ -285,8 +286,8 @@ impl Encoder {
 
 /// The level of each encoder.
 ///
-/// As a build runs only once while its output is sent many times, the defaults are the highest levels that use a reasonable
-/// amount of memory.
+/// A build runs only once, but its output will be sent many times. Therefore, the defaults are the highest levels that use
+/// a reasonable amount of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Levels([i32; Encoder::ALL.len()]);
 

@@ -9,8 +9,8 @@ use cannery_archive::Coding;
 use libdeflater::Decompressor;
 use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
-/// Maximum compression ratio of deflate, which is reached if each run of 258 bytes is encoded with
-/// two bits.
+/// Maximum compression ratio of deflate. In the best case, each run of 258 bytes will be encoded
+/// with two bits.
 const DEFLATE_RATIO_MAX: usize = 1032;
 
 /// Why a body cannot be decoded.
@@ -25,7 +25,7 @@ pub enum DecodeError {
     OutOfMemory,
 }
 
-/// Returns the content of `body`, which must not exceed `bytes_max` bytes if it is compressed.
+/// Returns the content of `body`. If it is compressed, the content must not exceed `bytes_max` bytes.
 ///
 /// # Errors
 /// The body is malformed, or its content is too long.
@@ -94,8 +94,8 @@ fn gunzip(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// Decodes Zstandard. As some frames do not contain the content length (RFC 8878 §3.1.1), the buffer may have to
-/// grow.
+/// Decodes Zstandard. Some frames do not contain the content length (RFC 8878 §3.1.1), so we may have to grow
+/// the buffer.
 fn unzstd(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     let mut context = DCtx::create();
     let mut input = InBuffer::around(body);

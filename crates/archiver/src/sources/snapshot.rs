@@ -17,7 +17,7 @@ const LOST_FILES_MIN: usize = 8;
 
 /// Files by path relative to the source folder.
 ///
-/// As each build looks up all of them several times, a fast hash is used.
+/// Each build needs to look up all of them several times, so we use a fast hash.
 pub(crate) type KnownFiles = HashMap<Box<[u8]>, KnownFile, RandomState>;
 
 /// A finished build.
@@ -30,7 +30,7 @@ pub(crate) struct Snapshot {
     pub(crate) bodies: Bodies,
     /// Whether the site has a page for `/`.
     pub(crate) has_start_page: bool,
-    /// Total length of all sources, which is used to estimate the length of the next archive.
+    /// Total length of all sources. This is used to estimate the length of the next archive.
     pub(crate) source_bytes: u64,
 }
 
@@ -73,8 +73,7 @@ impl Bodies {
 pub(crate) struct KnownFile {
     pub(crate) stamp: FileStamp,
     pub(crate) facts: SourceFacts,
-    /// `false` if the file was modified just before the build, in which case it might change again without a new
-    /// stamp.
+    /// `false` if the file was modified just before the build. It might change again without a new stamp.
     pub(crate) is_settled: bool,
     /// The coding of the file if the build had to decode it. `Identity` means that the content was already decoded.
     pub(crate) coding: Option<Coding>,
@@ -109,7 +108,7 @@ fn estimate_archive_bytes(archive_before: u64, sources_before: u64, source_bytes
     archive_before.saturating_sub(u64::try_from(removed).unwrap_or(u64::MAX))
 }
 
-/// The last build, along with changed files for which the next build should still use its version.
+/// The last build, and changed files for which the next build should still use its version.
 #[derive(Clone, Default)]
 pub(crate) struct Earlier {
     pub(crate) snapshot: Option<Arc<Snapshot>>,
@@ -137,8 +136,8 @@ impl Earlier {
         (is_usable && known.stamp == *stamp).then_some(known)
     }
 
-    /// Returns a file that the last build had to decode from this coding, provided that its stamp is
-    /// still the same.
+    /// Returns a file that the last build had to decode from this coding if its stamp is still the
+    /// same.
     pub(crate) fn unchanged_decoded(
         &self,
         path: &[u8],

@@ -203,7 +203,7 @@ impl Sources {
 
     /// Sets an unreadable file aside.
     ///
-    /// If this returns `true`, the build may continue, but only in order to find all such files.
+    /// If this returns `true`, the build may continue, but only to find all such files.
     pub(crate) fn set_aside(&self, id: SourceId, error: &Error) -> bool {
         match (&self.unreadable, self.of(id), error) {
             (Some(unreadable), Source::File(file), Error::Read { source, .. }) if !error.is_transient() => {
@@ -293,8 +293,8 @@ impl Sources {
         self.earlier.as_ref()?.extent(digest)
     }
 
-    /// Returns the last version of a file that is changing or missing, which was either in the last build or captured in
-    /// memory.
+    /// Returns the last version of a file that is changing or missing. This may be from the last build, or it may have
+    /// been captured in memory.
     ///
     /// # Errors
     /// Returns `error` if it has another reason, or if there is no such version.
@@ -422,7 +422,7 @@ fn false_length(path: &Path, stamp: &FileStamp) -> Error {
 
 /// Reads a file until its stamp is the same before and after reading.
 ///
-/// As `expected` is the stamp seen last, it only needs to be looked up again afterwards.
+/// `expected` is the stamp seen last, so we only need to look it up again afterwards.
 fn unchanged(
     confinement: &Confinement,
     path: &Path,

@@ -79,7 +79,7 @@ impl<'n> Examination<'n> {
 }
 
 impl Probe {
-    /// Compresses the first bytes with the fastest compressor, which should save at least a tenth.
+    /// Compresses the first bytes with the fastest compressor. This should save at least a tenth.
     fn from_content(beginning: &[u8]) -> Probe {
         let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
         let mut room = vec![0; beginning.len() - beginning.len() / 10];

@@ -1,7 +1,7 @@
 //! Boundary of the source folder: whether links lead out of it, to a folder above it, or into a kernel file system.
 //!
-//! Both builds and the search for changes walk the folder, and they need to share these rules in order to visit the
-//! same folders.
+//! Both builds and the search for changes walk the folder. They need to share these rules to make sure that they
+//! visit the same folders.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};

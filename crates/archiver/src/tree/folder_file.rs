@@ -95,8 +95,8 @@ fn path_of(_file: &File) -> Option<PathBuf> {
     None
 }
 
-/// Returns `true` if an open file is the one at `path`, which must be inside of the folder and not contain
-/// any links.
+/// Returns `true` if an open file is the one at `path`. The path must be inside of the folder and should
+/// not contain any links.
 fn is_at(opened: &Metadata, path: &Path, inside: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
 

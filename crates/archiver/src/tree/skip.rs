@@ -28,8 +28,8 @@ pub const IGNORE_FILE: &str = ".canneryignore";
 /// Maximum length of the ignore file, since we hold it in memory.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Folder for site-wide metadata (RFC 8615), which is served from the root of each site. Note that names inside of it are still
-/// subject to the rules.
+/// Folder for site-wide metadata (RFC 8615). It will be served from the root of each site. Note that names inside of it are
+/// still subject to the rules.
 const WELL_KNOWN: &[u8] = b".well-known";
 
 /// Suffixes, in any letter case, of files that are left over or still being written: logs, locks, downloads by browsers and
@@ -67,7 +67,7 @@ const DESKTOP_FILES: [&str; 8] = [
     "Thumbs.db",
 ];
 
-/// Name of an empty file created by Vim in order to test if it may write to a folder.
+/// Name of an empty file created by Vim to test if it may write to a folder.
 const VIM_TEST_FILE: &[u8] = b"4913";
 
 /// A set of rules, of which the last matching pattern wins.
@@ -94,8 +94,8 @@ impl SkipRules {
         SkipRules { built_in: false, patterns: Gitignore::empty(), builder: GitignoreBuilder::new(".") }
     }
 
-    /// Adds the lines of `.canneryignore` in `root`, if there is such a file. As the last match wins, patterns from the
-    /// command line should be added afterwards with [`add_pattern`](Self::add_pattern).
+    /// Adds the lines of `.canneryignore` in `root`, if there is such a file. The last match wins, so patterns from the
+    /// command line should be added after this, with [`add_pattern`](Self::add_pattern).
     ///
     /// Returns a warning for each invalid line. Such lines have no effect.
     ///
@@ -160,7 +160,7 @@ impl SkipRules {
         (self.built_in && length == 0 && name == VIM_TEST_FILE).then_some(SkipReason::VimTest)
     }
 
-    /// Returns `true` if builds may be affected by a change to this path, which is relative to the source root.
+    /// Returns `true` if a change to this path (relative to the source root) may affect builds.
     ///
     /// This is the case for paths that are not left out and for the ignore file.
     pub fn may_matter(&self, path: &Path, is_folder: bool) -> bool {
@@ -206,7 +206,7 @@ fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
     TRANSIENT_SUFFIXES.into_iter().find(|suffix| ends_with(suffix)).map(SkipReason::Transient)
 }
 
-/// Returns `true` for `.well-known` in the root of a site, which may be the default site or that of
+/// Returns `true` for `.well-known` in the root of a site. This may be the default site or that of
 /// a host.
 fn is_well_known(path: &[u8]) -> bool {
     let folder = path.strip_suffix(WELL_KNOWN);
@@ -219,7 +219,7 @@ fn is_well_known(path: &[u8]) -> bool {
 pub enum SkipReason {
     /// The name begins with a dot.
     Hidden,
-    /// The name contains `#`, which is used by editors for locks and autosaves and would have to be encoded in
+    /// The name contains `#`. Editors use this for locks and autosaves, and we would have to encode it in
     /// URLs.
     Hash,
     /// The name ends with `~`, so it's an editor's backup.
@@ -318,7 +318,7 @@ pub enum IgnoreFileError {
         /// The ignore file.
         path: PathBuf,
     },
-    /// The name is a link that leads out of the folder, which we do not follow.
+    /// The name is a link that leads out of the folder. We do not follow these.
     #[error(
         "the ignore file {} leads out of the source folder, to {}, and is not read; copy it into the folder, or follow links with \
          `--follow-links`",

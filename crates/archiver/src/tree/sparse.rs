@@ -1,5 +1,5 @@
-//! Sparse files consist mostly of holes. Even a small tarball may contain one with terabytes of zeros, which would fill up the
-//! disk.
+//! Sparse files consist mostly of holes. Even a small tarball may contain one with terabytes of zeros, and publishing it would
+//! fill up the disk.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;

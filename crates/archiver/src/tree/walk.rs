@@ -107,10 +107,11 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
         return Err(WalkError::NotAFolder { path: root.to_owned() });
     }
 
-    // The root must be readable, whereas an unreadable folder further down will only cause a warning.
+    // We must be able to read the root. If a folder further down is unreadable, this will only cause a
+    // warning.
     fs::read_dir(root).map_err(root_error)?;
-    // Being able to read a folder is not enough: we also need permission to search it, in order to look
-    // up the names in it.
+    // Being able to read a folder is not enough: we also need permission to search it, or else we
+    // cannot look up the names in it.
     fs::metadata(root.join(".")).map_err(root_error)?;
     let boundary = Boundary::of(root, links_out).map_err(root_error)?;
 
@@ -280,7 +281,7 @@ impl Walk<'_> {
         let mut entries = Vec::new();
         let mut read_error = None;
 
-        // For an empty path, this appends `/` to the root, which is fine even if the root is a symlink.
+        // For an empty path, this appends `/` to the root. This is fine even if the root is a symlink.
         match fs::read_dir(self.root.join(OsStr::from_bytes(&first.path))) {
             Ok(found) => {
                 for entry in found {
@@ -347,8 +348,8 @@ impl Reading {
     fn add(&mut self, folder: &Folder, entry: &Entry, walk: &Walk<'_>) {
         let path = join(&folder.path, &entry.name);
 
-        // Rules should be applied before any errors are reported. For example, some editors use dangling symlinks as lock files,
-        // which are skipped by a rule.
+        // Rules should be applied before we report any errors. For example, some editors use dangling symlinks as lock files,
+        // and there is a rule that skips these.
         let is_folder = entry.metadata.as_ref().is_ok_and(Metadata::is_dir);
         if let Some(reason) = walk.rules.verdict(&path, is_folder) {
             self.found.skipped.push(Skipped { path, is_folder, reason });

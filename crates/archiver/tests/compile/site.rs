@@ -1,6 +1,6 @@
 //! Test harness. It compiles a folder literal and looks up responses.
 //!
-//! Archives are opened with the usual reader and every body is decoded, in order to compare them with the source
+//! We open archives with the usual reader and decode every body, so that we can compare them with the source
 //! files.
 
 use std::ffi::OsStr;

@@ -37,7 +37,7 @@ fn change(path: &str, bytes_before: Option<u64>, bytes_after: Option<u64>) -> Ch
 /// Makes all files in a folder old enough to be recognized by their stamps, as builds read files again within two seconds after
 /// a change.
 ///
-/// Only the inode change time counts, which we can't set, so the last build's knowledge is changed instead.
+/// Only the inode change time counts. We can't set that, so the last build's knowledge is changed instead.
 fn age(compiler: &Compiler) {
     let mut history = compiler.history();
     let last = history.last.take().unwrap();

@@ -1,4 +1,4 @@
-//! Unit tests for the store, which should keep each body once and write the archive's format.
+//! Unit tests for the store. It should keep each body only once, and write the archive's format.
 
 use super::*;
 use crate::destination::publish::Staging;

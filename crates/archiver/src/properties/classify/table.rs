@@ -4,8 +4,8 @@
 //! - `.ts` is registered as `video/mp2t`. Browsers do not run TypeScript, so a `.ts` that is loaded by a page should be a
 //!   video segment. This can be overridden with `--media-type ts=text/plain`.
 //! - Scripts are `text/javascript` (RFC 9239), fonts `font/…` (RFC 8081).
-//! - We do not add a `charset` parameter to JSON, for which it isn't defined (RFC 8259 §11), or to XML, which declares
-//!   its own encoding. Everything under `text/` gets one.
+//! - We do not add a `charset` parameter to JSON, because it isn't defined there (RFC 8259 §11), or to XML, because
+//!   XML declares its own encoding. Everything under `text/` gets one.
 //! - Compressed files (`.gz`, `.br`, `.zst`) are served as they are, i.e. not as precompressed forms of
 //!   another file.
 

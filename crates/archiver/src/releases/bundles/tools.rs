@@ -102,7 +102,7 @@ impl<'s> ToolSites<'s> {
     }
 }
 
-/// Returns `true` for `static/MD5/name.png` and `static/name-MD5.png`, as well as scripts and style sheets in the
+/// Returns `true` for `static/MD5/name.png`, for `static/name-MD5.png`, and for scripts and style sheets in the
 /// root.
 fn is_gatsby_path(path: &[u8]) -> bool {
     if let Some(path) = path.strip_prefix(b"static/") {

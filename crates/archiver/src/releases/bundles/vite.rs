@@ -1,8 +1,8 @@
 //! Finds chunks of Vite and Angular by following imports, starting from entry points in pages.
 //!
-//! When an entry point is written into a page by Vite, it gets a `crossorigin` attribute, which people rarely add to their own
-//! files. The order of attributes may be changed by minifiers; however, Vite's own order is required if the name may be a word
-//! such as `main-settings.js`. Angular's entry points have fixed names with hashes in capital letters.
+//! When Vite writes an entry point into a page, it adds a `crossorigin` attribute. People rarely do this for their own files.
+//! Minifiers may change the order of attributes; however, we insist on Vite's own order if the name may be a word such as
+//! `main-settings.js`. Angular's entry points have fixed names with hashes in capital letters.
 //!
 //! The hash of a chunk also covers the names of imported chunks, so it cannot be verified. However, since bundlers resolve all
 //! imports, everything that a chunk refers to with a relative path must be a chunk too. This does not apply to images and
@@ -88,7 +88,7 @@ pub(crate) fn chunks(sources: &Sources, options: &Options) -> Result<HashSet<Vec
         }
     }
 
-    // With `entryFileNames: '[name].js'`, names do not contain hashes, in which case `main-settings.js` is just a
+    // With `entryFileNames: '[name].js'`, names do not contain hashes, so `main-settings.js` would just be a
     // name.
     let is_hashed = found
         .iter()
@@ -200,8 +200,7 @@ impl<'p> Attributes<'p> {
     }
 }
 
-/// Parses the value of an attribute, which follows the `=`, and returns it along with the rest of
-/// the tag.
+/// Parses the value of an attribute after the `=`. Returns the value and the rest of the tag.
 fn attribute_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start();
     match text.first()? {

@@ -5,7 +5,7 @@
 
 /// Lexical rules of a format.
 pub(super) struct Syntax {
-    /// Starts a comment, which extends to the end of the line, if it occurs at the start of a word.
+    /// Starts a comment if it occurs at the start of a word. The comment will extend to the end of the line.
     pub(super) comment: &'static str,
     /// Single-character tokens.
     pub(super) marks: &'static str,
@@ -94,7 +94,7 @@ fn content(quoted: &str) -> String {
     serde_json::from_str(quoted).unwrap_or_else(|_| quoted[length..quoted.len() - length].to_owned())
 }
 
-/// A key along with its value, which can be a word or the words in a list.
+/// A key and its value. The value may be a single word or the words in a list.
 pub(super) struct Pair<'t> {
     pub(super) line: u32,
     pub(super) key: &'t str,

@@ -1,5 +1,5 @@
-//! Keeps rendered listings for the next build, which will reuse them for folders that still have the same
-//! entries.
+//! Keeps rendered listings for the next build. It will be able to reuse them for folders that still have
+//! the same entries.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -19,7 +19,7 @@ const REPORTED_MAX: usize = 5;
 /// We look for code in this many bytes at the start of a script.
 const CODE_BYTES_MAX: u64 = 4096;
 
-/// Folders with serverless functions in the root of a site, along with the host that runs them.
+/// Folders with serverless functions in the root of a site, and the host that would run them.
 const FUNCTION_FOLDERS: [(&str, &str); 5] = [
     ("api/", "Vercel"),
     ("functions/", "Cloudflare Pages or Firebase"),

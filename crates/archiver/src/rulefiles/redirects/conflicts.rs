@@ -78,9 +78,9 @@ fn refuse_self_loop(rule: &RedirectRule, scheme: Option<Scheme>) -> Result<(), R
         return Ok(());
     }
 
-    // If the rule is not forced, there may be a file at the target, which takes precedence (e.g.
-    // `/* /index.html 302` or `/:page/:language /:language/:page`). In this case, the rule only must not redirect
-    // every path to itself.
+    // If the rule is not forced, a file at the target will take precedence if there is one (e.g.
+    // `/* /index.html 302` or `/:page/:language /:language/:page`). In this case, we only need to check that the
+    // rule does not redirect every path to itself.
     let is_loop = if rule.force {
         rule.source.covers(&symbols)
     } else {
@@ -116,7 +116,7 @@ fn leads_to_https(rule: &RedirectRule) -> bool {
 
 /// Returns the host and decoded path of a redirect's target.
 ///
-/// Returns `None` for rewrites, as well as for absolute targets if the rule has no host.
+/// Returns `None` for rewrites, and for absolute targets if the rule has no host.
 fn redirect_destination(rule: &RedirectRule) -> Option<(Option<String>, Vec<Symbol>)> {
     let source = rule.source.symbols();
     let captures: Vec<&[Symbol]> = source.chunks(1).filter(|symbol| symbol[0].byte().is_none()).collect();

@@ -11,7 +11,7 @@ use crate::rulefiles::percent::percent_decode;
 impl RedirectRule {
     /// Returns the host and decoded path of a redirect from this host with these captures.
     ///
-    /// Returns `None` for rewrites, as well as for absolute targets if the host is unknown.
+    /// Returns `None` for rewrites, and for absolute targets if the host is unknown.
     pub(crate) fn destination(
         &self,
         host: Option<&str>,

@@ -50,7 +50,7 @@ impl Context<'_> {
             .collect();
         let Some((&source, rest)) = words.split_first() else { return Ok(None) };
 
-        // Lines that were meant for other files or servers should be recognized first, which allows for a helpful
+        // Recognize lines that were meant for other files or servers first. This allows us to give a helpful
         // message.
         refuse_field(line)?;
         refuse_access_control(rest)?;
@@ -239,7 +239,7 @@ impl Context<'_> {
 
     /// Converts a path relative to the rule file's folder to an absolute path.
     ///
-    /// The folder is percent-encoded in order to avoid being mistaken for a pattern.
+    /// The folder is percent-encoded to make sure that it won't be mistaken for a pattern.
     fn resolve(&self, rest: &str) -> String {
         // `.//name` must remain a path, but `//name` would be a host.
         let rest = rest.trim_start_matches('/');

@@ -45,8 +45,8 @@ pub enum Action {
         /// 301, 302, 303, 307 or 308.
         status: u16,
         /// A URL of the form `/path`, `//host/path` or `https://host/path`, without query and fragment. The server will
-        /// percent-encode captures, and ensure that they do not make a path start with `//`, which would name another
-        /// host.
+        /// percent-encode captures. It also needs to ensure that they do not make a path start with `//`, because this
+        /// would name another host.
         target: Template,
         /// Without `?`. If the target has none, we keep the query of the request.
         query: Option<Template>,
