@@ -67,7 +67,7 @@ impl Site {
         answer_below(&self.release(), "", request)
     }
 
-    /// Answers a request, or returns `None` if the site has nothing for this path, in which case another handler may answer.
+    /// Answers a request, or returns `None` if the site has nothing for this path. If so, another handler may answer.
     ///
     /// Methods other than `GET`, `HEAD` and `OPTIONS` are rejected (405) if the site has a page at this path; otherwise, they
     /// are left to other handlers. Note that a fallback page, as used by single-page applications, answers every path below its

@@ -9,8 +9,8 @@ use http_body::{Frame, SizeHint};
 
 /// A response body.
 ///
-/// Chunks of data refer to the archive, which therefore stays in memory until the last of them is dropped. This type implements
-/// [`http_body::Body`]; for servers with other body types, it can also be used as an iterator.
+/// Chunks of data refer to the archive, so it will stay in memory until the last of them is dropped. This type implements
+/// [`http_body::Body`]; if a server has other body types, you can also use it as an iterator.
 #[derive(Debug, Clone, Default)]
 pub struct Body {
     /// Remaining pieces in reverse order. There is typically one: only multipart responses, for several ranges,

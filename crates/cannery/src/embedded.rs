@@ -16,8 +16,8 @@ pub struct EmbeddedSite {
 }
 
 impl EmbeddedSite {
-    /// Creates a site. `beginning` are the first bytes of the archive, which can be checked by the compiler even if the rest
-    /// will only be linked later.
+    /// Creates a site. `beginning` are the first bytes of the archive. This allows the compiler to check them even if the
+    /// rest will only be linked later.
     ///
     /// # Panics
     ///

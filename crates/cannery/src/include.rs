@@ -22,8 +22,8 @@
 /// let app = axum::Router::new().fallback_service(SITE.service());
 /// ```
 ///
-/// On Linux (x86-64 and AArch64), the archive is embedded by the linker, which needs only a fraction of the time and memory
-/// that the compiler would need to include a file. C libraries (`staticlib`) have to leave it to the compiler there too, by
+/// On Linux (x86-64 and AArch64), the linker will embed the archive. This only takes a fraction of the time and memory that
+/// the compiler would need to include a file. C libraries (`staticlib`) have to leave it to the compiler there too, by
 /// calling `cannery_build::Builder::included`.
 ///
 /// With `include_archive!(path = "../site.cdb")`, the path is relative to the source file, just like with `include_bytes!`. This
@@ -37,7 +37,7 @@ macro_rules! include_archive {
         $crate::EmbeddedSite::new(ARCHIVE, ARCHIVE, None)
     }};
     ($name:literal) => {{
-        // Whether the linker or the compiler embeds the archive was decided by `cannery-build`, which has also written the
+        // `cannery-build` has decided whether the linker or the compiler should embed the archive, and has written the
         // files for it. Miri does not have a linker.
         #[cfg(all(cannery_linked = $name, not(miri)))]
         let (beginning, archive) = {

@@ -21,7 +21,7 @@ impl Site {
     /// Mounts the site at a path. For example, if the path is `/docs`, then requests for `/docs/guide/` will be
     /// answered with the site's `/guide/`.
     ///
-    /// The path is added to redirects of the site, but not to links in its pages, which should therefore be relative (or begin
+    /// We add the path to redirects of the site, but not to links in its pages. These should therefore be relative (or begin
     /// with the path).
     ///
     /// ```

@@ -16,7 +16,7 @@ pub struct Site {
     current: Arc<ArcSwap<Release>>,
 }
 
-/// An archive along with its bytes, which become response bodies.
+/// An archive and its bytes, which become response bodies.
 pub(crate) struct Release {
     pub(crate) answers: Arc<Answers>,
     /// The whole archive. Bodies are slices that share ownership, so they survive a replacement.
@@ -44,7 +44,7 @@ impl AsRef<[u8]> for ArchiveBytes {
 impl Site {
     /// Opens the archive at `path`.
     ///
-    /// Small archives are read into memory, whereas larger ones are mapped and only occupy the system's page cache. You should
+    /// Small archives are read into memory. Larger ones are mapped, so they only occupy the system's page cache. You should
     /// never write to an archive while it is open: write a new file and rename it to the old name instead, as
     /// `cannery-archiver` does.
     ///
@@ -118,7 +118,7 @@ impl Site {
         self.release().answers.archive().verify(|_| {}).map(|_| ())
     }
 
-    /// Returns the digest of the archive, which can be used to identify a release: equal folders and options always have the
+    /// Returns the digest of the archive. You can use it to identify a release: equal folders and options always have the
     /// same digest.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {

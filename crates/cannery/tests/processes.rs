@@ -28,8 +28,8 @@ const ARCHIVE_VARIABLE: &str = "TEST_ARCHIVE";
 /// Limits each step. None takes nearly as long, even on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Not a real test: the tests below start this file as a process, in order to use this function as
-/// its supervisor.
+/// Not a real test: the tests below start this file as a process and need this function as its
+/// supervisor.
 #[test]
 #[ignore = "it is started by other tests"]
 fn program() {

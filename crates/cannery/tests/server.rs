@@ -306,8 +306,8 @@ fn over_http3(address: SocketAddr, method: &str, target: &str, lines: Lines<'_>,
     seen(status, &head[1..], body)
 }
 
-/// Sends a request over each HTTP version and returns the response, which must be the same for all
-/// of them.
+/// Sends a request over each HTTP version. The response should be the same for all of them, and is
+/// returned.
 fn request(at: Addresses, method: &str, target: &str, lines: Lines<'_>, content: &[u8]) -> Seen {
     let first = over_http1(at.plain, method, target, lines, content);
     assert_eq!(over_http2(at.plain, method, target, lines, content), first, "HTTP/2 {target}");
@@ -512,8 +512,8 @@ fn content_reaches_handlers() {
 /// Time limit for requests in the upload tests.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
 
-/// Number of steps in which an upload is sent. Together they take longer than [`REQUEST_TIME`], which should be
-/// enough for four of them.
+/// Number of steps in which we send an upload. Together they take longer than [`REQUEST_TIME`], but four of
+/// them should fit.
 const STEPS: usize = 30;
 
 /// The rate of uploads. No condition is awaited.
@@ -874,8 +874,8 @@ fn endless_handler_of_a_worker_is_reported_and_outlives_the_server() {
     let is_reported = |part: &str| notices.lock().unwrap().iter().any(|notice| notice.contains(part));
     await_condition(|| is_reported("GET /endless: this handler has not returned"));
 
-    // Nothing will happen if our connection belongs to the stuck worker, whereas the other worker
-    // still serves its connections.
+    // Nothing will happen if our connection belongs to the stuck worker, but the other worker
+    // should still serve its connections.
     let is_served = || {
         let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();

@@ -1,4 +1,4 @@
-//! A small site with one page of each kind, along with requests for each kind of answer.
+//! A small site with one page of each kind, and requests for each kind of answer.
 
 use std::fs;
 use std::path::PathBuf;
