@@ -61,7 +61,7 @@ impl FolderChanges {
     /// Starts following the folder.
     ///
     /// `inspect` will be called once the first build is served and the folder is being watched. It should compare the folder
-    /// with an earlier state in order to find changes made in between.
+    /// with an earlier state to find changes made in between.
     ///
     /// # Errors
     /// The folder cannot be read, or a thread cannot be started.
@@ -96,7 +96,7 @@ impl FolderChanges {
         Ok(())
     }
 
-    /// Returns the updater, which will serve every change from now on.
+    /// Returns the updater. It will serve every change from now on.
     ///
     /// Note that `first` must already be served at this point.
     #[must_use]

@@ -1,7 +1,7 @@
 //! Follows a site's folder and recompiles it after each change.
 //!
 //! This is used by `cannery serve DIR`, by `cannery-server --folder DIR`, and by debug builds of programs with an embedded site.
-//! Each of them provides its own [`BuildSink`], which decides what to do with archives and how failures should be reported.
+//! Each of them has to provide its own [`BuildSink`] to decide what to do with archives and how failures should be reported.
 //!
 //! This crate is internal to Cannery, that is, its interface may change in any release. Programs should use the `cannery`
 //! crate instead.

@@ -455,8 +455,8 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Serves a complete build even if a quick build was started later, provided that the latter has failed. The failure
-    /// will still be reported.
+    /// Serves a complete build even if a quick build was started later. This must only be done if the latter has failed.
+    /// The failure will still be reported.
     fn serve_compressed(&mut self, build: &Build) -> Result<(), S::Error> {
         let is_newest = build.number > self.current.number;
         if is_newest && build.files.changes_since(&self.current.files).is_empty() {
@@ -488,8 +488,7 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Whether these changes may be steps of saving a file, in which case another build is planned to find
-    /// out.
+    /// Whether these changes may be steps of saving a file. If so, another build is planned to find out.
     fn await_save(&mut self, build: &Build, changes: &[Change]) -> bool {
         // Either a file was removed or a new file is named after another one. Both are typical of editors that use a temporary file
         // for saving.
