@@ -6,11 +6,11 @@
 //! ```
 //!
 //! The program embeds the archive with `cannery::include_archive!("site.cdb")`. On Linux (x86-64 and AArch64), this is done by the
-//! linker in order to save time; on other targets, the compiler includes the file.
+//! linker to save time; on other targets, the compiler will include the file.
 //!
 //! Cargo will run the build script again whenever files in the folder are added, modified or removed. Compressed contents are
-//! cached in `OUT_DIR`, so only changed files need to be compressed again. In debug builds nothing is compressed at all, which
-//! makes building an archive a matter of milliseconds.
+//! cached in `OUT_DIR`, so only changed files need to be compressed again. We do not compress anything in debug builds. This
+//! way, building an archive should only take milliseconds.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -218,7 +218,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Writes the archive as a static library, along with the files needed by the macro, and makes Cargo link the
+    /// Writes the archive as a static library, and the files needed by the macro, and makes Cargo link the
     /// library.
     fn link(&self, target: Target, digest: &str) -> Result<(), BuildError> {
         // Since the symbol only depends on the name and the digest, several packages of a program may define it for the same

@@ -1,7 +1,7 @@
 //! Writes a static library that contains an archive, allowing the linker to embed it in a program.
 //!
-//! This is faster than including the file, as rustc reads an included file into memory several times whereas linkers copy the data
-//! once (see `docs/library.md` for measurements).
+//! This is faster than including the file: rustc currently reads an included file into memory several times, but linkers only copy
+//! the data once (see `docs/library.md` for measurements).
 
 use std::ffi::OsStr;
 use std::fs::File;

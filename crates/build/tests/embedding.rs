@@ -3,7 +3,7 @@
 //!
 //! The package must not be part of our workspace, where other packages enable the feature `follow` of `cannery`; outside of it,
 //! even debug builds serve the embedded bytes. Note that the first build has to compile the archiver and its libraries once
-//! more, whereas later builds will only compile changed files.
+//! more. Later builds will only compile changed files.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -15,8 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 
-/// Manifest of the package. Paths are relative to the root of our workspace, which will be substituted
-/// for `ROOT`.
+/// Manifest of the package. Paths are relative to the root of our workspace. We will replace `ROOT`
+/// with it.
 const MANIFEST: &str = r#"
 [workspace]
 
