@@ -63,7 +63,7 @@ pub enum Event {
 pub enum PollingReason {
     /// The settings ask for it.
     Requested,
-    /// The folder (or a part of it) is in the given file system, which does not report changes made by other machines.
+    /// The folder (or a part of it) is in this file system. It does not report changes made by other machines.
     FileSystem(&'static str),
     /// We have reached a system limit.
     Limit(Limit),

@@ -1,5 +1,4 @@
-//! Walks a folder to find its directories along with their identities, and the metadata of its
-//! files.
+//! Walks a folder to find its directories and their identities, and the metadata of its files.
 //!
 //! Symlinks are followed, but each directory is only read once, so cycles are not a problem. Errors are ignored, since a file that
 //! cannot be read now may well be readable in the next walk.
@@ -71,7 +70,7 @@ pub(crate) enum Entry<'a> {
 /// Which metadata a walk needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Only directories and symlink targets, in order to save a system call for each of the other
+    /// Only directories and symlink targets. This saves a system call for each of the other
     /// files.
     Directories,
     /// Everything.

@@ -1,8 +1,8 @@
 //! Watches of the operating system: inotify on Linux, FSEvents on macOS, kqueue on the BSDs.
 //!
 //! We watch directories rather than files because editors typically replace files. On some systems, a single watch covers a whole
-//! tree, whereas others need a watch for each directory. When a directory is created, its watch can only be added after the
-//! event, and by then it may already contain files. This means that callers need to scan the folder again after an event.
+//! tree; others need a watch for each directory. When a directory is created, we can only add its watch after the event, and by
+//! then it may already contain files. This means that callers need to scan the folder again after an event.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -58,7 +58,7 @@ pub(crate) enum WatchError {
     /// We have reached a system limit.
     #[error("the limit of {0} is reached")]
     Limit(Limit),
-    /// The folder (or a part of it) is in this file system, which does not report changes made by other machines.
+    /// The folder (or a part of it) is in this file system. It does not report changes made by other machines.
     #[error("{0} reports no changes by other machines")]
     FileSystem(&'static str),
     #[error("{0}")]
@@ -104,13 +104,13 @@ pub(crate) struct Watches {
     watcher: RecommendedWatcher,
     /// Watched directories inside the folder.
     directories: HashMap<PathBuf, Identity>,
-    /// Watched directories outside of the folder, along with the names in them that matter: symlinks that lead to the folder,
-    /// the folder itself, and files that are link targets.
+    /// Watched directories outside of the folder, and the names in them that matter: symlinks that lead to the folder, the
+    /// folder itself, and files that are link targets.
     outside: NamesByDirectory,
 }
 
 impl Watches {
-    /// Starts the watcher, which will send signals from its own thread. Callers should call [`Watches::update`]
+    /// Starts the watcher. It will send signals from its own thread. Callers should call [`Watches::update`]
     /// next.
     pub(crate) fn new<T: From<Signal> + Send + 'static>(sender: Sender<T>) -> Result<Watches, WatchError> {
         let handler = move |event: notify::Result<notify::Event>| {
@@ -240,8 +240,8 @@ impl Watches {
     }
 
     fn unwatch(&mut self, path: &Path) {
-        // This fails if the directory no longer exists, in which case the system has already
-        // removed the watch.
+        // This fails if the directory no longer exists. The system will already have removed
+        // the watch.
         let _ = self.watcher.unwatch(path);
     }
 }

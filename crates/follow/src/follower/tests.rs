@@ -41,8 +41,8 @@ impl Followed {
                 Err(error) => panic!("{change}: {error}"),
             }
         }
-        // Changes may be reported twice, in which case the second report must not be mistaken for
-        // the next change.
+        // Changes may be reported twice. We must not mistake the second report for the next
+        // change.
         while self.events.recv_timeout(SILENCE).is_ok() {}
     }
 

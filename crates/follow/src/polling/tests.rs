@@ -20,7 +20,7 @@ fn filter() -> Filter {
     Filter::new(|_, _| true)
 }
 
-/// Returns a folder with one file, along with a poller that has scanned it at the given time.
+/// Returns a folder with one file, and a poller that has scanned it at the given time.
 fn scanned_at(now: SystemTime) -> (tempfile::TempDir, Poller) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a"), "one").unwrap();
