@@ -1,9 +1,9 @@
 //! The flags of the programs, each of which is defined once: help, manual pages, completions and `docs/reference` are
 //! all generated from here.
 //!
-//! There is a module for each command, which derives its parser from a struct with the help texts as doc comments. Thanks
-//! to clap's derive, each flag is a typed field that can be checked by the compiler. The modules only turn flags into
-//! settings and must not act on them.
+//! There is a module for each command. It derives the command's parser from a struct with the help texts as doc comments.
+//! Thanks to clap's derive, each flag is a typed field that can be checked by the compiler. The modules only turn flags
+//! into settings and must not act on them.
 
 pub mod archiver;
 mod building;

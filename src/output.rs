@@ -1,7 +1,7 @@
 //! Results, errors and exit codes.
 //!
-//! Results are written to standard output, whereas errors, warnings and progress are written to standard error. Color is only
-//! used on terminals, unless `NO_COLOR` is set. If the pipe is closed early (e.g. by `head`), the command will still succeed.
+//! Results are written to standard output; errors, warnings and progress are written to standard error. Color is only used on
+//! terminals, unless `NO_COLOR` is set. If the pipe is closed early (e.g. by `head`), the command should still succeed.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -172,7 +172,7 @@ pub fn note(text: impl Display) {
 
 /// Escapes control characters, including line breaks.
 ///
-/// Escape sequences, which may be contained in file names, for example, should not be sent to the terminal.
+/// File names may contain escape sequences, for example, and these should not be sent to the terminal.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());

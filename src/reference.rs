@@ -40,7 +40,7 @@ fn completions(shell: Shell, program: &Command) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Returns a copy of a command without hidden flags, which would be offered by some shells otherwise.
+/// Returns a copy of a command without hidden flags. Some shells would offer these otherwise.
 fn without_hidden_flags(command: &Command) -> Command {
     let name = command.get_name().to_owned();
     let shown = command.get_arguments().filter(|argument| !argument.is_hide_set()).cloned();

@@ -33,7 +33,7 @@ pub fn text() -> String {
 
 /// Converts a package in the lock file to a component.
 ///
-/// Our own packages, which do not have a checksum, are skipped by returning `None`.
+/// Our own packages do not have a checksum. We skip these by returning `None`.
 fn component(package: &str) -> Option<Value> {
     let field = |name: &str| {
         let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));

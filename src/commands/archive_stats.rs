@@ -1,5 +1,4 @@
-//! Archive statistics, which are counted in a single pass over the records. The bodies themselves are never
-//! read.
+//! Archive statistics. We only need a single pass over the records, and never read the bodies themselves.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -43,7 +42,7 @@ pub(super) struct ArchiveStats {
     pub(super) hosts: BTreeSet<String>,
     /// Distinct bodies by coding. Unused codings are omitted.
     pub(super) codings: Vec<CodingCount>,
-    /// Bytes of padding, which may be needed in front of large bodies, because these are aligned to pages.
+    /// Bytes of padding. Large bodies are aligned to pages, so they may need padding in front of them.
     pub(super) padding_bytes: u64,
     /// Bytes that the bodies of files would take if equal ones were not shared.
     pub(super) unshared_bytes: u64,

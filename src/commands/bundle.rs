@@ -1,7 +1,7 @@
 //! `cannery bundle`: writes an executable that contains both the server and an archive.
 //!
-//! The program itself is not modified (see `crates/archive/src/program.rs` for the file layout). As the output depends on
-//! nothing but the bytes of the program and the archive, it is reproducible.
+//! The program itself is not modified (see `crates/archive/src/program.rs` for the file layout). The output should be
+//! reproducible: it depends on nothing but the bytes of the program and the archive.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};

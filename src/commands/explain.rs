@@ -1,8 +1,8 @@
 //! `cannery explain`: prints how and why a server would respond to a request, without running a server.
 //!
-//! The request is processed by the same code as in the server. The response head is therefore exactly what a client would get,
-//! except for fields that depend on server flags, which are not known here. Source files are found by comparing paths and
-//! contents; for rules, the manifest contains the lines. No socket is ever opened.
+//! The request is processed by the same code as in the server. The response head should therefore be exactly what a client
+//! would get, except for fields that depend on server flags (we do not know these here). We find source files by comparing
+//! paths and contents; for rules, the manifest contains the lines. No socket is ever opened.
 
 mod source_files;
 mod vector;
@@ -79,7 +79,7 @@ impl Explanation {
     }
 }
 
-/// Returns a note about other HTTP versions, which only makes sense for `https` URLs because HTTP/3 requires TLS.
+/// Returns a note about other HTTP versions. This only makes sense for `https` URLs because HTTP/3 requires TLS.
 fn protocols(url: &str) -> &'static str {
     if !url.starts_with("https://") {
         return "";

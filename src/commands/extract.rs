@@ -151,8 +151,7 @@ impl Target<'_> {
     /// Creates the directories for a file and returns its path.
     ///
     /// # Errors
-    /// The name would lead out of the directory. As such names are never written by the archiver, this must be an
-    /// attack.
+    /// The name would lead out of the directory. The archiver never writes such names, so this must be an attack.
     fn create_parents(&self, name: &[u8]) -> Result<PathBuf, Failure> {
         let is_harmful = |part: &[u8]| matches!(part, b"" | b"." | b"..") || part.contains(&0);
         if name.split(|byte| *byte == b'/').any(is_harmful) {
@@ -185,7 +184,7 @@ fn create_directory(path: &Path) -> io::Result<()> {
 
 /// Writes a new file.
 ///
-/// If `force` is set, an existing file is removed first, in order to avoid following a symbolic link.
+/// If `force` is set, we need to remove an existing file first to avoid following a symbolic link.
 fn write_file(path: &Path, content: &[u8], force: bool) -> io::Result<()> {
     let create = || OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = match create() {

@@ -51,15 +51,15 @@ const UNFINISHED_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause between attempts to make the first build if it fails.
 const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs this process's part until the server, which is at the other end of standard input, exits.
+/// Runs this process's part until the server exits. The server is at the other end of standard input.
 ///
 /// # Errors
 /// The compiling process cannot be started or enter the sandbox, or its first attempt to compile the folder has
 /// failed.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     for signal in SIGNALS_OF_THE_SERVER {
-        // The handler only sets a flag, which is never read. Registering will not fail unless the signal does not
-        // exist.
+        // The handler only sets a flag, and we never read it. Registering should not fail unless the signal does
+        // not exist.
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
     match follow.part {
@@ -158,7 +158,7 @@ fn threads_in_memory(limit: Option<u64>) -> usize {
     threads.map_or(usize::MAX, |threads| usize::try_from(threads).unwrap_or(usize::MAX))
 }
 
-/// Prints a hint after the first panic, as encoders and threads will panic if they run out of memory, in which case the
+/// Prints a hint after the first panic. Encoders and threads will panic if they run out of memory, and then the
 /// background build ends without a result.
 fn name_limit_in_panics(bytes: u64) {
     let print_panic = panic::take_hook();

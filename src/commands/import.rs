@@ -13,8 +13,8 @@ const PATHS_MAX: usize = 3;
 /// Runs `cannery import`.
 ///
 /// # Errors
-/// The input is damaged, the archive cannot be written, or something was lost, which isn't allowed with
-/// `--strict`.
+/// The input is damaged, the archive cannot be written, or something was lost and `--strict` does not
+/// allow this.
 pub fn run(flags: &Import) -> Result<(), Failure> {
     let report = import(&flags.input, &flags.output).map_err(|error| build_failure::failure(&error))?;
     if flags.json {

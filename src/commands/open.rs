@@ -14,7 +14,7 @@ pub(super) fn open(path: &Path) -> Result<Archive, Failure> {
     Archive::open(path, Loading::Mapped).map_err(|error| failure(path, &error))
 }
 
-/// Explains why the archive at `path` cannot be opened, along with a hint if there is a remedy.
+/// Explains why the archive at `path` cannot be opened. If there is a remedy, we add a hint.
 pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
     if path.is_dir() {

@@ -14,7 +14,7 @@ pub(super) struct LocalAddresses {
 impl LocalAddresses {
     /// Finds the addresses of this machine if any of `addresses` is unspecified.
     ///
-    /// As this opens sockets, it must be called before the process enters its sandbox.
+    /// This opens sockets, so it must be called before the process enters its sandbox.
     pub(super) fn find<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> LocalAddresses {
         let is_unspecified = |address: &Address| match address {
             Address::Internet(address) => address.ip().is_unspecified(),
@@ -51,7 +51,7 @@ impl LocalAddresses {
     }
 }
 
-/// Returns the address that this machine would use for sending to `remote`, provided that there is a route.
+/// Returns the address that this machine would use for sending to `remote`, if there is a route.
 fn source(unspecified: IpAddr, remote: IpAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((unspecified, 0)).ok()?;
     socket.connect((remote, 9)).ok()?;

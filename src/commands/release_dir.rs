@@ -1,4 +1,4 @@
-//! A release directory contains archives, as well as a symbolic link named `current` to the one being served.
+//! A release directory. It contains archives, and a symbolic link named `current` to the one being served.
 //!
 //! The link is replaced with a single rename, so that processes opening it will get either the old or the new release. Note that
 //! archives are never written or deleted here.

@@ -131,7 +131,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
 
 /// Returns the addresses to listen at. All of them are free right now.
 ///
-/// We need to check this with a plain socket. As the server's own sockets use `SO_REUSEPORT`, binding them would succeed even
+/// We need to check this with a plain socket. The server's own sockets use `SO_REUSEPORT`, so binding them would succeed even
 /// if another server of this user listens at the address, and then each server would get some of the connections.
 fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure> {
     if flags.has_named_port() {

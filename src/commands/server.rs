@@ -53,7 +53,7 @@ pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
     }
 }
 
-/// Runs this process in its role, which may be the only server, the supervisor of several servers, one of these, or the
+/// Runs this process in its role. It may be the only server, the supervisor of several servers, one of these, or the
 /// process that answers operators on their behalf.
 fn start(options: &ServerOptions) -> Result<(), Failure> {
     limits::set_descriptors(options.descriptors_max)?;
@@ -175,8 +175,7 @@ fn serve_operators(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs several servers, as well as a process for operators, until the supervisor is ended by a signal or a
-/// successor.
+/// Runs several servers, and a process for operators, until a signal or a successor ends the supervisor.
 fn supervise(options: &ServerOptions, config: &Config, processes: NonZeroUsize) -> Result<(), Failure> {
     let on_ready = |addresses: &Addresses| {
         if !options.quiet {

@@ -283,8 +283,8 @@ impl Flags {
         self.caches.apply(&mut options);
         if self.follow.for_server {
             let account = self.follow.account()?;
-            // The server's user may own other files, which must not be published by people who are merely allowed to write
-            // into the folder.
+            // The server's user may own other files. People who are merely allowed to write into the folder should not be
+            // able to publish these.
             if options.links_out == LinksOut::Reported {
                 options.links_out = LinksOut::LeftOut;
             }

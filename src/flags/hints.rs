@@ -1,5 +1,5 @@
-//! Hints for command lines that would be right for another program, which tell users the corresponding flags or commands
-//! of ours.
+//! Hints for command lines that would be right for another program. They tell users which of our flags or commands to
+//! use instead.
 //!
 //! Clap suggests the flag with the most similar name, but this may be misleading such as `--production` for `--port`.
 //! Therefore, suggestions are only kept if they are probably typing errors. There is also a table with flags and commands of
@@ -337,7 +337,8 @@ fn text(error: &Error, kind: ContextKind) -> Option<String> {
 
 /// Drops suggestions unless they differ by just a typing error.
 fn drop_unlikely_suggestions(error: &mut Error) {
-    // Clap would also suggest passing a word with dashes as a value, which none of our commands take.
+    // Clap would also suggest passing a word with dashes as a value, but none of our commands take such a
+    // value.
     error.remove(ContextKind::Suggested);
     let mut has_dropped = false;
 

@@ -1,5 +1,5 @@
-//! The flags for the addresses of `cannery serve` and `cannery-server`: `--bind`, as well as `--port` and `--host`, which
-//! are known from other servers.
+//! The flags for the addresses of `cannery serve` and `cannery-server`: `--bind`, and also `--port` and `--host` (these
+//! are known from other servers).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;

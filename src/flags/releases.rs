@@ -1,4 +1,4 @@
-//! Flags of `cannery releases`, which manages a directory of archives, one of which is current.
+//! Flags of `cannery releases`. This manages a directory of archives, one of which is current.
 //!
 //! We don't read the directory here.
 

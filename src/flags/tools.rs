@@ -1,4 +1,4 @@
-//! Flags of `cannery`, which includes the other two programs as well as commands that read archives.
+//! Flags of `cannery`. This includes the other two programs, and commands that read archives.
 //!
 //! We don't open files here.
 

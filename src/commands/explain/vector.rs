@@ -1,4 +1,4 @@
-//! Requests and responses as JSON, which can be used as test vectors for other implementations that read
+//! Requests and responses as JSON. You can use these as test vectors for other implementations that read
 //! archives.
 
 use cannery_archive::Extent;

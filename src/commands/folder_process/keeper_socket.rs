@@ -1,4 +1,4 @@
-//! Socket between the compiling process and its keeper, which the compiling process has as its standard
+//! Socket between the compiling process and its keeper. The compiling process has it as its standard
 //! output.
 //!
 //! The process uses it to tell the keeper that the folder has been compiled, and to ask for temporary files. These have to be

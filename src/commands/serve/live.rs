@@ -1,6 +1,6 @@
-//! Live reload: a script that runs in the browser, along with the page that it polls to learn about changes.
+//! Live reload: a script that runs in the browser, and the page that it polls to learn about changes.
 //!
-//! The state of the site has a number, which is incremented with each change that pages need to know about. A page sends the
+//! The state of the site has a number. It is incremented with each change that pages need to know about. A page sends the
 //! number of the state that it currently shows, and the response tells it how to catch up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -325,7 +325,7 @@ impl SiteState {
         let mut warnings: Vec<Diagnostic> =
             diagnostics.iter().filter(|found| is_warning(found)).cloned().collect();
         if effort == Effort::Quick {
-            // As these cannot be found by quick builds, they are kept until the next full build, which may or may
+            // Quick builds cannot find these, so we need to keep them until the next full build. That may or may
             // not find them again.
             let kept = self.warnings.iter().filter(|known| is_of_complete_build(known));
             warnings.extend(kept.cloned());

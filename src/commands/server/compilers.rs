@@ -1,7 +1,7 @@
 //! Processes that compile the folders of `--folder`. Each folder has its own process.
 //!
-//! Archives are sent by the processes as open files. As the server cannot start programs from inside its sandbox, these
-//! processes must be started first.
+//! Archives are sent by the processes as open files. We must start these processes before the server enters its
+//! sandbox, because it will not be able to start programs from there.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use super::start_failure;
 use crate::flags::server::ServerOptions;
 use crate::output::{Exit, Failure};
 
-/// Programs that are able to compile, in order of preference, along with the arguments that select the
+/// Programs that are able to compile, in order of preference, and the arguments that select the
 /// archiver.
 const PROGRAMS: [(&str, &[&str]); 2] = [("cannery-archiver", &[]), ("cannery", &["archiver"])];
 
@@ -44,7 +44,7 @@ impl Compilers {
         let Content::Archives { archives, .. } = &mut config.content else { return Ok(Compilers::default()) };
         let folders = options.folders.iter().map(|place| (*place, archives[*place].path.clone()));
         let started = folders.map(|(place, folder)| Started::new(place, folder, sandbox, options));
-        // Start all of them before waiting for the first one, which allows them to compile at the same time.
+        // Start all of them before waiting for the first one. This allows them to compile at the same time.
         let started = started.collect::<Result<Vec<_>, _>>()?;
 
         let mut compilers = Vec::new();

@@ -12,12 +12,12 @@ use cannery_archive::{Archive, program_bytes};
 use crate::commands::{open, verify};
 use crate::output::{self, Failure};
 
-/// Maximum size of archives that are checked before the server starts, which takes about a millisecond.
+/// Maximum size of archives that are checked before the server starts. This should take about a millisecond.
 const CHECKED_FIRST_BYTES_MAX: u64 = 4 << 20;
 
 /// Returns the file of this program if the program is followed by an archive or a part of one.
 pub(super) fn find(started: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
-    // The name under which the program was started is preferred, as this may be a symbolic link that is switched in order to
+    // We prefer the name under which the program was started: this may be a symbolic link, and operators may switch it to
     // deploy another release.
     let names = started().into_iter().chain(std::env::current_exe().ok());
     names.into_iter().find(|path| is_longer_than_program(path).unwrap_or(false))
@@ -45,7 +45,7 @@ impl Unchecked {
         Ok(Some(unchecked))
     }
 
-    /// Checks the archive on another thread, which will print an error and exit the process if it is damaged.
+    /// Checks the archive on another thread. If it is damaged, this will print an error and exit the process.
     pub(super) fn check_in_background(self) -> Result<(), Failure> {
         let check = move || {
             if let Err(failure) = self.check() {

@@ -4,8 +4,8 @@
 //! is run, and the system calls needed by the profiler are not allowed in the sandbox.
 //!
 //! The memory profile shows mappings instead of call stacks. For the latter, we would need an allocator that records each
-//! allocation, at a cost in time and memory even when it is switched off. Moreover, a static server does not allocate much anyway:
-//! most of its memory is used for archives, connection buffers and stacks, which are separate mappings.
+//! allocation, at a cost in time and memory even when it is switched off. Moreover, a static server should not allocate much
+//! anyway: most of its memory is used for archives, connection buffers and stacks, and all of these are separate mappings.
 
 mod encode;
 mod memory;
@@ -84,8 +84,8 @@ impl CpuProfiler {
             Failure::failed(format!("`--profile-cpu`: cannot start the profiler: {error}"))
         };
 
-        // The profiler collects samples in a temporary file, which must be in the profile's folder, because this is where
-        // the sandbox allows us to remove it again.
+        // The profiler collects samples in a temporary file. It must be in the profile's folder because this is where the
+        // sandbox allows us to remove it again.
         let folder = fs::canonicalize(path).ok().and_then(|path| path.parent().map(Path::to_owned));
         let folder = folder.unwrap_or_default();
         let _ = tempfile::env::override_temp_dir(&folder);

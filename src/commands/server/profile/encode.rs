@@ -1,7 +1,6 @@
 //! Encoder for pprof's `profile.proto`, a Protocol Buffers message.
 //!
-//! Only a few fields are needed, so they are encoded by hand in order to avoid a Protocol Buffers library and a code
-//! generator.
+//! We only need a few fields, so we encode them by hand to avoid a Protocol Buffers library and a code generator.
 
 use std::collections::HashMap;
 use std::time::Duration;
