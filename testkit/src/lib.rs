@@ -2,7 +2,7 @@
 //! generated site of many files, and choices from seeds.
 //!
 //! The clients check each response strictly: if one violates the protocol, the test will fail with a panic. Any bytes can be sent,
-//! since we need to test how the server handles violations as well. Note that this crate must *not* import crates of the product;
+//! since we need to test how the server handles violations too. Note that this crate must *not* import crates of the product;
 //! otherwise, their errors could be repeated in the tests.
 
 #![forbid(unsafe_code)]

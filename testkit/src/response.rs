@@ -70,8 +70,8 @@ fn is_valid_field(name: &str, value: &str) -> bool {
 pub enum Ended {
     /// The server reset the stream with this error code (RFC 9113, section 6.4; RFC 9114, section 8.1).
     Reset(u32),
-    /// The server did not process the request, as it sent GOAWAY or rejected the request with this error code (RFC 9113, section
-    /// 6.8; RFC 9114, section 5.2).
+    /// The server did not process the request because it sent GOAWAY or rejected the request with this error code (RFC 9113,
+    /// section 6.8; RFC 9114, section 5.2).
     GoneAway(u32),
     /// The connection was closed or reset.
     Closed(io::Error),

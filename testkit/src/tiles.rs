@@ -1,9 +1,9 @@
 //! Map tiles from a seed: a workload of very many very small files.
 //!
 //! Real tile sets are similar: half of all tiles show only sea and are the smallest possible PNG (103 bytes), a few in cities reach
-//! 32 KiB, and most contents have two or three paths. Every tile here is a valid PNG of 256 × 256 pixels. Since every number in it
-//! follows from the seed (without a clock or floating point), two machines will create the same bytes. This is shared by tests,
-//! benchmarks and `cargo xtask tiles`.
+//! 32 KiB, and most contents have two or three paths. Every tile here is a valid PNG of 256 × 256 pixels. We use neither a clock
+//! nor floating point: every number follows from the seed, so two machines will create the same bytes. Tests, benchmarks and `cargo
+//! xtask tiles` share this.
 //!
 //! The shape at any count, exact in the first column and approximate in the others:
 //!
@@ -155,7 +155,7 @@ const BLANK_PIXELS: [u8; 31] = [
     0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xbe, 0x0d, 0x21, 0x00, 0x00, 0x01,
 ];
 
-/// Returns a tile of about `size` bytes with noise in the upper rows and one color in the lower rows. As noise does not compress,
+/// Returns a tile of about `size` bytes with noise in the upper rows and one color in the lower rows. Noise does not compress, so
 /// its amount determines the size. The smallest result has 143 bytes.
 fn detailed_png(size: u64, first_colour: [u8; 3], noise: &mut Noise) -> Vec<u8> {
     // One bit a pixel leaves room for 8,448 bytes, four bits for 33,024.

@@ -1,6 +1,6 @@
 //! BLAKE3 digests of contents and archives, and entity tags derived from them.
 //!
-//! Since entity tags are encoded when the archive is written, none of this happens on the request path.
+//! None of this happens on the request path: we encode entity tags when we write the archive.
 
 use std::fmt;
 

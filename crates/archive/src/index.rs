@@ -1,8 +1,8 @@
 //! The container's hash tables, as specified by D. J. Bernstein.
 //!
 //! There are 256 tables. The low byte of a key's hash selects a table, and the other bits select the slot where the lookup starts.
-//! From there, we probe slot by slot (linear probing) until we find either the key or an empty slot. As half of the slots are
-//! empty, it should not take long to find out that a key is missing. Lookups do not allocate.
+//! From there, we probe slot by slot (linear probing) until we find either the key or an empty slot. Half of the slots are empty,
+//! so it should not take long to find out that a key is missing. Lookups do not allocate.
 
 use crate::error::{Corrupt, WriteError};
 use crate::layout::entry::Entry;
@@ -158,7 +158,7 @@ impl<'a> Table<'a> {
 pub(crate) struct Slot {
     /// The hash as the format stores it.
     pub(crate) hash: u64,
-    /// Position of the record in the file, in bytes. As no record can start at 0, this means that the slot is empty.
+    /// Position of the record in the file, in bytes. 0 means that the slot is empty (no record can start there).
     pub(crate) position: u64,
 }
 

@@ -1,10 +1,10 @@
 //! Keys: the normal form of paths, whether they come from file names or from request targets.
 //!
 //! A key starts with `/`, has been percent-decoded *once*, and does not contain empty segments or dot segments (RFC 3986 §5.2.4,
-//! §6.2.2). It ends with `/` if and only if the path does. As all paths go through this module, equivalent URLs will find the same
+//! §6.2.2). It ends with `/` if and only if the path does. We use this module for all paths, so equivalent URLs will find the same
 //! record with every protocol.
 //!
-//! An encoded slash (`%2F`) is data, not a separator. In keys, it is represented by the byte 0. There can be no confusion, since
+//! An encoded slash (`%2F`) is data, not a separator. In keys, it is represented by the byte 0. There can be no confusion because
 //! file names cannot contain NUL and we refuse requests that do.
 
 use cannery_base::swar::{WORD_BYTES, first_eq_mask, first_lt_mask, repeat};
@@ -207,8 +207,8 @@ fn is_plain(path: &[u8]) -> bool {
 
     let mut slash_before = 0;
     let mut rejected = 0;
-    // Let the last word overlap the one before in order to avoid handling leftover bytes. The byte before its first byte need not
-    // be checked, as previous words have covered this pair.
+    // Let the last word overlap the one before to avoid handling leftover bytes. The byte before its first byte need not be
+    // checked, as previous words have covered this pair.
     for (number, word) in words.iter().chain([last]).enumerate() {
         let word = u64::from_le_bytes(*word);
         // Above the first correct flag, others may be wrong, but only for a dot after a slash, which should be rejected anyway.

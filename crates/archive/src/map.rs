@@ -47,7 +47,7 @@ impl Loading {
 
 /// An archive's bytes.
 pub(crate) struct Bytes {
-    /// Points into `memory`. Since an answer needs the bytes several times, this avoids looking at the variant each time.
+    /// Points into `memory`. An answer needs the bytes several times, and this avoids looking at the variant each time.
     slice: NonNull<[u8]>,
     memory: Memory,
 }

@@ -154,7 +154,7 @@ impl Archive {
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
-    // Inlined, since this is on the request path and the record should stay in registers when the caller destructures it.
+    // Inlined because this is on the request path and the record should stay in registers when the caller destructures it.
     #[inline(always)]
     pub fn path(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
         // If it is longer than any path in the archive, we do not need to hash it.

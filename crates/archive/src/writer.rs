@@ -40,8 +40,8 @@ const RUN_PART_BYTES: u64 = 1 << 20;
 
 /// Writes an archive.
 ///
-/// Since writing happens on another thread, errors may be delayed: a failed write is reported by the same call or by a later one,
-/// at the latest by [`Writer::finish`]. If the writer is dropped before that, it stops writing.
+/// Writing happens on another thread, so errors may be delayed: a failed write is reported by the same call or by a later one, at
+/// the latest by [`Writer::finish`]. If you drop the writer before that, it will stop writing.
 pub struct Writer {
     output: Output,
     /// The archive that we copy bodies from.
@@ -370,7 +370,7 @@ impl Writer {
         self.flush()?;
         let file = self.output.finish()?.into_file();
         let mut source = BufReader::with_capacity(BUFFER_BYTES, file);
-        // Positions change, so each body has to be written again. Keys have the digests.
+        // Positions change, so each body must be written again. Keys have the digests.
         for body in &self.positions.bodies {
             source.seek(SeekFrom::Start(key_position(body)))?;
             let mut key = [0; BODY_KEY_BYTES];
@@ -385,7 +385,7 @@ impl Writer {
 
     /// Checks that there is room for `records` more records with a total of `bytes` bytes, and for their hash table slots.
     ///
-    /// You should call this before writing the first record that contains a position, since it would be too late for
+    /// You should call this before writing the first record that contains a position because it would be too late for
     /// [`Writer::widen`] afterwards.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ fn host() -> impl Strategy<Value = Option<String>> {
     prop_oneof![Just(None), "(\\*\\.)?[ab]{1,2}(\\.[ab])?".prop_map(Some)]
 }
 
-/// Few names are possible, in order to get common prefixes, near misses, and the same name on several hosts.
+/// We only allow a few names, to get common prefixes, near misses, and the same name on several hosts.
 fn folder() -> impl Strategy<Value = String> {
     proptest::collection::vec("[ab]{1,2}/", 0..4).prop_map(|segments| segments.concat())
 }

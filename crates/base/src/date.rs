@@ -3,7 +3,7 @@
 //! Times are in seconds since 1970-01-01 00:00:00 UTC, without leap seconds. The clock is never read. However, the obsolete date
 //! format that lacks the century needs the current time, so callers have to pass it in.
 //!
-//! Since both parsing and formatting happen on the request path, we do it ourselves: these functions do not allocate, and they
+//! Both parsing and formatting happen on the request path, so we do it ourselves: these functions do not allocate, and they
 //! interpret two-digit years like the RFC requires.
 
 /// Length of an IMF-fixdate in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -158,7 +158,7 @@ fn two_digits(number: u64) -> [u8; 2] {
 /// A day in the proleptic Gregorian calendar.
 ///
 /// Days are converted by Howard Hinnant's `days_from_civil` and `civil_from_days`, which count in eras of 400 years (all of them
-/// have the same number of days). Years begin in March in order to make the leap day the last day of the year.
+/// have the same number of days). Years begin in March to make the leap day the last day of the year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Date {
     year: u64,

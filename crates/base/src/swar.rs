@@ -1,8 +1,8 @@
 //! Byte search that looks at eight bytes at a time, using plain integers (SWAR, "SIMD within a register").
 //!
-//! As request targets, paths and field values are short, calling a vectorized search (e.g. from the `memchr` crate) would cost more
-//! than it saves. SWAR, on the other hand, can be inlined into the caller, can search for classes of bytes as well, and costs the
-//! same on every machine.
+//! Request targets, paths and field values are short. Calling a vectorized search (e.g. from the `memchr` crate) would cost more
+//! than it saves. SWAR, on the other hand, can be inlined into the caller, can also search for classes of bytes, and costs the same
+//! on every machine.
 //!
 //! A *word* is eight bytes in order, with the first byte lowest. A *mask* has the highest bit set in each byte that matches, and
 //! all other bits clear. Usually, each byte of the mask only depends on the same byte of the word; functions whose names start with
@@ -40,8 +40,8 @@ pub const fn lt_mask(word: u64, bound: u8) -> u64 {
 
 /// Returns a mask whose lowest set bit is exact, or zero if no byte equals `byte`.
 ///
-/// Above the first match, some bytes may be flagged by mistake, since the subtraction borrows from them. In return, this is cheaper
-/// than [`eq_mask`].
+/// Above the first match, some bytes may be flagged by mistake because the subtraction borrows from them. In return, this is
+/// cheaper than [`eq_mask`].
 #[must_use]
 #[inline]
 pub const fn first_eq_mask(word: u64, byte: u8) -> u64 {

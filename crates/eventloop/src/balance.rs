@@ -1,9 +1,9 @@
 //! Load balancing between the event loops of a process.
 //!
-//! The kernel distributes connections by a hash of their addresses, which works well for thousands of connections but not for a few
-//! of them. Since long-lived connections would then stay wherever they were accepted, an overloaded loop hands connections over to
-//! the least loaded one. This must happen right after `accept`, before anything is read. Established connections never move, so
-//! there is no cost per request.
+//! The kernel distributes connections by a hash of their addresses. This works well for thousands of connections, but not for a few
+//! of them: long-lived connections would then stay wherever they were accepted. An overloaded loop will therefore hand connections
+//! over to the least loaded one. We need to do this right after `accept`, before anything is read. Established connections never
+//! move, so there is no cost per request.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -23,7 +23,7 @@ use crate::socket::Accepted;
 
 /// Maximum number of connections a loop may have on top of the least loaded one. Beyond this, it will start to transfer them.
 ///
-/// As a transfer costs about as much as accepting a connection, we tolerate one more connection plus an eighth of the lightest
+/// A transfer costs about as much as accepting a connection, so we tolerate one more connection plus an eighth of the lightest
 /// load. However, if the lightest load is below four, even one more would be too much (e.g. of four connections, one loop could
 /// have three and the other only one).
 fn tolerance(lightest: usize) -> usize {
@@ -44,7 +44,7 @@ pub struct Balancer {
     receiver: UnixDatagram,
 }
 
-/// A loop as seen by others, aligned in order to avoid false sharing (processors may prefetch cache lines in pairs).
+/// A loop as seen by others, aligned to avoid false sharing (processors may prefetch cache lines in pairs).
 #[derive(Debug)]
 #[repr(align(128))]
 struct LoopLoad {

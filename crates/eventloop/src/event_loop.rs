@@ -79,7 +79,7 @@ pub trait EventLoop {
     fn stop_balancing(&mut self) {}
 
     /// Sets whether accepted connections need their peer's address (by default, they do). Some loops have to make an extra system
-    /// call in order to find out, while others may return the address anyway.
+    /// call to find out, while others may return the address anyway.
     fn set_peer_addresses_needed(&mut self, needed: bool) {
         let _ = needed;
     }

@@ -21,7 +21,7 @@ const BACKLOG: i32 = 4096;
 
 /// Limit for the bytes that the kernel buffers for a connection in addition to those in flight (`TCP_NOTSENT_LOWAT`). By default,
 /// this can be megabytes on a fast network, so a thousand peers that do not read could exhaust the machine's memory for sockets.
-/// Throughput does not suffer, since bytes in flight do not count.
+/// Throughput does not suffer because bytes in flight do not count.
 const NOTSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// Time and interval for retries if an address is in use. After a process was killed, it takes the kernel a moment to close its
@@ -305,7 +305,7 @@ impl Listener {
     }
 
     /// Stops listening in every thread and process that has this socket open. An inherited socket is different: we only close our
-    /// descriptor, since the parent process is going to pass the socket to a successor and clients should not be refused in
+    /// descriptor because the parent process is going to pass the socket to a successor and clients should not be refused in
     /// between.
     pub fn close(self) {
         if !self.inherited {

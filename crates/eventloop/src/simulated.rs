@@ -1,4 +1,4 @@
-//! A simulated event loop. Network and virtual clock are generated from a seed in order to make each run reproducible.
+//! A simulated event loop. Network and virtual clock are generated from a seed to make each run reproducible.
 //!
 //! A [`Network`] simulates both the kernel and all peers. Bytes arrive in pieces of any size, sends are short, connections may fail
 //! at any time, and events may be late and out of order. Datagrams are lost, reordered and modified. Time only advances if nothing

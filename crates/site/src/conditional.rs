@@ -57,7 +57,7 @@ pub(crate) fn evaluate(conditions: &Conditions<'_>, current: Validators<'_>, now
     Verdict::Send
 }
 
-/// Returns `true` if `Range` applies. With `If-Range`, the representation has to match (RFC 9110 §13.1.5).
+/// Returns `true` if `Range` applies. With `If-Range`, the representation must match (RFC 9110 §13.1.5).
 pub(crate) fn range_applies(if_range: Single<'_>, current: Validators<'_>, now: u64) -> bool {
     let value = match if_range {
         Single::Absent => return true,
@@ -75,7 +75,7 @@ pub(crate) fn range_applies(if_range: Single<'_>, current: Validators<'_>, now: 
         .is_some_and(|modified| is_strong(modified) && parse_http_date(value, now) == Some(modified))
 }
 
-/// Parses a date. Since an absent or invalid field should be ignored, the result is `None` then.
+/// Parses a date. Returns `None` if the field is absent or invalid, because such a field should be ignored.
 fn date(field: Single<'_>, now: u64) -> Option<u64> {
     match field {
         Single::Value(value) => parse_http_date(value, now),

@@ -1,6 +1,6 @@
 //! Keeps some files of earlier releases, so that pages loaded before the current release will still work.
 //!
-//! Only resources with `Cache-Control: immutable` qualify, since their content never changes. Exact paths of the current release
+//! Only resources with `Cache-Control: immutable` qualify because their content never changes. Exact paths of the current release
 //! override them; they in turn override patterns and fallback pages of the current release.
 //!
 //! If the current release does not have a site for a host, the site was taken down on purpose, so earlier releases are not used

@@ -98,7 +98,7 @@ impl<'a> ErrorPage<'a> {
     }
 }
 
-/// Escapes a byte for HTML. As the request may not be UTF-8, non-ASCII and control characters are replaced.
+/// Escapes a byte for HTML. Non-ASCII and control characters are replaced (the request may not be UTF-8).
 fn escaped(byte: &u8) -> &[u8] {
     match byte {
         b'&' => b"&amp;",

@@ -4,7 +4,7 @@
 //! browser navigates to `/blog/node.js`, this may well be a page. Browsers send `Accept` and (except over plain HTTP) also
 //! `Sec-Fetch-Dest`, see Fetch Metadata.
 //!
-//! Responses that depend on this still do not need `Vary`. As errors are `no-store` and fallback pages are `no-cache`, caches will
+//! Responses that depend on this still do not need `Vary`: errors are `no-store` and fallback pages are `no-cache`, so caches will
 //! ask again with the fields of the next request. If a site allows a longer lifetime for its fallback pages, the archiver adds
 //! `Vary`.
 //!

@@ -3,8 +3,8 @@
 //! In order not to leak internal names, it usually does not have a host, unless the site's author has written one or the operator
 //! wants `https`. Captures are percent-encoded, so they cannot end the field.
 //!
-//! If the author has written a path, the `Location` will always be a path as well. It never starts with `//`, since
-//! that would be a different host (open redirect).
+//! If the author has written a path, the `Location` will always be a path as well. It never starts with `//` because that would be
+//! a different host (open redirect).
 
 use cannery_archive::{Key, Piece, Redirect, UrlPiece};
 
@@ -12,7 +12,7 @@ use crate::captures::Captures;
 
 /// Maximum length of a `Location`, in bytes. Beyond this, the answer is 414.
 ///
-/// Since a server has to accept all URLs that it sends (RFC 9110 §2.3), the limit for request targets is the same.
+/// A server must accept all URLs that it sends (RFC 9110 §2.3), so we use the limit for request targets.
 pub const LOCATION_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
 /// Where a redirect points to.
@@ -157,7 +157,7 @@ impl Start {
     }
 }
 
-/// Writes a capture into a query. Since `&`, `=`, `+` and `;` are delimiters there, they are escaped.
+/// Writes a capture into a query. `&`, `=`, `+` and `;` are delimiters there, so we need to escape them.
 fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
     for byte in run {
         match byte {

@@ -49,8 +49,8 @@ impl<'a> Multipart<'a> {
         Multipart { ruled_type: Some(media_type), ..self }
     }
 
-    /// Returns the boundary in two pieces (RFC 2046 §5.1.1). As it only consists of letters, digits, `-` and `_`, no quotes are
-    /// necessary.
+    /// Returns the boundary in two pieces (RFC 2046 §5.1.1). It only consists of letters, digits, `-` and `_`, so we do not need
+    /// quotes.
     #[must_use]
     pub fn boundary(&self) -> [&'a [u8]; 2] {
         [BOUNDARY_START, self.etag]

@@ -49,7 +49,8 @@ pub(crate) fn choose<'a>(
 impl Weights {
     /// Parses the field.
     ///
-    /// If the field is absent, all codings are acceptable. However, identity is preferred, as the client may not know any coding.
+    /// If the field is absent, all codings are acceptable. However, identity is preferred because the client may not know any
+    /// coding.
     #[must_use]
     pub fn parse(accept_encoding: &Values<'_>) -> Weights {
         if accept_encoding.is_absent() {

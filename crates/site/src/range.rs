@@ -85,7 +85,7 @@ impl Parts {
 pub(crate) fn parse(value: &[u8], length: u64) -> Ranges {
     let Some(unit_bytes) = value.iter().position(|byte| *byte == b'=') else { return Ranges::Ignored };
     let (unit, set) = (&value[..unit_bytes], &value[unit_bytes + 1..]);
-    // As an empty representation does not have a last byte, a suffix range cannot be expressed in a 206 or 416.
+    // An empty representation does not have a last byte, so we cannot express a suffix range in a 206 or 416.
     if !unit.eq_ignore_ascii_case(b"bytes") || length == 0 && set.first() == Some(&b'-') {
         return Ranges::Ignored;
     }

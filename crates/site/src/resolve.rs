@@ -2,7 +2,7 @@
 //! its own site, each step looks into the default site as well.
 //!
 //! If there is a record for the path, a single lookup is enough. Otherwise, we need to search the index of rules and then walk the
-//! path once, in order to find all scopes from the root down to the site's deepest one.
+//! path once, to find all scopes from the root down to the site's deepest one.
 
 use cannery_archive::{Archive, Candidates, Corrupt, Key, Record, Resource, Rule, RuleFilter, ScopeEntry};
 
@@ -143,7 +143,7 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn new(key: Key<'a>, intent: Intent) -> Wanted<'a> {
         let path = file_path(key.bytes());
-        // Since a fallback page's suffix has at most 255 bytes, there is no need to search further for a dot.
+        // A fallback page's suffix has at most 255 bytes, so we do not need to search further for a dot.
         let tail = &path[path.len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
         let suffix = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
 

@@ -145,7 +145,7 @@ impl Site {
     }
 
     /// Answers a `GET` or `HEAD` request for a path.
-    // Nearly all requests come through here and find a file. In this case, all steps are inlined in order to keep their results in
+    // Nearly all requests come through here and find a file. In this case, all steps are inlined to keep their results in
     // registers. Less common cases are separate functions.
     #[inline(always)]
     fn answer_path<'a>(
@@ -207,7 +207,7 @@ fn answer_other_method<'a>(
     target: &[u8],
 ) -> Result<Answer<'a>, Failure> {
     match method {
-        // Asterisk form is only allowed for OPTIONS. There are other forms as well, but not for methods that we support (RFC 9110
+        // Asterisk form is only allowed for OPTIONS. There are other forms too, but not for methods that we support (RFC 9110
         // §7.1).
         Method::Options if parsed.is_none() && target != b"*" => Err(Failure::new(400, Reason::Target)),
         Method::Options => Ok(Answer::built_in(204, Reason::Options)),

@@ -1,7 +1,7 @@
 //! Limits for the work that an HTTP/2 or HTTP/3 peer may cause without sending requests.
 //!
 //! A peer that only sends requests and accepts the responses will never get to these limits. Frames that do not lead to a response
-//! cost tokens. More tokens are added over time and also for each response, since busy clients typically send more control frames
+//! cost tokens. More tokens are added over time and also for each response because busy clients typically send more control frames
 //! as well. The time is an argument.
 
 use crate::limits::{
@@ -9,7 +9,7 @@ use crate::limits::{
     RESETS_PER_SECOND, SETTINGS_COST,
 };
 
-/// There are not enough tokens, so we have to close the connection.
+/// There are not enough tokens, so we must close the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
@@ -46,7 +46,7 @@ impl Budget {
         self.resets = add_tokens(self.resets, passed.saturating_mul(RESETS_PER_SECOND), RESETS_MAX);
     }
 
-    /// Adds tokens for a DATA frame of this many bytes that we send, since the peer may answer with window updates.
+    /// Adds tokens for a DATA frame of this many bytes that we send because the peer may answer with window updates.
     #[inline]
     pub(crate) fn credit_data(&mut self, bytes: u32) {
         if bytes >= CREDITED_DATA_BYTES_MIN {

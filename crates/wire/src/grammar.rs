@@ -7,8 +7,8 @@ pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(trim).filter(|element| !element.is_empty())
 }
 
-/// Parses `Content-Length` (RFC 9110 §8.6). As only digits are allowed, the result is `None` for a sign, a list, or a number that
-/// does not fit into 64 bits.
+/// Parses `Content-Length` (RFC 9110 §8.6). Only digits are allowed: the result is `None` for a sign, a list, or a number that does
+/// not fit into 64 bits.
 pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;

@@ -221,7 +221,7 @@ impl HeadStore {
     #[inline]
     fn required_fields(&self) -> RequiredFields<'_> {
         let mut found = RequiredFields::default();
-        // Go backwards, since the first of several fields with the same name should win.
+        // Go backwards because the first of several fields with the same name should win.
         for field in self.fields.iter().rev() {
             let place = match field.name {
                 Name::Method => &mut found.method,

@@ -1,6 +1,6 @@
 //! The Huffman code of HPACK strings (RFC 7541 appendix B).
 //!
-//! Since the code is canonical, it only depends on the lengths of the symbols, and all tables can be computed at compile time.
+//! This code is canonical, i.e. it only depends on the lengths of the symbols. We use this to compute all tables at compile time.
 //! Encoding and decoding take linear time.
 
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub struct Invalid;
 pub(crate) enum Text<'a> {
     /// It was sent without the Huffman code.
     Plain(&'a [u8]),
-    /// The string is in a temporary buffer. Since that may still be reallocated, we can only keep the range.
+    /// The string is in a temporary buffer that may still be reallocated, so we can only keep the range.
     Decoded(Range<usize>),
 }
 
@@ -92,7 +92,7 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
         }
     }
 
-    // Padding is shorter than a byte and only has ones (RFC 7541 §5.2). As symbols of ones are longer, there can be no confusion.
+    // Padding is shorter than a byte and only has ones (RFC 7541 §5.2). Symbols of ones are longer, so we cannot confuse them.
     bits.fill_with_ones();
     while !(bits.count < 8 && bits.window == u64::MAX) {
         let (symbol, length) = bits.symbol();

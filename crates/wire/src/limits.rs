@@ -15,8 +15,8 @@ pub const TARGET_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 /// Maximum number of lines in a head. Browsers send about 20 fields, and proxies add a few.
 pub const FIELDS_MAX: usize = 100;
 
-/// Maximum amount of content to discard in order to keep the connection open, in bytes. As requests to sites do not need content,
-/// reading more is not worthwhile.
+/// Maximum amount of content to discard to keep the connection open, in bytes. Requests to sites do not need content, so it is not
+/// worthwhile to read more.
 pub const CONTENT_SKIPPED_BYTES_MAX: u64 = 64 * 1024;
 
 /// Clients get more time after they have sent this much content for a handler, in bytes.
@@ -104,9 +104,9 @@ pub const SEALED_BYTES_MAX: usize = 256 * 1024;
 pub const SEALED_BYTES_MIN: usize = 16 * 1024;
 
 /// Maximum number of handshakes per loop iteration. Only the expensive part counts (a signature and the key exchange), as it makes
-/// all other connections wait for 0.1 to 0.6 milliseconds. Further handshakes have to wait for the next iterations, in order.
-/// However, even if none are left, HTTP/3 still gets one for a new connection, and one for a ClientHello that has arrived in
-/// several datagrams.
+/// all other connections wait for 0.1 to 0.6 milliseconds. Further handshakes must wait for the next iterations, in order. However,
+/// even if none are left, HTTP/3 still gets one for a new connection, and one for a ClientHello that has arrived in several
+/// datagrams.
 pub const HANDSHAKES_PER_ITERATION_MAX: u32 = 2;
 
 /// Space that is necessary in order to write another response, in bytes. It is enough for a large head and a body that is copied. A
@@ -121,13 +121,13 @@ pub const RESPONSE_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 /// many.
 pub const STREAMS_MAX: u32 = 128;
 
-/// Maximum number of streams remembered as reset by us, since late frames may still arrive and have to be ignored (RFC 9113 §5.1).
+/// Maximum number of streams remembered as reset by us because late frames may still arrive and must be ignored (RFC 9113 §5.1).
 /// This is the same number as for waiting streams, at four bytes each. If there are more, the oldest one is forgotten; its content
 /// will then lead to another reset, and its trailers will make us close the connection.
 pub const RESET_STREAMS_REMEMBERED_MAX: usize = STREAMS_MAX as usize;
 
-/// Maximum number of priorities remembered for streams that are not open yet (RFC 9218 §7.1). As clients send them shortly before
-/// the request, we can forget the oldest ones if there are more.
+/// Maximum number of priorities remembered for streams that are not open yet (RFC 9218 §7.1). Clients send them shortly before the
+/// request, so we can forget the oldest ones if there are more.
 pub const PRIORITIES_REMEMBERED_MAX: usize = 16;
 
 /// Maximum length of a header block in HTTP/2 as sent, in bytes, including all frames. With twice the limit for heads, a head that

@@ -9,7 +9,7 @@ use crate::stored_request::StoredRequest;
 ///
 /// Each request has a stream and gets one response, from a function that starts with `respond`. Callers must respond before the
 /// connection reads the next request, or else use [`receive_content`](Multiplexed::receive_content) or
-/// [`postpone`](Multiplexed::postpone) in order to respond later.
+/// [`postpone`](Multiplexed::postpone) to respond later.
 pub trait Multiplexed {
     /// Which of the connection's streams it is.
     type StreamId: Copy;

@@ -1,8 +1,8 @@
 //! Output buffer. It contains encoded bytes as well as references to ranges of archives that should be sent
 //! in between.
 //!
-//! As responses to pipelined requests share an output, a single system call may send all of them. Large
-//! bodies are never copied.
+//! Responses to pipelined requests share an output, so that we can send all of them with a single system
+//! call. Large bodies are never copied.
 
 use cannery_archive::Extent;
 

@@ -1,4 +1,4 @@
-//! Parses priorities. This cannot fail, since invalid values have to be ignored (RFC 9218 §4).
+//! Parses priorities. This cannot fail because invalid values must be ignored (RFC 9218 §4).
 
 /// The priority of a response (RFC 9218 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Why a peer's bytes are not a valid request, and which status they get.
 //!
-//! With HTTP/1, the connection has to be closed after this, since there is no way to find the next request.
+//! With HTTP/1, the connection must be closed after this because there is no way to find the next request.
 
 /// Why we do not answer a request (always the peer's fault).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum Refusal {
     FieldLine,
     /// `Host` is missing in HTTP/1.1, repeated, or invalid (RFC 9112 §3.2).
     Host,
-    /// The end of the request is ambiguous (request smuggling, RFC 9112 §6.3), since `Content-Length` is repeated, invalid, or
+    /// The end of the request is ambiguous (request smuggling, RFC 9112 §6.3) because `Content-Length` is repeated, invalid, or
     /// combined with `Transfer-Encoding`.
     Framing,
     /// The method is longer than [`crate::limits::METHOD_BYTES_MAX`] (RFC 9112 §3).

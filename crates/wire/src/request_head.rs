@@ -59,8 +59,8 @@ impl RequestHead<'_> {
         field_lines: b"",
     };
 
-    /// Clears all optional parts that are set. As the head is large and usually most of it is not set, overwriting it as a whole
-    /// would be more expensive.
+    /// Clears all optional parts that are set. The head is large and usually most of it is not set, so it would be more expensive
+    /// to overwrite it as a whole.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.request.host = None;

@@ -133,7 +133,7 @@ impl ServerFields {
         &self.lines[usize::from(overrides) % COMBINATIONS]
     }
 
-    /// Returns `Date` for HTTP/2. As it changes every second, it should never be added to a peer's table.
+    /// Returns `Date` for HTTP/2. It changes every second, so it should never be added to a peer's table.
     #[must_use]
     #[inline]
     pub(crate) fn hpack_date(&self) -> &[u8] {

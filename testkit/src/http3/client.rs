@@ -1,7 +1,7 @@
 //! HTTP/3 client over UDP. It blocks the calling thread, and does nothing between calls.
 //!
-//! There is no dynamic table for QPACK, and each response is checked strictly. Tests may also use the streams directly in order to
-//! send bytes that no correct client would send.
+//! There is no dynamic table for QPACK, and each response is checked strictly. Tests may also use the streams directly to send
+//! bytes that no correct client would send.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -544,7 +544,7 @@ impl Client {
         }
     }
 
-    /// Acknowledges datagrams as long as a condition holds. As no streams are read, the windows will not grow.
+    /// Acknowledges datagrams as long as a condition holds. No streams are read, so that the windows will not grow.
     ///
     /// # Errors
     ///

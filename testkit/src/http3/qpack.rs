@@ -1,4 +1,4 @@
-//! Field sections without a dynamic table (RFC 9204, section 4.5), since the client's settings do not allow
+//! Field sections without a dynamic table (RFC 9204, section 4.5) because the client's settings do not allow
 //! the server to use one.
 
 use loona_hpack::Decoder;

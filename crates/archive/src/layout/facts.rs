@@ -1,7 +1,7 @@
 //! Facts: the first record, which readers need before they can look up anything.
 //!
-//! Comes right after the header, at a fixed position, in order to recognize an archive and its width. Data for people should go to
-//! the manifest instead.
+//! Comes right after the header, at a fixed position, to recognize an archive and its width. Data for people should go to the
+//! manifest instead.
 
 use super::Fields;
 use super::format::Format;
@@ -35,7 +35,7 @@ pub const SCHEMA_PREFIX_BYTES: usize = {
 
 /// Returns `true` if `file` starts like an archive of [`SCHEMA_VERSION`].
 ///
-/// This can be called at compile time for an archive that is part of the program, as it only compares a dozen bytes.
+/// This can be called at compile time for an archive that is part of the program because it only compares a dozen bytes.
 #[must_use]
 pub const fn has_schema_version(file: &[u8]) -> bool {
     begins_with_facts(file, Format::Cdb) || begins_with_facts(file, Format::Cdb64)

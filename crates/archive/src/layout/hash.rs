@@ -1,6 +1,6 @@
 //! The hash function of constant databases, as defined by D. J. Bernstein.
 //!
-//! Chosen collisions are possible. This is acceptable, since keys are chosen by the site's author rather than by clients.
+//! Chosen collisions are possible. This is acceptable because keys are chosen by the site's author rather than by clients.
 
 /// A hash computed byte by byte: `hash = hash * 33 ^ byte`, starting at 5381.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

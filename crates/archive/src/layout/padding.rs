@@ -12,11 +12,11 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Minimum length of page-aligned bodies.
 ///
-/// As the kernel builds a segment from up to 17 page fragments, shorter bodies will fit into one segment together with their
-/// response head, no matter where they start.
+/// The kernel can build a segment from up to 17 page fragments. Shorter bodies will therefore fit into one segment together with
+/// their response head, no matter where they start.
 pub(crate) const ALIGNED_BODY_BYTES_MIN: u64 = 15 * PAGE_BYTES;
 
-/// Returns the number of zeros that a padding record at `position` needs in order to page-align the body after it.
+/// Returns the number of zeros that a padding record at `position` needs to page-align the body after it.
 ///
 /// Returns `None` if a body of `body_bytes` bytes does not need padding here.
 pub(crate) fn zeros_before_body(format: Format, position: u64, body_bytes: u64) -> Option<u64> {

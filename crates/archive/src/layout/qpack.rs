@@ -1,8 +1,8 @@
 //! The field lines of a head for HTTP/3 (QPACK, RFC 9204).
 //!
-//! Each line is a complete field line representation. As it refers to nothing but the static table, it is valid on any connection.
-//! The lines of all runs are contiguous in order to be sent with a single copy. The table is for lines that have to be sent in
-//! another form.
+//! Each line is a complete field line representation. It is valid on any connection because it refers to nothing but the static
+//! table. The lines of all runs are contiguous, so that they can be sent with a single copy. We need the table for lines that must
+//! be sent in another form.
 
 use super::hpack::{LINE_IDS, NO_LINE_ID};
 use super::length_u16;

@@ -2,8 +2,8 @@
 //!
 //! While we read a file through a mapping, other processes may overwrite or truncate it. To avoid this, we take a read lease; see
 //! "Leases" in `fcntl(2)`. If a process opens the file for writing or truncates it, the kernel will block that process until we
-//! give up the lease. Meanwhile we copy the bytes and move the copy over the mapping. As the addresses stay the same and each piece
-//! is replaced atomically, this will not disturb readers.
+//! give up the lease. Meanwhile we copy the bytes and move the copy over the mapping. This will not disturb readers: the addresses
+//! stay the same, and each piece is replaced atomically.
 
 #![allow(unsafe_code)]
 
@@ -88,8 +88,8 @@ pub fn writers(file: &File) -> Writers {
 
 /// A read lease. While it exists, processes that want to change the file will block.
 ///
-/// As the kernel revokes the lease after a while (45 seconds by default, see `/proc/sys/fs/lease-break-time`), the holder must poll
-/// [`Lease::is_being_broken`].
+/// The kernel will revoke the lease after a while (45 seconds by default, see `/proc/sys/fs/lease-break-time`). The holder must
+/// therefore poll [`Lease::is_being_broken`].
 #[derive(Debug)]
 pub struct Lease(File);
 

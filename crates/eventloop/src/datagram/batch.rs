@@ -24,7 +24,7 @@ const CACHE_LINE_BYTES: usize = 64;
 pub struct ReceiveBatch {
     /// This memory is zeroed so that a page will not take up real memory until a datagram reaches it.
     memory: Vec<u8>,
-    /// Offset of the first buffer. We need to align buffers to cache lines, since otherwise Linux may take seven times as long to
+    /// Offset of the first buffer. We need to align buffers to cache lines because otherwise Linux may take seven times as long to
     /// copy 64 KB (`rep movsb` on an AMD EPYC: 25 µs instead of 3.6 µs).
     start: usize,
     envelopes: Vec<Envelope>,

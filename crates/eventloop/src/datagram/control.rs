@@ -1,7 +1,7 @@
 //! Control messages: what system calls take and return in addition to a datagram's bytes.
 //!
 //! A control message consists of a header (length, level, type) and data, both padded; see `cmsg(3)`. We read and write them as
-//! plain bytes in order to avoid `unsafe` code. This way, an invalid length can never lead us out of the buffer.
+//! plain bytes to avoid `unsafe` code. This way, an invalid length can never lead us out of the buffer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

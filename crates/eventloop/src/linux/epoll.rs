@@ -1,6 +1,6 @@
 //! An event loop based on `epoll(7)`.
 //!
-//! As events are edge-triggered, it is enough to register each descriptor once, for both directions.
+//! Events are edge-triggered, so we can register each descriptor once for both directions.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};

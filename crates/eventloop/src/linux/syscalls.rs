@@ -3,8 +3,8 @@
 //! Together with `uring/ring.rs`, this file contains all `unsafe` code for Linux. Errors are passed on as they are, except for
 //! "would block" and "interrupted".
 //!
-//! The C library's functions are cancellation points, i.e. they cost two atomic operations per call in a multithreaded program.
-//! Since we never cancel threads, we use `syscall(2)` on the hot path.
+//! The C library's functions are cancellation points, i.e. they cost two atomic operations per call in a multithreaded program. We
+//! never cancel threads, so we can use `syscall(2)` on the hot path.
 
 #![allow(unsafe_code)]
 
@@ -162,7 +162,7 @@ pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()>
 /// Delays connections on a listening socket until the peer has sent data. If nothing arrives for a second, the kernel will
 /// retransmit the SYN-ACK and accept the connection anyway once the peer has acknowledged it.
 pub(crate) fn defer_accept(listener: &Socket) -> io::Result<()> {
-    // The unit is seconds. Since the kernel converts them to a number of retransmissions, we cannot go below one.
+    // The unit is seconds. The kernel converts them to a number of retransmissions, so we cannot go below one.
     set_option(listener.as_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 1)
 }
 
@@ -333,8 +333,8 @@ pub(crate) fn send_vectored(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io:
     sendmsg(socket, runs, libc::MSG_NOSIGNAL)
 }
 
-/// Sends several runs of bytes in order. As more data is about to follow, the kernel should not send a partial segment yet. `None`
-/// means that the call would block.
+/// Sends several runs of bytes in order. The kernel should not send a partial segment yet because more data is about to follow.
+/// `None` means that the call would block.
 #[inline]
 pub(super) fn send_vectored_more(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     sendmsg(socket, runs, libc::MSG_NOSIGNAL | libc::MSG_MORE)
@@ -402,8 +402,8 @@ pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
 
 /// Gives the calling thread its own descriptor table with copies of all open descriptors, and leaves signals to other threads.
 ///
-/// Signal handlers typically write to a descriptor in order to wake up another thread. In this thread's table, however, the same
-/// number may not exist or may be something else, e.g. a client's connection.
+/// Signal handlers typically write to a descriptor to wake up another thread. In this thread's table, however, the same number may
+/// not exist or may be something else, e.g. a client's connection.
 pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
     block_signals()?;
 

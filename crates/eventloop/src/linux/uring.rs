@@ -4,8 +4,8 @@
 //! For datagrams, however, the ring only reports that some have arrived, and the worker needs to receive them. A single call can
 //! receive a whole batch anyway. Moreover, merged datagrams need buffers of 64 KB, of which we do not want to have many.
 //!
-//! This loop should be indistinguishable from the epoll one. The ring is created in the worker's thread. Since system call filters
-//! do not see ring operations, we restrict the ring to the operations that we need; this cannot be undone later.
+//! This loop should be indistinguishable from the epoll one. The ring is created in the worker's thread. System call filters do not
+//! see ring operations, so we restrict the ring to the operations that we need (this cannot be undone later).
 
 mod accept_queue;
 mod ring;

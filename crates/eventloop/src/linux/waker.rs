@@ -12,7 +12,7 @@ use super::syscalls;
 pub struct Waker(Arc<File>);
 
 impl Waker {
-    /// Creates a waker. This has to be done before the loop is created.
+    /// Creates a waker. This must be done before the loop is created.
     ///
     /// Since the descriptor must have the same number in all threads, the waker should be created before any thread gets its own
     /// descriptor table.

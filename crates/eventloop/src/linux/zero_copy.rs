@@ -136,10 +136,10 @@ fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io:
 
 /// Returns the number of bytes at the start of `body` that should be copied, given that `runs_bytes` bytes precede it.
 ///
-/// In order to send full segments, the kernel needs 17 fragments for each: one fragment and then sixteen whole pages. With two
-/// fragments in different pages before the first whole page, the transfer would cost half as much again. So if a body does not
-/// start at a page boundary, its first fragment is copied along with the runs. Note that this only concerns ranges, as large bodies
-/// are page-aligned.
+/// To send full segments, the kernel needs 17 fragments for each: one fragment and then sixteen whole pages. With two fragments in
+/// different pages before the first whole page, the transfer would cost half as much again. So if a body does not start at a page
+/// boundary, its first fragment is copied along with the runs. Note that this only concerns ranges because large bodies are
+/// page-aligned.
 fn copied_body_bytes(runs_bytes: usize, body: &[u8]) -> usize {
     let before_page = body.as_ptr().align_offset(PAGE_BYTES);
     let has_extra_fragment = runs_bytes > 0 && runs_bytes + before_page <= PAGE_BYTES;

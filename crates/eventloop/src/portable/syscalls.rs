@@ -1,7 +1,7 @@
 //! System calls for systems other than Linux, through libraries. They correspond to the functions for Linux.
 //!
 //! Calls that only Linux has fail with `Unsupported`, and callers must be able to do without (e.g. by letting threads share a
-//! descriptor table). We need `unsafe` code in order to take ownership of a descriptor, and for datagram calls that no library has.
+//! descriptor table). We need `unsafe` code to take ownership of a descriptor, and for datagram calls that no library has.
 
 #![allow(unsafe_code)]
 

@@ -61,7 +61,8 @@ fn forbid_fragments(socket: &Socket, local: SocketAddr, has_ipv4: bool) {
     }
 }
 
-/// Always fails, since only Linux can use a program to select a socket. Workers share a socket on other systems.
+/// Always fails because only Linux can use a program to select a socket. Workers share a socket on other
+/// systems.
 pub(crate) fn attach_routing(_: &impl AsFd, _: WorkerRouting) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

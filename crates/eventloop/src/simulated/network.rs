@@ -15,7 +15,7 @@ use crate::clock::Now;
 use crate::event::Event;
 use crate::token::Token;
 
-/// Wall clock, in seconds since 1970. As it never advances, the same request will always get the same response.
+/// Wall clock, in seconds since 1970. It never advances, so that the same request will always get the same response.
 pub const UNIX_SECONDS: u64 = 784_111_777;
 
 /// Peers, their connections to the server, and the virtual clock. Clones share the same network.

@@ -196,7 +196,7 @@ impl Connection {
         }
 
         // A slow client may send its head in many small pieces. To avoid parsing everything again each time, first look for the end
-        // of the head among the new bytes. A head that is too large is parsed in any case, since only the parser knows which limit
+        // of the head among the new bytes. A head that is too large is parsed in any case because only the parser knows which limit
         // was exceeded.
         if scanned > 0 && input.len() < HEAD_BYTES_MAX {
             // The end of the head is four bytes long, up to three of which may have arrived before.

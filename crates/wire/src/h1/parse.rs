@@ -57,8 +57,8 @@ pub(crate) enum Parsed {
 
 /// Parses one head from the front of `input` into `head`, which is valid only after [`Parsed::Head`].
 ///
-/// As a head takes half a kilobyte, returning it by value through several functions would cost more than
-/// parsing it. The caller provides it instead.
+/// The caller provides the head, which takes half a kilobyte. Returning it by value through several functions
+/// would cost more than parsing it.
 pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>, is_secured: bool) -> Parsed {
     let mut reader = Reader { input, at: 0, is_secured };
     match reader.read_head(head) {

@@ -78,7 +78,7 @@ pub(super) enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goaway {
     NotSent,
-    /// The peer has been told. Since it may have sent requests before it knew, we still answer them.
+    /// We have told the peer, but it may have sent requests before it knew, so we will still answer them.
     Announced,
     /// We do not answer requests on streams above this one.
     Final(u32),
@@ -257,7 +257,7 @@ impl Connection {
                 Err(fault) => fault,
             };
 
-            // As a stream error only concerns one stream, the loop goes on unless there were too many of them.
+            // A stream error only concerns one stream, so we go on unless there were too many of them.
             let handled = match fault {
                 Fault::Stream(id, code) => self.reset(id, code, output),
                 Fault::Connection(code) => Err(code),

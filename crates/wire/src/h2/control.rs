@@ -1,7 +1,7 @@
 //! Control frames: settings, windows, resets, pings, priorities, graceful shutdown (RFC 9113 §6.3 to §6.9, RFC
 //! 9218 §7.1).
 //!
-//! As none of them makes us send a response, each is charged to the connection's budget.
+//! None of them makes us send a response, so we charge each to the connection's budget.
 
 use super::connection::{Connection, Goaway, Stage};
 use super::error::{ErrorCode, Fault};

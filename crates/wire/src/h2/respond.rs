@@ -200,9 +200,9 @@ impl Connection {
         self.finish_body(request, length);
     }
 
-    /// Returns the length of a body that may be sent right after its head, or `None`. In order to qualify,
-    /// the body must be small and fit the peer's windows, and no other body waiting to be sent may be at
-    /// least as urgent.
+    /// Returns the length of a body that may be sent right after its head, or `None`. To qualify, the body
+    /// must be small and fit the peer's windows, and no other body waiting to be sent may be at least as
+    /// urgent.
     #[inline]
     fn immediate_bytes(&self, request: &PendingRequest, bytes: usize) -> Option<u32> {
         let length = u32::try_from(bytes).ok()?;
@@ -229,7 +229,7 @@ impl Connection {
     }
 }
 
-/// A HEADERS frame under construction. As its length is not known before the header block is encoded, we
+/// A HEADERS frame under construction. We do not know its length before the header block is encoded, so we
 /// leave room for the frame head and fill it in later.
 struct HeadersFrame {
     start: usize,

@@ -269,7 +269,7 @@ impl Connection {
             *input = &[];
             return Ok(Step::More);
         };
-        // As our GOAWAY does not cover this request, the client can retry it on another connection.
+        // Our GOAWAY does not cover this request, so the client can retry it on another connection.
         if self.goaway.is_some_and(|first| stream >= first) {
             self.requests.swap_remove(index);
             return Ok(Step::Reset(ErrorCode::RequestRejected));
@@ -435,8 +435,8 @@ impl Connection {
         Ok(self.budget.charge_reset()?)
     }
 
-    /// Appends a GOAWAY to our control stream in order to ask the peer not to send more requests. Those that still arrive will be
-    /// answered (RFC 9114 §5.2).
+    /// Appends a GOAWAY to our control stream to ask the peer not to send more requests. Those that still arrive will be answered
+    /// (RFC 9114 §5.2).
     pub fn announce_end(&self, control_stream: &mut Vec<u8>) {
         encode::put_goaway(control_stream, StreamId::LAST_REQUEST);
     }

@@ -5,7 +5,7 @@ use super::stream_id::StreamId;
 use super::varint;
 use crate::output::Output;
 
-/// A HEADERS frame under construction. As its length is not known before the field section is encoded, we
+/// A HEADERS frame under construction. We do not know its length before the field section is encoded, so we
 /// leave room for the frame head and fill it in later.
 pub(super) struct HeadersFrame {
     start: usize,

@@ -58,8 +58,8 @@ impl FrameReader {
     pub(super) fn next<'b>(&mut self, input: &mut &'b [u8]) -> Part<'b> {
         match &mut self.state {
             State::Head { bytes, length } => {
-                // Since some bytes of the head may have arrived earlier, copy as many as the longest head
-                // could have.
+                // Some bytes of the head may have arrived earlier. Copy as many as the longest head could
+                // have.
                 let begun = *length;
                 let added = input.len().min(HEAD_BYTES_MAX - begun);
                 bytes[begun..begun + added].copy_from_slice(&input[..added]);

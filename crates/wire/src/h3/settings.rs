@@ -12,7 +12,8 @@ const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 /// RFC 9297 §2.1.1.
 const H3_DATAGRAM: u64 = 0x33;
 
-/// Our SETTINGS frame. As the other parameters keep their defaults, the peer must not use QPACK in a way that might block streams.
+/// Our SETTINGS frame. We keep the defaults of the other parameters. In particular, the peer must not use QPACK in a way that might
+/// block streams.
 pub(super) const OURS: [u8; 10] = {
     let [.., t0, t1] = (QPACK_TABLE_BYTES as u64).to_be_bytes();
     let [.., l0, l1, l2, l3] = (FIELD_LIST_BYTES_MAX as u64).to_be_bytes();

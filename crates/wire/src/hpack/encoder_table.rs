@@ -96,8 +96,8 @@ impl EncoderTable {
         }
     }
 
-    /// Appends all changes of the table's size that the peer does not know yet (RFC 7541 §4.2). In order to empty the table, the
-    /// size is changed to 0 in between.
+    /// Appends all changes of the table's size that the peer does not know yet (RFC 7541 §4.2). To empty the table, the size is
+    /// changed to 0 in between.
     #[cold]
     fn put_size_updates(&mut self, block: &mut Vec<u8>, must_empty: bool) {
         let (smallest, last) = match self.size_update.take() {

@@ -2,8 +2,8 @@
 
 /// Why we cannot decode a header block (always the peer's fault).
 ///
-/// Since the state of the dynamic table is unknown after an error, the connection must be closed. The code is COMPRESSION_ERROR,
-/// unless there is a different one below (RFC 9113 §4.3).
+/// After an error, we do not know the state of the dynamic table any more, so the connection must be closed. The code is
+/// COMPRESSION_ERROR, unless there is a different one below (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The block ends in the middle of a field.

@@ -1,6 +1,6 @@
 //! Integers in HPACK (RFC 7541 §5.1). They start with some bits of a byte, followed by more bytes if necessary.
 //!
-//! As all integers that we accept are less than 2^28, we decode up to four more bytes.
+//! All integers that we accept are less than 2^28, so we decode up to four more bytes.
 
 use super::error::DecodeError;
 

@@ -24,7 +24,7 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
 /// Parses a line. It comes without its end.
 fn source(line: &[u8]) -> Option<Source> {
     let rest = line.strip_prefix(PREFIX)?;
-    // We have to ignore the rest.
+    // We must ignore the rest.
     if rest == b"UNKNOWN" || rest.starts_with(b"UNKNOWN ") {
         return Some(Source::Connection);
     }

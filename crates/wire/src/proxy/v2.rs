@@ -27,7 +27,7 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
 
     let Some(block) = input.get(..length) else { return Parsed::More };
     let source = match version_and_command {
-        // LOCAL. We have to ignore the rest.
+        // LOCAL. We must ignore the rest.
         0x20 => Some(Source::Connection),
         0x21 => source(kind, block),
         _ => None,
@@ -41,7 +41,7 @@ fn source(kind: u8, block: &[u8]) -> Option<Source> {
     let rest = &block[FIXED_BYTES..];
 
     let (source, extensions) = match (kind >> 4, kind & 0xf) {
-        // UNSPEC. We have to ignore the rest.
+        // UNSPEC. We must ignore the rest.
         (0, 0..=2) | (1..=3, 0) => return Some(Source::Connection),
         (1, 1 | 2) => {
             let (addresses, extensions) = rest.split_first_chunk::<12>()?;

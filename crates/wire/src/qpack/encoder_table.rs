@@ -18,8 +18,9 @@ use crate::table_owner::{LINE_SLOTS, Ownership, TableOwner, slot_of_server_line}
 /// Minimum size of an entry, in bytes. Names cannot be empty.
 const ENTRY_BYTES_MIN: usize = FIELD_OVERHEAD + 1;
 
-// As we never evict and entries are larger than 32 bytes, the insert count is always smaller than the number of entries that the
-// encoding of the Required Insert Count depends on (RFC 9204 §4.5.1.1). In this case, it is encoded as the count plus one.
+// We never evict, and entries are larger than 32 bytes. The insert count will therefore always be smaller than the number of
+// entries that the encoding of the Required Insert Count depends on (RFC 9204 §4.5.1.1), and the encoding is simply the count plus
+// one.
 const _: () = assert!(QPACK_TABLE_BYTES / ENTRY_BYTES_MIN < 0x7f, "both bytes of a prefix must fit");
 
 /// A connection's encoder.

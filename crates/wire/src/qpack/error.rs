@@ -1,6 +1,6 @@
 //! Errors of QPACK.
 
-/// An error by the peer. We have to close the connection (RFC 9204 §6).
+/// An error by the peer. We must close the connection (RFC 9204 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// In a section. The code is `QPACK_DECOMPRESSION_FAILED`.

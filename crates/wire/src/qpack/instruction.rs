@@ -20,7 +20,7 @@ pub(super) enum Instruction<'b> {
 }
 
 impl<'b> Instruction<'b> {
-    /// Reads the instruction at the start of `bytes`. As this takes constant time, it does not matter if the bytes arrive one at a
+    /// Reads the instruction at the start of `bytes`. This takes constant time, so it does not matter if the bytes arrive one at a
     /// time.
     ///
     /// # Errors

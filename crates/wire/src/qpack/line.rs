@@ -1,6 +1,6 @@
 //! Encodes field lines in advance, either in the archiver or when the server starts.
 //!
-//! Since they only refer to the static table, they are valid on all connections. This is never done while answering requests.
+//! They only refer to the static table, so they are valid on all connections. We never do this while answering requests.
 
 use cannery_archive::{NO_LINE_ID, NewHead, NewQpackLine};
 

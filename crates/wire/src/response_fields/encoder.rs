@@ -24,7 +24,7 @@ pub(crate) trait FieldEncoder {
     /// Returns `true` if a stored line has this name.
     fn has_name(line: Self::Line<'_>, name: FieldName) -> bool;
 
-    /// Begins a section with lines from `archive`. This is necessary even if no field uses a table, since HPACK sends table size
+    /// Begins a section with lines from `archive`. This is necessary even if no field uses a table because HPACK sends table size
     /// updates first. The section must end with [`FieldEncoder::end`].
     fn begin(&mut self, section: &mut Vec<u8>, archive: ArchiveRef<'_>);
 

@@ -122,7 +122,7 @@ impl FieldEncoder for Text<'_> {
         section.extend_from_slice(b"\r\n");
     }
 
-    /// Appends the whole line at once, since a short slice costs about as much as a longer one.
+    /// Appends the whole line at once because a short slice costs about as much as a longer one.
     #[inline(always)]
     fn put_content_length(section: &mut Vec<u8>, length: u64) {
         const NAME: &[u8; 16] = b"Content-Length: ";

@@ -107,8 +107,8 @@ impl AcceptQueue {
         if !has_more {
             self.state = match self.state {
                 AcceptState::Active if !is_error => AcceptState::Interrupted,
-                // In the meantime, the worker may have emptied the queue while the kernel was still accepting. As it will not ask
-                // again in this case, we need to continue.
+                // In the meantime, the worker may have emptied the queue while the kernel was still accepting. If so, it will not
+                // ask again, and we need to continue.
                 AcceptState::Cancelling if !is_error && self.queued.is_empty() && accepted.is_none() => {
                     AcceptState::Interrupted
                 }

@@ -1,7 +1,7 @@
 //! A ring. It submits operations, returns completions, and owns the buffers for received data.
 //!
 //! Together with `syscalls.rs`, this file contains all `unsafe` code for Linux. Operations refer to no memory except for the
-//! buffers. As these are never freed, no operation can outlive its memory. Completions are passed on as they are.
+//! buffers. We never free these, so no operation can outlive its memory. Completions are passed on as they are.
 
 #![allow(unsafe_code)]
 
@@ -25,12 +25,12 @@ const SUBMISSIONS: u32 = 512;
 /// Maximum number of completions per call. The kernel will keep the rest for the next call.
 const COMPLETIONS: u32 = 4096;
 
-/// Maximum number of buffers. MUST be a power of two. This can be smaller than the number of connections, since a buffer is
+/// Maximum number of buffers. MUST be a power of two. This can be smaller than the number of connections because a buffer is
 /// recycled as soon as its event has been handled.
 const BUFFERS_MAX: u16 = 1024;
 
-/// Initial number of buffers. As the kernel uses them in turn, a small number will stay in the processor's caches. Recent kernels
-/// typically return about twenty completions at a time, and we add buffers if necessary.
+/// Initial number of buffers. The kernel uses them in turn, so a small number will stay in the processor's caches. Recent kernels
+/// typically return about twenty completions at a time; we will add buffers if necessary.
 const BUFFERS_INITIAL: u16 = 64;
 
 /// Size of a buffer. Most requests are much shorter. Longer data arrives in several buffers.
@@ -237,8 +237,8 @@ fn restrictions() -> [Restriction; 5] {
 
 /// Buffers, and the ring of entries that gives them to the kernel.
 ///
-/// Buffers are never freed, since the kernel may still write to them for some time after the ring was closed. There is only one set
-/// per worker, and workers live as long as the process.
+/// Buffers are never freed because the kernel may still write to them for some time after the ring was closed. There is only one
+/// set per worker, and workers live as long as the process.
 struct Buffers {
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,

@@ -150,7 +150,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a connection. This must be called before the socket is closed, since operations in progress would keep it open.
+    /// Removes a connection. This must be called before the socket is closed because operations in progress would keep it open.
     pub(super) fn remove_connection(&mut self, token: Token) {
         if let Some((_, buffer)) = self.current.take_if(|(owner, _)| *owner == token) {
             self.ring.recycle(buffer);

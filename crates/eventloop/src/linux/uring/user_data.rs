@@ -21,8 +21,8 @@ pub(super) enum Operation {
     PollRoom = 6,
 }
 
-/// Bits of a generation that fit next to the operation. In order to confuse two generations, a slot would have to be reused 2^29
-/// times between an operation and its completion.
+/// Bits of a generation that fit next to the operation. To confuse two generations, a slot would have to be reused 2^29 times
+/// between an operation and its completion.
 const GENERATION_BITS: u32 = (1 << 29) - 1;
 
 impl Operation {

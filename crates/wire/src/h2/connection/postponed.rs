@@ -1,7 +1,7 @@
 //! Postponed requests, which are either still receiving their content or waiting for a handler to respond.
 //!
-//! Since each of them occupies a stream, the stream limit bounds their number. A request is dropped if the client resets its
-//! stream.
+//! Each of them occupies a stream, so their number is bounded by the stream limit. If the client resets the stream, we drop the
+//! request.
 
 use super::{Connection, FrameOutcome, PendingRequest, ReceivedContent, StreamId};
 use crate::h2::body::Body;
@@ -22,8 +22,8 @@ impl Connection {
         self.streams.add(Stream { id, priority, window, content, body: None, request, since });
     }
 
-    /// Makes a postponed request the pending one in order to answer it. Returns `None` if it no longer exists, and `Some(None)` if
-    /// it was kept without its content.
+    /// Makes a postponed request the pending one, so that it can be answered. Returns `None` if it no longer exists, and
+    /// `Some(None)` if it was kept without its content.
     pub(in crate::h2) fn resume_kept(&mut self, stream: StreamId) -> Option<Option<StoredRequest>> {
         self.streams.find(stream.number()).filter(|stream| stream.request.is_some())?;
         let Stream { id, priority, window, content, request, .. } = self.streams.remove(stream.number())?;

@@ -1,6 +1,6 @@
 //! Stream IDs (RFC 9113 §5.1, §5.1.1): tells which streams were opened, skipped, or reset by us.
 //!
-//! Only the latest streams are remembered, since most others no longer exist or never did.
+//! Only the latest streams are remembered because most others no longer exist or never did.
 
 use super::header_blocks::BlockRole;
 use super::{Connection, Goaway};
@@ -50,7 +50,7 @@ impl Connection {
         matches!(self.goaway, Goaway::Final(last) if id > last)
     }
 
-    /// Remembers a stream that we reset, as the peer may have sent frames on it. If there are too many, forgets the oldest one.
+    /// Remembers a stream that we reset because the peer may have sent frames on it. If there are too many, forgets the oldest one.
     pub(super) fn remember_reset(&mut self, id: u32) {
         if self.reset_streams.len() >= RESET_STREAMS_REMEMBERED_MAX {
             self.reset_streams.remove(0);

@@ -89,8 +89,7 @@ fn misplaced_frames() {
     for idle in [data(1, END_STREAM, b"1"), reset(1), window_update(1, 1)] {
         check("on an idle stream", &[idle], Connection(0, wrong));
     }
-    // As the server does not open streams, they stay idle, and idle streams MUST NOT be reset (RFC 9113
-    // §5.1.1).
+    // The server does not open streams, so they stay idle. Idle streams MUST NOT be reset (RFC 9113 §5.1.1).
     let circular = frame(PRIORITY, 0, 2, &[0, 0, 0, 2, 5]);
     for idle in [data(2, END_STREAM, b"1"), reset(2), window_update(2, 1), circular] {
         check("on a server-initiated stream", &[get(5, "/0"), idle], Connection(5, wrong));

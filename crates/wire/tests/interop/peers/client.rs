@@ -119,7 +119,7 @@ impl Conversation {
             8 => self.with_one(choices, |request, _| request.drop_handles()),
             9 | 10 => self.with_one(choices, |request, choices| request.read(choices.byte().into())),
             11 => self.with_one(choices, |request, choices| request.release(choices.one_of(&SIZES))),
-            // A change has to be acknowledged before the next one.
+            // A change must be acknowledged before the next one.
             12 => _ = self.connection.set_initial_window_size(choices.one_of(&SIZES)),
             13 => self.connection.set_target_window_size(choices.one_of(&SIZES)),
             14 => self.ping(),
@@ -267,8 +267,7 @@ impl Conversation {
 
     fn finish(mut self) {
         self.queues.borrow_mut().capacity = usize::MAX;
-        // Tiny windows would take too much time, so make them larger. Note that a change has to be acknowledged before the next
-        // one.
+        // Tiny windows would take too much time, so make them larger. Note that a change must be acknowledged before the next one.
         self.connection.set_target_window_size(1_000_000);
         while self.connection.set_initial_window_size(1_000_000).is_err() && !self.is_over {
             self.deliver_all();
