@@ -1,7 +1,7 @@
 //! Response bodies that one thread writes while the server is sending them.
 //!
-//! The number of bytes in between is limited, i.e. if the client is slower than the writer, the writer will
-//! have to wait.
+//! The number of bytes in between is limited. If the client is slower than the writer, the writer will have
+//! to wait.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -33,7 +33,7 @@ impl<'r, 'p> Captures<'r, 'p> {
         self.raw(name).map(decode)
     }
 
-    /// Returns a capture as it appears in the request, i.e. percent-encoded.
+    /// Returns a capture as it appears in the request (percent-encoded).
     ///
     /// Returns `None` if the pattern does not have this capture.
     #[must_use]

@@ -47,8 +47,8 @@ pub struct Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 // Exhaustive: the server has to handle every kind.
 pub enum HandlerThread {
-    /// The worker that serves this connection. As it serves many other connections too, the handler must
-    /// not block.
+    /// The worker that serves this connection. It also serves many others, so the handler must not
+    /// block.
     Worker,
     /// A thread from the pool. The handler may block.
     Pool,

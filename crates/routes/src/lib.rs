@@ -40,7 +40,7 @@
 //!
 //! Two patterns conflict if some request matches both of them but neither is more specific. For example,
 //! `/{user}/edit` and `/admin/{page}` conflict because both match `/admin/edit`. In this case,
-//! [`Router::add`] returns an error, i.e. you will see conflicts when the program starts.
+//! [`Router::add`] returns an error, so you will see conflicts when the program starts.
 //!
 //! # Paths without a route
 //!

@@ -133,7 +133,7 @@ impl Parser<'_> {
             };
             return Err(Flaw(start + at, problem));
         }
-        // A name may be fully qualified, i.e. have a dot at the end. As in requests, this dot is
+        // A name may be fully qualified and have a dot at the end. As in requests, this dot is
         // ignored.
         let host = host.strip_suffix('.').unwrap_or(host);
         if host.is_empty() {

@@ -1,4 +1,4 @@
-//! Compares the router to a simple model. As the set of possible requests is small, the model can try every
+//! Compares the router to a simple model. The set of possible requests is small, so the model can try every
 //! pattern with every request.
 //!
 //! In the model, a pattern is a set of requests, and it is more specific than another one if it is a proper

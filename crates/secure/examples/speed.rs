@@ -2,7 +2,7 @@
 //!
 //! This prints the time to open a request and seal its response, compared with both interfaces of `rustls`,
 //! the time of handshakes, and the memory of idle sessions. Figures are medians of 15 runs on one thread.
-//! Only the server's half is measured, i.e. requests are sealed in advance and responses are not opened. Note
+//! Requests are sealed in advance and responses are not opened, so only the server's half is measured. Note
 //! that no threshold is checked.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Reads the files of a certificate, i.e. chain and key in PEM as well as the OCSP response.
+//! Reads the files of a certificate: chain and key in PEM, and the OCSP response.
 //!
 //! Keys should not stay in memory for longer than necessary. For this reason, buffers are zeroed when
 //! dropped, and errors do not quote any lines of a file.

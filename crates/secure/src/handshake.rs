@@ -19,8 +19,8 @@ pub(crate) struct Handshake {
     connection: UnbufferedServerConnection,
     /// Number of handshake bytes that `rustls` has consumed.
     consumed_bytes: usize,
-    /// Number of bytes at the start of the input that `rustls` has seen but not yet consumed, as they are
-    /// parts of a message.
+    /// Number of bytes at the start of the input that `rustls` has seen but not yet consumed because they
+    /// are parts of a message.
     pending_bytes: usize,
     /// `true` if our records are already encrypted. Only `rustls` can send an alert then.
     is_encrypting: bool,
@@ -66,8 +66,8 @@ impl Handshake {
             let unseen = &rest[self.pending_bytes..];
             let Some(length) = record::length(unseen) else { break };
 
-            // Encrypted records may be longer. As `rustls` would accept this length in plaintext as well, it
-            // needs to be checked here.
+            // Encrypted records may be longer. However, `rustls` would also accept this length in plaintext,
+            // so we need to check it here.
             if length > HEADER_BYTES + limits::CONTENT_BYTES_MAX && !self.is_encrypting {
                 self.alert(AlertDescription::RecordOverflow, sealed);
                 return Err(Failure::Misbehaved("a record is too long".to_owned()));
@@ -169,8 +169,8 @@ impl Handshake {
         }
     }
 
-    /// Checks if these are our last records in plaintext, i.e. the first flight in TLS 1.3, or the flight
-    /// that ends with ChangeCipherSpec in TLS 1.2.
+    /// Checks if these are our last records in plaintext. In TLS 1.3, this is the first flight; in TLS
+    /// 1.2, it is the flight that ends with ChangeCipherSpec.
     fn note_encryption(&mut self, mut records: &[u8]) {
         self.is_encrypting |= self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         while let Some(rest) = record::length(records).and_then(|length| records.get(length..)) {

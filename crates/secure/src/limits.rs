@@ -36,8 +36,8 @@ pub const FIRST_FLIGHT_BYTES: usize = 14 * 1024;
 pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 
 /// Number of half-open connections of an endpoint at which any other clients have to prove their address with
-/// a Retry packet. As this costs a round trip, it should only happen during a flood. For example, 2,500
-/// clients per second with a round trip of 0.1 seconds have about 256 half-open connections.
+/// a Retry packet. This costs a round trip and should only happen during a flood. For example, 2,500 clients
+/// per second with a round trip of 0.1 seconds have about 256 half-open connections.
 pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 256;
 
 /// Maximum number of half-open connections of an endpoint, each of which takes about 20 KB. Beyond that,
@@ -71,8 +71,8 @@ pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 pub const QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST: u32 = 10;
 
 /// Maximum number of unidirectional streams that a client may have open. HTTP/3 and QPACK use three. One
-/// more may have a reserved type (RFC 9114 §6.2.3) or be opened by mistake, in which case the client
-/// should get an error code.
+/// more may have a reserved type (RFC 9114 §6.2.3) or be opened by mistake, and the client should then
+/// get an error code.
 pub const QUIC_UNIDIRECTIONAL_STREAMS_MAX: u32 = 4;
 
 /// Maximum number of bytes that a client may send on a stream before we have read them. This is enough
@@ -83,8 +83,8 @@ pub const QUIC_STREAM_WINDOW_BYTES: u32 = 16 * 1024;
 /// several large request heads or many ordinary ones.
 pub const QUIC_CONNECTION_WINDOW_BYTES: u32 = 128 * 1024;
 
-/// Maximum number of bytes of handshake messages to keep while earlier data is missing, given that clients
-/// may send them in any order. The value is nearly the same as [`HANDSHAKE_BYTES_MAX`].
+/// Maximum number of bytes of handshake messages to keep while earlier data is missing (clients may send
+/// them in any order). The value is nearly the same as [`HANDSHAKE_BYTES_MAX`].
 pub const QUIC_HANDSHAKE_GAP_BYTES_MAX: usize = 16 * 1024;
 
 /// Maximum number of CRYPTO frames with data that a connection may receive. Browsers split their hello into
@@ -181,7 +181,7 @@ pub const QUIC_RECEIVED_DATAGRAM_BYTES_MAX: u16 = 1472;
 /// responds to.
 pub const QUIC_RESETS_MAX: u32 = 32;
 
-/// Refill of this budget per second. As clients repeat their packets, they will get a reset for a later
+/// Refill of this budget per second. Clients repeat their packets, and will get a reset for a later
 /// one.
 pub const QUIC_RESETS_PER_SECOND: u32 = 10;
 
@@ -195,8 +195,8 @@ pub const QUIC_RESET_COMPUTED_INTERVAL_MS: u64 = 1;
 pub const QUIC_VERSION_NEGOTIATION_INTERVAL_MS: u64 = 10;
 
 /// Time, in milliseconds, for which late datagrams are dropped after the peer has closed a connection (it may
-/// take up to twice as long). RFC 9000 §10.2 recommends three probe timeouts, i.e. about the same for a round
-/// trip of 0.3 seconds.
+/// take up to twice as long). RFC 9000 §10.2 recommends three probe timeouts, which is about the same for a
+/// round trip of 0.3 seconds.
 pub const QUIC_DRAINING_MS: u64 = 3000;
 
 /// Number of connections closed by their peers that an endpoint remembers during that time. Each takes about

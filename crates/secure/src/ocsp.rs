@@ -1,8 +1,8 @@
 //! Parses OCSP responses for stapling (RFC 6960). In particular, this checks whether a response is about a
 //! certificate, and reads its status and period of validity.
 //!
-//! Here, we only decide if a response would be useful for clients. The signature is verified by the clients,
-//! as only they know which roots they trust.
+//! Here, we only decide if a response would be useful for clients. The signature will be verified by the
+//! clients because only they know which roots they trust.
 
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
 use der::asn1::{AnyRef, ObjectIdentifier, OctetStringRef};

@@ -116,7 +116,8 @@ impl RecordProtection {
         self.format
     }
 
-    /// Returns `true` if the key may only seal one more record, i.e. a KeyUpdate or an alert.
+    /// Returns `true` if the key may only seal one more record, which should be a KeyUpdate or an
+    /// alert.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.sequence + 1 >= self.sequence_max
     }
@@ -241,7 +242,7 @@ impl RecordProtection {
         Some((*header, content, tag))
     }
 
-    /// Returns the nonce of the next record, i.e. the sequence number XORed with the IV (RFC 8446 §5.3).
+    /// Returns the nonce of the next record, the sequence number XORed with the IV (RFC 8446 §5.3).
     fn nonce(&self) -> [u8; NONCE_LEN] {
         let mut nonce = self.iv;
         for (byte, digit) in nonce[NONCE_LEN - 8..].iter_mut().zip(self.sequence.to_be_bytes()) {

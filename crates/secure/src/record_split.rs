@@ -90,7 +90,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Dynamic record sizing, i.e. small records at the start of a long response and full ones after the first
+/// Dynamic record sizing: small records at the start of a long response, and full ones after the first
 /// flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecordSizing {

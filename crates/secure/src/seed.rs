@@ -26,7 +26,8 @@ use crate::Error;
 /// period.
 pub(crate) const PERIOD: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Length of a serialized seed, i.e. of the period (eight bytes) and two secrets of 32 bytes.
+/// Length of a serialized seed. It consists of the period (eight bytes) and two secrets of 32
+/// bytes.
 pub const SEED_BYTES: usize = 8 + 2 * 32;
 
 /// Maximum number of steps that a seed advances at once. This amounts to a hundred years, so a clock that is

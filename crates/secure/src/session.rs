@@ -21,8 +21,8 @@ pub struct Session {
     protocol: Option<Protocol>,
     version: Option<Version>,
     handshake_kind: HandshakeKind,
-    /// `true` if the peer has sent close_notify or the session has failed, in which case any further input
-    /// is discarded.
+    /// `true` if the peer has sent close_notify or the session has failed. Any further input will be
+    /// discarded.
     read_closed: bool,
 }
 
@@ -153,7 +153,7 @@ impl Session {
     }
 
     /// Goes back to small records. You should call this after a pause if everything we sent was
-    /// acknowledged, as the congestion window may then be small again.
+    /// acknowledged, because the congestion window may then be small again.
     pub fn reset_record_size(&mut self) {
         if let Stage::Established(established) = &mut self.stage {
             established.reset_record_size();

@@ -3,9 +3,9 @@
 //!
 //! A ticket consists of a key name of eight bytes, a random nonce of twelve bytes, the state from `rustls`,
 //! and a tag. It is sealed with AES-256-GCM, with the key name as additional data. A key encrypts for a
-//! period of six hours and still decrypts for another one. As another process may rotate its keys a moment
-//! earlier, we can also decrypt with the key of the next period. Note that TLS over TCP and QUIC have
-//! different keys, i.e. neither can resume a session of the other.
+//! period of six hours and still decrypts for another one. Since another process may rotate its keys a
+//! moment earlier, we can also decrypt with the key of the next period. Note that TLS over TCP and QUIC
+//! have different keys; neither can resume a session of the other.
 //!
 //! Since the server does not store any state for a ticket, a ticket can be used repeatedly until its key is
 //! gone. This would only be a problem for early data, which we only accept over QUIC; in this case, however,

@@ -145,8 +145,7 @@ fn invalid_certificate_does_not_replace_a_valid_one() {
         assert_eq!(selected(&context, "localhost"), good.der);
     }
 
-    // If the previous certificate is invalid as well or comes from another file, no valid one is
-    // lost.
+    // If the previous certificate is also invalid or comes from another file, no valid one is lost.
     replace("one.pem", &expired, now + 2 * hour).unwrap();
     assert_eq!(selected(&context, "localhost"), expired.der);
     replace("one.pem", &good, now).unwrap();

@@ -1,5 +1,5 @@
-//! Tests interoperability with the command `openssl` over a socket, i.e. with an implementation that shares
-//! no code with ours.
+//! Tests interoperability with the command `openssl` over a socket. It shares no code with our
+//! implementation.
 //!
 //! Note that each test prints a message and passes if the command is not installed.
 

@@ -48,8 +48,9 @@ pub struct Config {
     pub https_redirect: Option<HttpsRedirect>,
     /// File mode for Unix sockets, as with `chmod`. If it's `None`, the umask applies.
     pub local_mode: Option<u32>,
-    /// Set `TCP_DEFER_ACCEPT`, i.e. do not accept TCP connections until the client has sent some data. The
-    /// admin listener ignores this, and inherited sockets keep the option if they already have it.
+    /// Whether to set `TCP_DEFER_ACCEPT`, in which case the kernel only accepts a TCP connection once the
+    /// client has sent some data. The admin listener ignores this, and inherited sockets keep the option
+    /// if they already have it.
     pub defer_accept: bool,
     /// Descriptors of inherited listening sockets, which replace `listen` and `listen_tls`.
     // The supervisor sets this.
@@ -629,9 +630,9 @@ pub struct Timeouts {
     pub idle_crowded: Duration,
     /// For a handler to respond.
     pub handler: Duration,
-    /// Interval at which to check that a client is receiving fast enough, i.e. that it has received at
-    /// least `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` on average since the last check. There is
-    /// no limit for the response as a whole.
+    /// Interval at which to check that a client is receiving fast enough. Since the last check, it must
+    /// have received at least `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` on average. There is no
+    /// limit for the response as a whole.
     pub send: Duration,
 }
 

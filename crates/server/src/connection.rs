@@ -465,7 +465,7 @@ impl<S: Socket> Connection<S> {
     /// Responds to the requests in the first `len` received bytes.
     ///
     /// `is_drained` means that the socket is empty and the connection has nothing else to do in this
-    /// iteration, i.e. the responses may be batched.
+    /// iteration. In this case, the responses may be batched.
     #[inline]
     fn process_received(&mut self, len: usize, is_drained: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
         if let Some(tls) = self.transport.tls() {

@@ -184,9 +184,8 @@ impl Content {
         });
     }
 
-    /// Returns the response to bytes that were refused as a request, along with the archive that it refers
-    /// to. If the default site has an error page for the status and foreign pages may read it, that page is
-    /// used.
+    /// Returns the response to bytes that were refused as a request, and the archive that it refers to. If
+    /// the default site has an error page for the status and foreign pages may read it, that page is used.
     pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
         // This error is not one that the site's error page could explain.
         if refusal == Refusal::PlainHttp {

@@ -360,7 +360,7 @@ impl<D: DatagramSocket> Http3<D> {
         });
     }
 
-    /// Does the work of every second, i.e. closes late connections and frees memory that is no longer
+    /// Does the work of every second: closes late connections and frees memory that is no longer
     /// needed.
     ///
     /// `is_crowded` means that clients are waiting for a free connection.

@@ -28,8 +28,8 @@ impl KeptSignals {
         Ok(KeptSignals(Arc::new(Mutex::new(Some(Signals::new(ORDERS)?)))))
     }
 
-    /// Also keeps signals that stop the server. This must be called before there are any listening sockets,
-    /// as the kernel will complete connections from then on.
+    /// Also keeps signals that stop the server. This must be called before there are any listening sockets
+    /// because the kernel will complete connections from then on.
     pub(crate) fn keep_stops(&self) -> io::Result<()> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().try_for_each(|signals| STOPS.iter().try_for_each(|signal| signals.add_signal(*signal)))

@@ -55,8 +55,8 @@ impl BuiltinPages {
             .or_else(|| self.live.as_ref()?.at(target, head))
     }
 
-    /// Returns the page at a path if it may be shown to any host, i.e. if it does not say anything about
-    /// a site.
+    /// Returns the page at a path, unless it says something about a site and should therefore not be
+    /// shown to any host.
     #[cold]
     pub(crate) fn of_any_host(&self, path: &[u8]) -> Option<Page<'_>> {
         self.challenge(path).or_else(|| self.special.as_ref()?.heartbeat(path))

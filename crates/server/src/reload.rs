@@ -140,8 +140,8 @@ impl Served {
 impl Reloader {
     /// Creates a reloader.
     ///
-    /// This should be done before the files are opened, as it records their current state in order to notice
-    /// any later change. Returns `None` if there would be nothing for the thread to do, i.e. no files to
+    /// This should be done before the files are opened because it records their current state in order to
+    /// notice any later change. Returns `None` if there would be nothing for the thread to do: no files to
     /// replace, no handlers to watch, and no operators to sample the process for.
     pub(crate) fn new(config: &Config) -> Option<Reloader> {
         let (archives, loading, watch) = match &config.content {
@@ -403,7 +403,7 @@ impl Reloader {
             }
         }
 
-        // A count of 1 means that this is the last reference, i.e. there is nowhere to get another one
+        // If the count is 1, then this is the last reference and there is nowhere to get another one
         // from.
         self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
 

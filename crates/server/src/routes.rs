@@ -1,4 +1,4 @@
-//! Runs route handlers, i.e. matches requests, runs handlers on the worker or the pool, and delivers
+//! Runs route handlers: matches requests, runs handlers on the worker or the pool, and delivers
 //! their responses.
 //!
 //! ```text

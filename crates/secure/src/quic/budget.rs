@@ -1,16 +1,16 @@
 //! Limits the work that a peer can cause with packets that neither request anything nor belong to a response.
 //!
 //! For example, a peer may send any number of PINGs, PADDING, PATH_CHALLENGE frames, repeated or empty STREAM
-//! frames, or acknowledgments without any news. Each packet costs a token, and so does a certain number of
-//! frames, as hundreds of them fit into a packet. Key updates cost more. The peer gets tokens back over time,
-//! for data that it sends on streams, and for our STREAM frames (which it has to acknowledge, enlarging its
-//! windows).
+//! frames, or acknowledgments without any news. Each packet costs a token. So does a certain number of frames
+//! (hundreds of them would fit into a packet), and key updates cost more. The peer gets tokens back over
+//! time, for data that it sends on streams, and for our STREAM frames because it has to acknowledge these and
+//! enlarge its windows.
 //!
 //! Only packets that the peer has sealed are charged, and each of them once
 //! ([`Records`](super::records::Records)). Otherwise, an observer on the path could end connections by
 //! repeating their packets.
 //!
-//! As the work is only settled every 64 datagrams, most datagrams just cost an addition.
+//! The work is only settled every 64 datagrams; most datagrams just cost an addition.
 
 use std::time::Instant;
 
@@ -171,7 +171,7 @@ impl Budget {
         }
     }
 
-    /// Returns `true` if the peer has exceeded its budget, i.e. if there is no point in reading its
+    /// Returns `true` if the peer has exceeded its budget. There is no point in reading its
     /// datagrams any more.
     pub(super) fn is_exceeded(&self) -> bool {
         self.state != State::Sufficient

@@ -7,7 +7,7 @@
 //!
 //! A connection ID has 10 bytes, or 18 bytes if it also contains a server ID for a load balancer
 //! (draft-ietf-quic-load-balancers, plaintext algorithm). In the latter case, the highest three bits of the
-//! first byte are 0; otherwise they are 7, i.e. "not routable".
+//! first byte are 0; otherwise they are 7, which means "not routable".
 //!
 //! The kernel selects a socket by the worker and the generation of the process, so these are in plaintext.
 //! `r` is random; with 51 bits, we can assume that an ID and its stateless reset token are never issued
@@ -261,8 +261,8 @@ impl ConnectionIdGenerator for IdGenerator {
     }
 }
 
-/// Length, in bytes, of a header protection mask (RFC 9001 §5.4.1), i.e. of the part of an encrypted block
-/// that the library returns.
+/// Length, in bytes, of a header protection mask (RFC 9001 §5.4.1). The library returns this part of an
+/// encrypted block.
 const MASK_BYTES: usize = 5;
 
 /// Encrypts a block with AES and returns the first bytes, which the library offers as the header protection

@@ -64,8 +64,8 @@ pub struct Connection {
     streams_accepted: u64,
     /// `true` if the peer's address has changed since we last sent something.
     has_moved: bool,
-    /// `true` if we should send a short PATH_CHALLENGE, as the address's allowance is less than a full
-    /// datagram.
+    /// `true` if we should send a short PATH_CHALLENGE because the address's allowance is less than a
+    /// full datagram.
     needs_challenge: bool,
     /// `true` if the connection should be dropped immediately after sending its last datagram, without
     /// waiting for late ones.
@@ -132,8 +132,8 @@ impl ConnectionKey {
 pub enum Event {
     /// The handshake is complete.
     Established,
-    /// The peer has opened streams. Callers should accept and read them, as there will be no events for data
-    /// that has already arrived.
+    /// The peer has opened streams. Callers should accept and read them because there will be no events for
+    /// data that has already arrived.
     StreamsOpened(Direction),
     /// Data has arrived on a stream, or the end.
     Readable(StreamId),
@@ -389,7 +389,7 @@ impl Connection {
         let address = self.remote_address();
         self.quinn.handle_timeout(now);
         if self.remote_address() != address {
-            // As the new address has not answered, we are using the old one again. The timer now belongs to a
+            // The new address has not answered, so we are using the old one again. The timer now belongs to a
             // different address, for the same reason as above.
             self.has_moved = true;
             self.quinn.ping();
@@ -444,8 +444,8 @@ impl Connection {
                     (bytes.map_or(SealLimit::None, SealLimit::OtherAddress), segments_max.get())
                 }
                 Some(allowance) => {
-                    // After each move, `quinn-proto` needs to be asked at least once, as its timers expect a
-                    // packet on the new path.
+                    // After each move, we need to ask `quinn-proto` at least once because its timers expect
+                    // a packet on the new path.
                     let is_enough = allowance >= u64::from(self.quinn.current_mtu());
                     if !is_enough && !self.has_moved && !self.needs_challenge {
                         return None;
@@ -612,8 +612,8 @@ impl Connection {
         outcome
     }
 
-    /// Takes as much of `data` as the peer's windows allow without copying it. As the taken bytes are removed
-    /// from the start, some pieces may be empty afterwards.
+    /// Takes as much of `data` as the peer's windows allow without copying it. The taken bytes are removed
+    /// from the start, which may leave some pieces empty.
     pub fn write(&mut self, id: StreamId, data: &mut [Bytes]) -> WriteOutcome {
         if !id.is_writable() {
             return WriteOutcome::Closed;
@@ -737,8 +737,7 @@ impl Connection {
         self.quinn.is_handshaking()
     }
 
-    /// Returns `true` if either side has ended the connection, i.e. if it can no longer be read or
-    /// written.
+    /// Returns `true` if either side has ended the connection. It can no longer be read or written.
     pub fn is_closed(&self) -> bool {
         self.quinn.is_closed()
     }

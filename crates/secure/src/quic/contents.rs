@@ -322,8 +322,8 @@ impl Packets {
         frames.extend_from_slice(ack.ecn);
     }
 
-    /// Forgets hidden packets that `quinn-proto` considers lost, as is the case once a packet has been
-    /// acknowledged that was sent three packets later.
+    /// Forgets hidden packets that `quinn-proto` considers lost. This is the case once a packet has
+    /// been acknowledged that was sent three packets later.
     #[inline]
     fn forget_hidden(&mut self) {
         let acknowledged_max = self.acknowledged_max;

@@ -30,8 +30,8 @@ pub struct Context {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EarlyData {
-    /// Early data is not accepted. As tickets contain the sessions, they can be resumed by all processes with
-    /// the same seed.
+    /// Early data is not accepted. Tickets contain the sessions, so all processes with the same seed can
+    /// resume them.
     #[default]
     Refused,
     /// Early data is accepted. The context stores the sessions and resumes each of them only once, to prevent

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use super::frames::{Frame, Frames};
 
-/// Number of later packets whose acknowledgment means that a packet is considered lost (RFC 9002 §6.1.1), in
-/// which case its data is sent again.
+/// Number of later packets that need to be acknowledged until a packet is considered lost (RFC 9002 §6.1.1).
+/// Its data is then sent again.
 const REORDERED_PACKETS_MAX: u64 = 3;
 
 /// Number of packets for which an empty table keeps its memory, which is enough for the responses of

@@ -228,7 +228,7 @@ impl Endpoint {
     ///
     /// It can be recognized by its destination ID, which was issued by us. This is also the case if the
     /// client responds to a Retry packet, but then there is a token. Note that late datagrams of a connection
-    /// that was started in that way have a token as well and are therefore not recognized.
+    /// that was started in that way have a token, too, and are therefore not recognized.
     fn is_late(&mut self, now: Instant, arrival: &Arrival<'_>, incoming: &quinn_proto::Incoming) -> bool {
         !incoming.remote_address_validated()
             && self.recently_closed.had_peer(now, &arrival.source)
@@ -420,15 +420,15 @@ impl Endpoint {
     }
 
     /// Returns `true` if a datagram has the destination connection ID that a client used to start a half-open
-    /// connection. As clients use this ID until they receive our first packet, all datagrams of a long
+    /// connection. Clients use this ID until they receive our first packet, so all datagrams of a long
     /// ClientHello have it.
     pub fn is_of_half_open(&self, datagram: &[u8]) -> bool {
         !self.half_open.is_empty()
             && long_header_destination(datagram).is_some_and(|id| self.half_open.contains_key(&id))
     }
 
-    /// Returns `true` if there are as many half-open connections as we allow, in which case Initial packets
-    /// of any others are dropped.
+    /// Returns `true` if there are as many half-open connections as we allow. In this state, Initial
+    /// packets of any others are dropped.
     pub fn is_saturated(&self) -> bool {
         self.half_open() >= QUIC_HALF_OPEN_MAX
     }

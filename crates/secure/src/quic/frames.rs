@@ -218,7 +218,7 @@ pub(super) fn put_integer(value: u64, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Removes any zeros at the start. This should be fast, as some clients pad all datagrams to full length.
+/// Removes any zeros at the start. Some clients pad all datagrams to full length, so this should be fast.
 fn skip_zeros(rest: &mut &[u8]) {
     let words = rest.as_chunks::<8>().0.iter().take_while(|word| **word == [0; 8]).count();
     *rest = &rest[8 * words..];

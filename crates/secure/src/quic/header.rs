@@ -1,5 +1,5 @@
-//! Header protection, i.e. the parts of a packet that it uses and the effect of a mask on them (RFC
-//! 9001 §5.4).
+//! Header protection: the parts of a packet that it uses and the effect of a mask on them (RFC 9001
+//! §5.4).
 
 use super::packet_type::LONG_HEADER;
 

@@ -30,8 +30,8 @@ impl ExpandedKey for LessSafeKey {
     }
 }
 
-/// Header keys. They need to be boxed, as a growing vector leaves copies of its elements in freed
-/// memory.
+/// Header keys. They need to be boxed because a growing vector leaves copies of its elements in
+/// freed memory.
 impl ExpandedKey for Box<HeaderProtectionKey> {
     fn cache() -> &'static LocalKey<RefCell<KeyCache<Self>>> {
         thread_local! {

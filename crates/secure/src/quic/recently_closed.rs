@@ -6,10 +6,10 @@
 //! takes a fifth of the CPU time of a handshake.
 //!
 //! For this reason, we drop the connection immediately and only keep enough to recognize most of its
-//! datagrams. First, this is the ID from its first packets, as those would start another connection. Second,
-//! it is the peer's address, as it would get a stateless reset, and its later Initial packets would also
-//! start a connection. Note that these Initial packets are not recognized if they follow a Retry packet, in
-//! which case the connection they start will fail.
+//! datagrams. First, this is the ID from its first packets, since those would start another connection.
+//! Second, it is the peer's address: it would get a stateless reset, and its later Initial packets would
+//! also start a connection. Note that these Initial packets are not recognized if they follow a Retry
+//! packet; the connection they start will fail.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

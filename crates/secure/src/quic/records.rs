@@ -52,7 +52,7 @@ pub(super) struct Packets {
     pub(super) level: usize,
     /// For each connection ID of the peer, the number and the first bytes.
     pub(super) peer_ids: Vec<(u64, [u8; 8])>,
-    /// Connection IDs of ours (except for the first) that the peer has not retired, along with their
+    /// Connection IDs of ours (except for the first) that the peer has not retired, and their
     /// numbers.
     pub(super) own_ids: Vec<(u64, ConnectionId)>,
     /// `true` if the peer has retired one of these.
@@ -109,8 +109,8 @@ impl Records {
 
     /// Must be called after opening a packet with application data keys.
     ///
-    /// As the peer must have sent all packets up to this number, any that have not been counted are counted
-    /// now. Packets that are repeated by a third party have lower numbers.
+    /// The peer must have sent all packets up to this number, so any that have not been counted are counted
+    /// now. If a third party repeats packets, they will have lower numbers.
     pub(super) fn open_packet(&self, number: u64, payload: &[u8]) {
         self.delivery().open(payload);
         let next = self.next_number.load(Ordering::Relaxed);

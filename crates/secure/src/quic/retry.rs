@@ -1,6 +1,6 @@
 //! Recognizes Retry packets, which may only be sent by servers (RFC 9000 §17.2.5).
 //!
-//! `quinn-proto` closes the connection if a client seems to send one. As Retry packets are not protected,
+//! `quinn-proto` closes the connection if a client seems to send one. Retry packets are not protected, so
 //! this can be caused by a single wrong bit in the first byte of another packet, or by a datagram that an
 //! observer of the handshake has forged. To avoid this, such datagrams are dropped (the client will send its
 //! packets again).

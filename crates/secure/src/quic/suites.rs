@@ -1,4 +1,4 @@
-//! Cipher suites for QUIC, i.e. the TLS 1.3 suites with keys that are only expanded when they are used
+//! Cipher suites for QUIC: the TLS 1.3 suites, but with keys that are only expanded when they are used
 //! (RFC 9001 §5).
 
 use std::sync::LazyLock;

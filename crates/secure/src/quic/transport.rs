@@ -18,7 +18,7 @@ pub(super) fn transport_config() -> TransportConfig {
     discovery.upper_bound(max);
     // `quinn-proto` bisects the range down to this step, and probes the upper bound once half of the range is
     // smaller. With this value, it will probe the upper bound first, which works on most paths, and only then
-    // the middle. As a probe takes a full datagram and another one for the acknowledgment, a short connection
+    // the middle. A probe takes a full datagram and another one for the acknowledgment, so a short connection
     // would be over before four of them pay off.
     discovery.minimum_change((max - min) / 2 + 1);
 
@@ -47,8 +47,8 @@ pub(super) fn limit_endpoint(config: &mut EndpointConfig) {
     config
         .max_udp_payload_size(limits::QUIC_RECEIVED_DATAGRAM_BYTES_MAX)
         .expect("RFC 9000 permits this length")
-        // Drop packets without the fixed bit (RFC 9000 §17.2, §17.3.1), as we do not implement the extension
-        // that uses it (RFC 9287).
+        // Drop packets without the fixed bit (RFC 9000 §17.2, §17.3.1) because we currently do not implement
+        // the extension that uses it (RFC 9287).
         .grease_quic_bit(false)
         .supported_versions(vec![VERSION])
         // This limit is for resets that are computed, whereas the endpoint has its own for those that it

@@ -10,8 +10,8 @@ use crate::limits::QUIC_USED_TOKENS_BITS;
 
 /// Tokens from NEW_TOKEN frames that an endpoint has accepted.
 ///
-/// There are two Bloom filters, each for the tokens that were issued in one period. As a period is as long as
-/// a token is valid, any older tokens have expired. A full filter will also refuse tokens that were never
+/// There are two Bloom filters, each for the tokens that were issued in one period. Since a period is as long
+/// as a token is valid, any older tokens have expired. A full filter will also refuse tokens that were never
 /// used, which costs their clients a round trip at worst. Note that clients have no way to make it forget any
 /// tokens.
 pub(super) struct UsedTokens(Mutex<Filters>);

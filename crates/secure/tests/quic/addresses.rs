@@ -175,9 +175,9 @@ fn content() -> Vec<u8> {
     (0..200_000_u32).map(|position| position.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]).collect()
 }
 
-/// The client moves during a download, i.e. its address changes, with or without a PING. As its first
-/// datagrams are too short to allow a whole datagram of the server, the PATH_CHALLENGE frame should be sent
-/// without the stream data in its packet.
+/// The client moves during a download: its address changes, with or without a PING. Its first datagrams are
+/// too short to allow a whole datagram of the server, so the PATH_CHALLENGE frame should be sent without
+/// the stream data in its packet.
 #[test]
 fn download_goes_on_at_another_address() {
     for address in ["198.51.100.1:50001", "203.0.113.9:50000"] {

@@ -23,7 +23,7 @@ fn tls_client() -> Arc<ClientConfig> {
     Arc::new(ClientOptions::default().tls13().protocols(&["h3"]).resumption(8).early_data().build())
 }
 
-/// Returns a server that accepts early data, along with a TLS client that has one of its sessions.
+/// Returns a server that accepts early data, and a TLS client that has one of its sessions.
 fn network_with_session() -> (Network, Arc<ClientConfig>) {
     let context = Context::new(&tls_context(&random_seed()), None, EarlyData::Accepted).unwrap();
     let mut network = Network::new(Server::new(&context));

@@ -2,8 +2,8 @@
 //!
 //! Each proxy appends its client's address to the list that it has received. This means that only the right
 //! end of the list can be trusted, and only if it was sent by a trusted proxy; the client is the rightmost
-//! address that does not belong to one. Note that we only ever read one of the two fields, as a proxy that
-//! sets one of them typically passes on whatever its client has put into the other.
+//! address that does not belong to one. Note that we only ever read one of the two fields because a proxy
+//! that sets one of them typically passes on whatever its client has put into the other.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -92,8 +92,8 @@ impl ProxySource {
 }
 
 impl TrustedProxies {
-    /// Returns the client's address, i.e. the peer's address unless the peer is a trusted proxy that tells us
-    /// another one. `field_lines` are the request's field lines in HTTP/1 syntax.
+    /// Returns the client's address. Usually, this is the peer's address, but if the peer is a trusted proxy,
+    /// it may tell us another one. `field_lines` are the request's field lines in HTTP/1 syntax.
     pub(crate) fn client(&self, peer: Option<SocketAddr>, field_lines: &[u8]) -> Option<SocketAddr> {
         let is_trusted = match peer {
             Some(peer) => self.trusts(peer.ip().to_canonical()),

@@ -94,7 +94,7 @@ impl<S: Socket> Connection<S> {
 
     /// Closes a connection after TLS has failed. At this point, the alert has already been sent.
     ///
-    /// If the client has sent a plain HTTP request, we respond in plain HTTP as well in order to explain the
+    /// If the client has sent a plain HTTP request, we also respond in plain HTTP in order to explain the
     /// mistake.
     #[cold]
     pub(super) fn fail_tls(&mut self, is_plain_http: bool, cx: &mut WorkerContext) -> io::Result<Flow> {

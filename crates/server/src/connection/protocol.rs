@@ -1,4 +1,4 @@
-//! Speaks HTTP/1 or HTTP/2, i.e. takes received bytes and writes responses to the worker's output.
+//! Speaks HTTP/1 or HTTP/2: takes received bytes and writes responses to the worker's output.
 //!
 //! Note that it knows nothing about sockets.
 
@@ -386,8 +386,8 @@ fn respond_h1(
                     let is_last = used == rest.len();
                     if is_last && folder.is_pending(&head.common) && cx.release.content.answers_host(request)
                     {
-                        // The page will not be ready until the folder changes. As this is the last request so
-                        // far, it can be left in `rest`, to be read again once the worker is woken up.
+                        // The page will not be ready until the folder changes. Since this is the last request
+                        // so far, it can be left in `rest`, to be read again once the worker is woken up.
                         return H1Outcome::Progress(Progress::Complete);
                     }
                     folder.notice_service_worker(request.target, head.common.field_lines);

@@ -1,8 +1,8 @@
 //! A TLS stream: records on the socket's side, plaintext on ours.
 //!
 //! It has two buffers of its own: one for a received record that is still incomplete, and one for records
-//! that did not fit into the socket. Both are bounded, as it will not encrypt or receive any more while the
-//! latter is in use.
+//! that did not fit into the socket. Both are bounded because it will not encrypt or receive any more while
+//! the latter is in use.
 
 use std::io::{self, IoSlice};
 
@@ -171,7 +171,7 @@ impl TlsStream {
     }
 
     /// Decrypts the first `len` bytes of the receive buffer, keeping any incomplete record. If the session
-    /// has something to send (e.g. handshake messages or alerts), it is sent as well.
+    /// has something to send (e.g. handshake messages or alerts), this will be sent too.
     fn decrypt(
         &mut self,
         socket: &impl Socket,

@@ -1,5 +1,5 @@
-//! Other releases in a release directory. As clients may have loaded pages from them, we keep them open in
-//! addition to the current one.
+//! Other releases in a release directory. We keep them open in addition to the current one because clients
+//! may have loaded pages from them.
 //!
 //! This belongs to the reload thread. An archive must be verified completely before it is served. At startup,
 //! we only do this for the newest ones; the others will follow in the background, so that large archives do
@@ -338,8 +338,8 @@ fn has_suffix(path: &Path) -> bool {
     path.extension() == Some(OsStr::new(SUFFIX))
 }
 
-/// Returns `true` if a file that cannot be opened seems to be an archive. The directory may contain other
-/// files as well, e.g. notes.
+/// Returns `true` if a file that cannot be opened seems to be an archive. Note that the directory may
+/// also contain other files, e.g. notes.
 fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
     let is_damaged = matches!(
         error,
@@ -353,7 +353,7 @@ fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
 
 /// Opens a release, and verifies all of it.
 fn open(path: &Path, virtual_hosts: VirtualHosts) -> Result<(OpenRelease, Option<Notice>), String> {
-    // It should be mapped, as there will only be a few requests for it and the page cache keeps the
+    // We should map it: there will only be a few requests for it, and the page cache keeps the
     // parts that are in use.
     let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, Loading::Mapped).map_err(|error| error.to_string())?;

@@ -94,9 +94,9 @@ impl Sites {
         self.builtin_pages.at(&Target::parse(target)?, head)
     }
 
-    /// Returns the page for a host that does not have a site. This may be a challenge, as a certificate
-    /// authority may validate several names of a certificate; or it may be the heartbeat, as load balancers
-    /// typically use an address or do not send a host at all.
+    /// Returns the page for a host that does not have a site. This may be a challenge, because a
+    /// certificate authority may validate several names of a certificate; or it may be the heartbeat,
+    /// because load balancers typically use an address or do not send a host at all.
     #[cold]
     pub(super) fn page_of_any_host(&self, request: &Request<'_>) -> Option<Page<'_>> {
         let is_read = matches!(request.method, Method::Get | Method::Head);

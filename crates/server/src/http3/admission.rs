@@ -123,8 +123,8 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Passes datagrams to half-open connections for as long as there is handshake budget, given that any of
-    /// them may complete a ClientHello.
+    /// Passes datagrams to half-open connections for as long as there is handshake budget. Any of them may
+    /// complete a ClientHello.
     fn continue_handshakes(&mut self, cx: &mut WorkerContext) {
         if !self.admission.continuations.is_empty() {
             // Take them because the datagrams borrow from them.
@@ -163,8 +163,8 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     fn may_pass_initial(&self, datagram: &[u8]) -> bool {
-        // This holds even if there is a Handshake packet as well, which must be forged in that case: clients
-        // do not have the keys for it until they have changed the ID.
+        // This holds even if there is also a Handshake packet. That one must be forged because clients do
+        // not have the keys for it until they have changed the ID.
         if self.endpoint.is_of_half_open(datagram) {
             return false;
         }

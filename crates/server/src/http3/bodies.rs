@@ -26,7 +26,7 @@ pub(super) struct Bodies {
     block: BytesMut,
     /// For each block that responses may still need, a part of it. Oldest first.
     blocks: VecDeque<Bytes>,
-    /// Archives of the release used last. As each owner counts its references, all ranges share one.
+    /// Archives of the release used last. Each owner counts its references, so all ranges share one.
     archives: Vec<(u16, Bytes)>,
     /// The release that `archives` belong to.
     content: Option<Arc<Content>>,

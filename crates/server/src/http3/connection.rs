@@ -396,8 +396,8 @@ impl Connection {
         let http = &mut self.http;
         let handled = &mut self.handled;
 
-        // Read the frames that have arrived. As the closure borrows the connection, it can only write the
-        // response to the worker's output; the rest is done below.
+        // Read the frames that have arrived. The closure borrows the connection and can therefore only
+        // write the response to the worker's output; the rest is done below.
         let mut progress = Ok(RequestProgress::Continues);
         let mut urgency = None;
         let mut is_answered = false;
@@ -640,7 +640,7 @@ impl Connection {
         self.stop(stream, code);
     }
 
-    /// Must be called when no more of a response will be sent, i.e. when its archive and memory are no longer
+    /// Must be called when no more of a response will be sent and its archive and memory are no longer
     /// needed.
     fn forget_response(&mut self, stream: StreamId) {
         if let Some(index) = self.archive_streams.iter().position(|(open, _)| *open == stream) {

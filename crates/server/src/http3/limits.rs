@@ -18,9 +18,9 @@ pub(super) const ATTEMPTS_WITH_HANDSHAKE_MAX: usize = 2 * ATTEMPTS_PER_ITERATION
 /// Maximum number of connection attempt datagrams that may be waiting for later iterations or for half-open
 /// connections.
 ///
-/// This is enough for a thousand clients with two datagrams per ClientHello. There is no point in letting any
-/// more wait, as clients send a datagram again after a second. Datagrams of half-open connections wait in
-/// another queue of the same length.
+/// This is enough for a thousand clients with two datagrams per ClientHello. Since clients send a datagram
+/// again after a second, there is no point in letting any more wait. Datagrams of half-open connections wait
+/// in another queue of the same length.
 pub(crate) const ATTEMPTS_WAITING_MAX: usize = 2048;
 
 /// Total size of the waiting datagrams, in bytes. This assumes 1,500 bytes each.

@@ -62,7 +62,7 @@ impl<D: DatagramSocket> Outlet<D> {
         &self.socket
     }
 
-    /// Counts datagrams discarded by the kernel. If the system has refused GSO, this is counted as well and a
+    /// Counts datagrams discarded by the kernel. If the system has refused GSO, this is also counted and a
     /// notice returned.
     pub(super) fn count(&mut self, observer: &mut Observer) -> Option<Notice> {
         let discarded = self.socket.discarded();

@@ -17,7 +17,7 @@ impl OwnStream {
     /// Opens a stream that starts with these bytes. Returns `None` if the client does not allow it.
     pub(super) fn open(quic: &mut Connection, start: Vec<u8>) -> Option<OwnStream> {
         let id = quic.open(Direction::Unidirectional)?;
-        // As clients need these streams to understand responses, they should come first. This only fails if
+        // Clients need these streams to understand responses, so they should come first. This only fails if
         // the stream is closed.
         let _ = quic.set_priority(id, i32::MAX);
         let mut stream = OwnStream { id, pending: Vec::new() };

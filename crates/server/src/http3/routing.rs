@@ -37,8 +37,8 @@ pub(super) struct Peers {
 /// Where a datagram should go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// This worker (or a process that has exited) issued the connection ID, i.e. the datagram belongs to a
-    /// connection or responds to a Retry packet.
+    /// This worker (or a process that has exited) issued the connection ID. The datagram either belongs to
+    /// a connection or responds to a Retry packet.
     Own,
     /// The connection ID was chosen by a client, so it's a connection attempt.
     Attempt,
@@ -115,7 +115,7 @@ impl<D: DatagramSocket> Router<D> {
         }
     }
 
-    /// Returns `true` while a predecessor may be reading the sockets as well, i.e. while each process may get
+    /// Returns `true` while a predecessor may be reading the sockets, too. In this case, each process may get
     /// a part of a ClientHello.
     pub(super) fn shares_sockets(&mut self, now: Instant) -> bool {
         !self.peers.predecessors.is_empty()

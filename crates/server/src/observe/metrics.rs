@@ -1,4 +1,4 @@
-//! Metrics, i.e. counters of the workers and their sums for operators.
+//! Metrics: counters of the workers and their sums for operators.
 //!
 //! Only the worker itself writes to its counters. An update consists of a load, an add and a store: there is
 //! no locked instruction, no cache line that another CPU writes to, and the clock is not read either.

@@ -1,4 +1,4 @@
-//! Resource usage of the process, i.e. memory, descriptors and CPU time.
+//! Resource usage of the process (memory, descriptors and CPU time).
 //!
 //! The reload thread takes a sample twice a second if operators can query it. `/proc/self/statm` has to be
 //! opened before we enter the sandbox, whereas descriptors can be counted without opening a file.

@@ -1,7 +1,7 @@
 //! Server-wide status, e.g. the start time, listeners, certificates, releases of each site, and
 //! whether the server is draining.
 //!
-//! It is not part of the request path, as only threads that do not serve any connections write it.
+//! It is not part of the request path; only threads that do not serve any connections write to it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

@@ -2,8 +2,8 @@
 //!
 //! For each address, every worker has a socket, and the kernel routes datagrams to workers by their
 //! connection IDs. On systems that do not support this, only the first worker serves HTTP/3. If there are
-//! several processes, the supervisor needs to keep the sockets open, as closing one would change the order
-//! in which the kernel numbers them.
+//! several processes, the supervisor needs to keep the sockets open because closing one would change the
+//! order in which the kernel numbers them.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

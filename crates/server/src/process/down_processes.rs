@@ -2,9 +2,9 @@
 //! other processes.
 //!
 //! The supervisor keeps the listening sockets open, so the kernel will still assign connections to those of a
-//! process that has exited. For this reason, each process inherits the sockets of all others as well.
-//! Whenever a process exits or is restarted, the supervisor sends a line with the numbers of all processes
-//! that are currently down.
+//! process that has exited. To serve these, each process inherits the sockets of all others, too. Whenever a
+//! process exits or is restarted, the supervisor sends a line with the numbers of all processes that are
+//! currently down.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
@@ -34,8 +34,8 @@ impl DownProcesses {
         self.0.get(process).is_some_and(|is_down| is_down.load(Ordering::Acquire))
     }
 
-    /// Applies a line from the supervisor, i.e. the numbers of the processes that are down, separated by
-    /// commas.
+    /// Applies a line from the supervisor. It contains the numbers of the processes that are down,
+    /// separated by commas.
     fn set(&self, line: &str) {
         let down: Vec<usize> = line.split(',').filter_map(|number| number.trim().parse().ok()).collect();
         for (process, is_down) in self.0.iter().enumerate() {

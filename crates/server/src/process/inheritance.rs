@@ -28,8 +28,8 @@ pub(super) const STATS_VARIABLE: &str = "CANNERY_STATS";
 /// Descriptor of the admin listener, for a supervisor that takes over.
 pub(super) const ADMIN_VARIABLE: &str = "CANNERY_ADMIN_LISTENER";
 
-/// Standby listeners, i.e. those of other processes, in the form `PROCESS:DESCRIPTOR` and separated by
-/// commas. Listeners that use TLS are in [`TLS_LISTENERS_VARIABLE`] as well.
+/// Standby listeners (those of other processes) in the form `PROCESS:DESCRIPTOR`, separated by commas.
+/// Listeners that use TLS are also in [`TLS_LISTENERS_VARIABLE`].
 pub(super) const STANDBY_VARIABLE: &str = "CANNERY_STANDBY_LISTENERS";
 
 /// Descriptor of the socket to the supervisor.

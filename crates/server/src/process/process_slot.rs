@@ -44,8 +44,8 @@ pub(super) struct ProcessSlot {
     announced: String,
     /// `true` if the process has reported that it's serving.
     is_ready: bool,
-    /// Signals that arrived before the process was ready. As a program that has just been started does not
-    /// handle them yet, they would terminate it.
+    /// Signals that arrived before the process was ready. A program that has just been started does not
+    /// handle them yet and would be terminated.
     deferred: Vec<Signal>,
     /// Exit status or start error of the last process. Kept until a new one is serving.
     failure: Option<String>,
@@ -154,7 +154,7 @@ impl ProcessSlot {
         }
     }
 
-    /// Stores a process that was just started along with our end of the socket to it.
+    /// Stores a process that was just started, and our end of the socket to it.
     ///
     /// # Errors
     /// Returns an error if the program could not be started. It will then be tried again.
@@ -176,7 +176,7 @@ impl ProcessSlot {
         }
         if let Some(socket) = &mut self.socket {
             // A line is much smaller than the socket's buffer, so this should only fail if the process
-            // has exited as well.
+            // has exited, too.
             let _ = socket.write_all(format!("{line}\n").as_bytes());
             line.clone_into(&mut self.announced);
         }
@@ -237,8 +237,8 @@ impl ProcessSlot {
         self.restart_at.is_some_and(|at| at <= Instant::now())
     }
 
-    /// Returns the slot's number along with the reason why the last process has failed, or `None` if it
-    /// has not.
+    /// Returns the slot's number and the reason why the last process has failed, or `None` if it has
+    /// not.
     pub(super) fn failure(&self) -> Option<(usize, String)> {
         Some((self.number, self.failure.clone()?))
     }

@@ -2,8 +2,8 @@
 //! server.
 //!
 //! Site files and network input are parsed by two different processes with different sandboxes. The sender
-//! waits for each release to be served before sending the next one, i.e. there is never more than one in
-//! flight.
+//! waits for each release to be served before sending the next one. This way, there is never more than one
+//! in flight.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};

@@ -81,7 +81,7 @@ impl Role {
         config.inherited = inherited::listeners()?;
         config.http3.inherited = inherited::datagrams()?;
         config.http3.generation = inherited::generation()?;
-        // This needs to be checked here as well: while a supervisor does not open any certificates, its
+        // We need to check this here, too. A supervisor does not open any certificates, but its
         // processes would not be able to serve.
         if config.has_tls() && config.tls.is_none() {
             return Err(StartError::NoCertificate);
@@ -127,8 +127,8 @@ pub fn supervise(
     let predecessor = Predecessor::from_environment().map_err(StartError::Supervisor)?;
     let takes_over = predecessor.is_some();
 
-    // From here on, a signal must not terminate this process, as connections are accepted as soon as there
-    // are sockets.
+    // Connections are accepted as soon as there are sockets, so from here on, a signal must not terminate
+    // this process.
     let signals = supervisor::signals(config.kept_signals.as_ref()).map_err(StartError::Signals)?;
 
     // Open all sockets before starting the first process. This way, a port that is in use will be an error
@@ -202,7 +202,7 @@ fn divide(
 }
 
 /// Returns the path that this program was started with, to be used for its successor. Symlinks are not
-/// resolved, as an upgrade may point one to the new program and delete this one.
+/// resolved because an upgrade may point one to the new program and delete this one.
 ///
 /// # Errors
 /// Returns an error if the system does not tell us.

@@ -1,8 +1,8 @@
 //! Takeover: a new program inherits the listening sockets of a running supervisor and replaces it (graceful
 //! restart).
 //!
-//! On SIGUSR2, a supervisor starts the program that now has its file name. The new program is a supervisor as
-//! well and starts its processes on the same sockets. Once they are serving, it sends a message over a pipe
+//! On SIGUSR2, a supervisor starts the program that now has its file name. The new program is a supervisor,
+//! too, and starts its processes on the same sockets. Once they are serving, it sends a message over a pipe
 //! that only it has inherited, and then wakes up the old supervisor with SIGQUIT. A SIGQUIT without a message
 //! must come from an operator and will stop both.
 //!
@@ -30,8 +30,8 @@ use super::inheritance::{
 use crate::config::ListenerKind;
 use crate::notice::Notice;
 
-/// Environment variable that contains the process ID of the supervisor to take over from, i.e. of the parent
-/// process.
+/// Environment variable that contains the process ID of the supervisor (our parent process) to take over
+/// from.
 const PREDECESSOR_VARIABLE: &str = "CANNERY_PREDECESSOR";
 
 /// Environment variable that contains the descriptor of the pipe over which the new program sends a message
@@ -91,8 +91,8 @@ impl Predecessor {
                 listener.take_ownership();
             }
         }
-        // These will only fail if it has exited. The message must be sent first, as the signal makes the
-        // predecessor look for one.
+        // These will only fail if it has exited. We need to send the message first because the signal
+        // makes the predecessor look for one.
         let _ = self.ready.as_ref().map(|mut pipe| pipe.write_all(READY));
         let _ = kill_process(self.process, Signal::QUIT);
     }
@@ -363,7 +363,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that does not exit by itself for a long time, along with our end of its pipe.
+    /// A program that does not exit by itself for a long time, and our end of its pipe.
     fn takeover() -> (Takeover, PipeWriter) {
         let (ready, theirs) = io::pipe().unwrap();
         ioctl_fionbio(&ready, true).unwrap();

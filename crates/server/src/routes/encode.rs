@@ -1,4 +1,4 @@
-//! Encodes heads and bodies of handler responses, as bytes for HTTP/1 and as fields for HTTP/2 and HTTP/3.
+//! Encodes heads and bodies of handler responses (bytes for HTTP/1, fields for HTTP/2 and HTTP/3).
 
 use std::borrow::Cow;
 

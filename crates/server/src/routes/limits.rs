@@ -6,12 +6,12 @@ use std::time::Duration;
 /// document, and programs can change it.
 pub(crate) const HANDLER_CONTENT_BYTES_MAX: u32 = 1 << 20;
 
-/// Time after which we report a handler on a thread that serves connections, given that all of these
+/// Time after which we report a handler on a thread that serves connections. All of these
 /// connections have to wait for it.
 pub(crate) const WORKER_HANDLER_MAX: Duration = Duration::from_secs(1);
 
 /// Maximum number of requests waiting for a thread of the pool. Any further requests are refused with
-/// 503, as people would not wait for that long.
+/// 503 because people would not wait for that long.
 pub(crate) const HANDLERS_WAITING_MAX: usize = 1024;
 
 /// Time for which a body may occupy a thread while others are waiting for one. The oldest body is stopped
@@ -19,7 +19,7 @@ pub(crate) const HANDLERS_WAITING_MAX: usize = 1024;
 pub(crate) const BODY_OCCUPIES_MAX: Duration = Duration::from_secs(30);
 
 /// Once a body has been waiting for a thread for this long, further bodies are refused with 503 instead of
-/// having to wait as well.
+/// having to wait, too.
 pub(crate) const BODY_WAITS_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum content size, in bytes, of all requests that have a thread or are waiting for one. Even on a

@@ -2,8 +2,8 @@
 //! server.
 //!
 //! Both the number of waiting requests and the size of their content are bounded. A handler that never
-//! returns only occupies its own thread. As bodies may occupy a thread until a slow client has received
-//! everything, they have a separate pool.
+//! returns only occupies its own thread. Bodies have a separate pool because they may occupy a thread
+//! until a slow client has received everything.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -119,7 +119,7 @@ impl Watchdog {
     }
 
     /// Returns a notice for each handler that has been running for too long, unless it was already reported.
-    /// If bodies had to be stopped, there will be a notice for that as well.
+    /// There will also be a notice if bodies had to be stopped.
     pub(crate) fn check(&mut self, now: Instant) -> Vec<Notice> {
         let mut notices = Vec::new();
 

@@ -1,5 +1,5 @@
-//! Systems other than Linux. As there is no sandbox, we report that, and return an error if a layer is
-//! required.
+//! Systems other than Linux. There currently is no sandbox, so we report that, and return an error if
+//! a layer is required.
 
 use std::convert::Infallible;
 use std::io;

@@ -172,8 +172,7 @@ impl Server {
         self
     }
 
-    /// Sets the error handler, i.e. the function that makes the response if a handler returns an
-    /// error.
+    /// Sets the error handler, which makes the response if a handler returns an error.
     ///
     /// It is also used for errors that the server detects in requests with a route (400, 405, 413 and 503).
     /// Without an error handler, clients get the error message as text.
@@ -239,7 +238,7 @@ impl Server {
     ///
     /// [`Server::run`] will then act as a supervisor. It starts this program again for each process, with the
     /// same arguments, and restarts processes that exit. On SIGUSR2, it starts the file that now has this
-    /// program's name and passes the sockets to it. As it only exits once the new program is serving, no
+    /// program's name and passes the sockets to it. It will only exit once the new program is serving, so no
     /// connections are refused.
     ///
     /// Note that everything before the call to `run` will happen in each process, as well as in the
@@ -403,8 +402,9 @@ impl From<Config> for Server {
 }
 
 impl RunningServer {
-    /// Returns the addresses that the server accepts TCP connections on (i.e. no Unix sockets). Those
-    /// without TLS come first; apart from that, they are in the order in which they were bound.
+    /// Returns the addresses that the server accepts TCP connections on (Unix sockets are not
+    /// included). Those without TLS come first; apart from that, they are in the order in which they
+    /// were bound.
     #[must_use]
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
         let addresses = self.addresses.iter().filter_map(|(_, address)| match address {

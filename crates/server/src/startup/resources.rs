@@ -1,6 +1,6 @@
 //! Opens resources that the server will no longer be able to open in the sandbox.
 //!
-//! Until the sandbox is entered, threads must not be started, as they would stay outside of it.
+//! Threads must not be started before entering the sandbox because they would stay outside of it.
 
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;

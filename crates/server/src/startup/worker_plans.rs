@@ -46,7 +46,7 @@ pub(super) struct OwnParts {
 }
 
 impl WorkerPlans<'_> {
-    /// Returns the plan of each worker along with the waker of the event loop.
+    /// Returns the plan of each worker, and the waker of the event loop.
     ///
     /// Note that this drops our own notice sender and pools, after which only workers have any. This way, the
     /// threads at the other ends will notice when the last worker exits.

@@ -44,7 +44,7 @@ pub(crate) enum StopReport {
     Ended,
 }
 
-/// Reports the progress of one worker. The end is reported on drop in order to cover panics as well.
+/// Reports the progress of one worker. The end is reported on drop, which covers panics, too.
 #[derive(Debug)]
 pub(crate) struct StopReporter(Sender<StopReport>);
 

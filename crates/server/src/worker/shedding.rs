@@ -66,8 +66,8 @@ impl<L: EventLoop> Worker<L> {
             class_bytes[class(bytes)] += u64::from(bytes);
         }
 
-        // Find the smallest class that we have to close connections of, given that all larger classes
-        // must go as well.
+        // Find the smallest class that we have to close connections of. All larger classes must go,
+        // too.
         let excess = self.cx.memory.excess();
         let mut sum = 0;
         let lowest = (0..CLASSES).rev().find(|class| {

@@ -320,8 +320,8 @@ impl HandledH1 {
                     respond(&mut self.http, self.line, &request.head(), response, &mut dispatch)
                 }
                 Stage::Streaming { body, framing } => {
-                    // The output needs to be empty, as the body should not take more from the handler than we
-                    // can send.
+                    // The output needs to be empty because the body should not take more from the handler
+                    // than we can send.
                     if !dispatch.output.is_empty() {
                         self.stage = Stage::Streaming { body, framing };
                         return Progress::OutputFull;

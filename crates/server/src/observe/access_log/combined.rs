@@ -40,8 +40,8 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     out.extend_from_slice(b"\"\n");
 }
 
-/// Appends ` - - [06/Nov/1994:08:49:37 +0000] "`, i.e. the time along with the constant text around it. The
-/// log should not depend on where the server is, so the time is in UTC.
+/// Appends ` - - [06/Nov/1994:08:49:37 +0000] "`, the time with the constant text around it. The log should
+/// not depend on where the server is, so the time is in UTC.
 pub(super) fn encode_time(out: &mut Vec<u8>, seconds: u64) {
     // `Sun, 06 Nov 1994 08:49:37 GMT`
     let date = format_http_date(seconds);

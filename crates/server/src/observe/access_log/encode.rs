@@ -26,8 +26,8 @@ fn put_ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
     out.pop();
 }
 
-/// Appends an address in the format of RFC 5952 §4, i.e. in hexadecimal without leading zeros, with the first
-/// of the longest runs of zeros replaced by `::`.
+/// Appends an address in the format of RFC 5952 §4: in hexadecimal without leading zeros, with the first of
+/// the longest runs of zeros replaced by `::`.
 fn put_ipv6(out: &mut Vec<u8>, address: Ipv6Addr) {
     let groups = address.segments();
 
@@ -105,7 +105,7 @@ fn digit(number: u64) -> u8 {
     b"0123456789"[(number % 10) as usize]
 }
 
-/// Returns `true` if none of the bytes need to be escaped, as is the case for nearly all data from peers.
+/// Returns `true` if none of the bytes need to be escaped (nearly all data from peers).
 #[inline]
 pub(super) fn is_plain(bytes: &[u8]) -> bool {
     // Stopping at the first byte that is not plain would prevent the compiler from vectorizing the

@@ -9,7 +9,7 @@ use super::combined::put_escaped;
 use super::encode::put_number;
 use super::line::Line;
 
-/// Requests that browsers make on their own. As these say nothing about the site, at most one line is logged
+/// Requests that browsers make on their own. They say nothing about the site, so at most one line is logged
 /// for each kind.
 #[derive(Debug, Default)]
 pub(super) struct BrowserRequests {
@@ -41,7 +41,7 @@ fn is_apple_touch_icon(path: &[u8]) -> bool {
 }
 
 impl BrowserRequests {
-    /// Returns `true` if a failed request should be logged, i.e. if it is for something else or the first of
+    /// Returns `true` if a failed request should be logged because it is for something else or the first of
     /// its kind.
     pub(super) fn admits(&self, line: &Line<'_>) -> bool {
         let target = line.request.map_or(b"".as_slice(), |request| request.target);

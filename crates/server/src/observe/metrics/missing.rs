@@ -11,8 +11,8 @@ const PATHS_MAX: usize = 64;
 /// Maximum length of a path in bytes. Longer paths are truncated.
 const PATH_BYTES_MAX: usize = 128;
 
-/// The most frequent paths and their counts. As the counting is done by workers, all memory is
-/// allocated in advance.
+/// The most frequent paths and their counts. Since workers do the counting, all memory is allocated
+/// in advance.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "Vec<(Vec<u8>, u64)>", from = "Vec<(Vec<u8>, u64)>")]
 pub(crate) struct Missing(Vec<Counted>);

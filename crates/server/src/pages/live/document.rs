@@ -1,7 +1,7 @@
 //! The live reload script, and the documents that it is added to.
 //!
-//! Note that scripts which fetch a page will get it as it is in production, as a fragment of a document has
-//! no script of its own.
+//! Note that scripts which fetch a page will get it as it is in production because a fragment of a document
+//! has no script of its own.
 
 use cannery_wire::RequestHead;
 

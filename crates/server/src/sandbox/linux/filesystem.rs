@@ -98,8 +98,8 @@ fn allow(rules: &mut RulesetCreated, path: &Path, access: BitFlags<AccessFs>) ->
     rules.add_rule(PathBeneath::new(opened, access)).map(drop)
 }
 
-/// Returns the directory of a path that will be removed, with symlinks resolved. For the root directory,
-/// this is `None`, as allowing it would allow everything.
+/// Returns the directory of a path that will be removed, with symlinks resolved. Returns `None` for the
+/// root directory because allowing it would allow everything.
 fn parent(path: &Path) -> Option<PathBuf> {
     directory(std::path::absolute(path).ok()?.parent()?)
 }
@@ -110,7 +110,7 @@ fn directory(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().filter(|path| path != Path::new("/"))
 }
 
-/// Returns the directories where a file may be replaced, i.e. its own directory and the directories of all
+/// Returns the directories where a file may be replaced: its own directory and the directories of all
 /// symlinks in its path.
 ///
 /// For example, a new release may be renamed over the file or over a symlink to it, or an operator may change

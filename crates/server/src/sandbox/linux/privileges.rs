@@ -1,4 +1,4 @@
-//! Drops privileges, i.e. user and groups, capabilities, core dumps and debuggers.
+//! Drops privileges (user and groups, capabilities, core dumps and debuggers).
 //!
 //! Like the system calls they use, functions in this module only change the calling thread. The result is
 //! inherited by threads that are started afterwards. Note that privileges are only ever dropped, not gained.
@@ -22,7 +22,7 @@ use crate::sandbox::{Account, Layer, SandboxError};
 /// useless without a file that can be opened.
 const KEPT: CapabilitySet = CapabilitySet::LEASE;
 
-/// Capabilities to keep if the user is not changed, given that root must still be able to open releases and
+/// Capabilities to keep if the user is not changed, because root must still be able to open releases and
 /// logs of other users.
 const KEPT_BY_ROOT: CapabilitySet = KEPT.union(CapabilitySet::DAC_OVERRIDE);
 
@@ -36,8 +36,7 @@ pub(in crate::sandbox) fn thread_count() -> usize {
 
 /// Switches to `account` (if any) and drops all other privileges.
 ///
-/// If `private` is set, core dumps are disabled as well, and so are debuggers running as the same
-/// user.
+/// If `private` is set, this also disables core dumps, and debuggers running as the same user.
 ///
 /// # Errors
 /// Returns an error if the kernel refuses any step.

@@ -1,4 +1,4 @@
-//! Lists the system calls that each role may make, along with the reasons. All others are denied.
+//! Lists the system calls that each role may make, and why. All others are denied.
 //!
 //! The list comes from tracing the server while running all tests, and each call has been justified. It
 //! also includes equivalents that are used by other C libraries or architectures.
@@ -15,7 +15,7 @@
 //! connected, the kernel ignores addresses there, and the same is true for the `SOCK_SEQPACKET` pairs that
 //! workers use to pass connections. Only its datagram sockets use an address; a worker can therefore send UDP
 //! datagrams to anywhere, from the server's port. Once the server is running, no other thread may call
-//! `sendmsg`, given that a process has other sockets as well (such as the one to the service manager).
+//! `sendmsg` because a process also has other sockets (such as the one to the service manager).
 //!
 //! Filters do not apply to the operations of an `io_uring`, which have to be restricted when it is
 //! created (`IORING_REGISTER_RESTRICTIONS`). Workers can use their rings, but are not able to create or
@@ -65,8 +65,8 @@ const EXECUTABLE: u64 = libc::PROT_EXEC as u64;
 /// A send with this flag opens a connection (TCP Fast Open).
 const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
 
-/// Flags of which at least one is needed to open a file for anything but reading. This covers
-/// `O_TMPFILE` as well.
+/// Opening a file for anything but reading needs at least one of these flags, even with
+/// `O_TMPFILE`.
 const WRITING: u64 = (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) as u64;
 
 /// Flags that may be added to a socket type.
@@ -219,8 +219,8 @@ const COMPILER: &[Call] = &[
 
 /// Calls that the process may make between entering its own sandbox and those of its threads.
 const START: &[Call] = &[
-    // Starts threads, but no processes. As filters cannot read the flags of `clone3`, it fails as it would on
-    // a kernel without it.
+    // Starts threads, but no processes. Since filters cannot read the flags of `clone3`, it fails as it would
+    // on a kernel without it.
     only(libc::SYS_clone, &[With(0, libc::CLONE_THREAD as u64)]),
     any(libc::SYS_clone3),
     any(libc::SYS_set_robust_list),
@@ -237,8 +237,8 @@ const START: &[Call] = &[
     any(libc::SYS_close_range),
     any(libc::SYS_epoll_create1),
     any(libc::SYS_eventfd2),
-    // The signal handler's socket pair. It must not be a datagram pair, which could send to any named socket,
-    // as filters cannot read the address for a `sendmsg`.
+    // The signal handler's socket pair. It must not be a datagram pair: filters cannot read the address for a
+    // `sendmsg`, so it could send to any named socket.
     only(
         libc::SYS_socketpair,
         &[Is(0, libc::AF_UNIX as u64), IsApartFrom(1, SOCKET_FLAGS, libc::SOCK_STREAM as u64)],
@@ -284,8 +284,8 @@ pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
     EVERY.iter().chain(own).copied()
 }
 
-/// Returns the calls that the process may make, i.e. the calls of all roles and those for starting
-/// threads. Removing Unix sockets and creating rings are included on request.
+/// Returns the calls that the process may make. These are the calls of all roles and those for
+/// starting threads; removing Unix sockets and creating rings are included on request.
 pub(super) fn process_calls(removes: bool, rings: bool) -> impl Iterator<Item = Call> {
     let end = if removes { END } else { &[] };
     let rings = if rings { RINGS } else { &[] };

@@ -481,8 +481,8 @@ fn reader_that_takes_nothing_keeps_no_client_waiting() {
     }
 }
 
-/// Even if a client takes everything of other responses (i.e. the connection makes progress), it should not
-/// be able to pin a release.
+/// Even if a client takes everything of other responses, so that the connection makes progress, it should
+/// not be able to pin a release.
 #[test]
 fn busy_client_pins_no_release() {
     let deadline = OLD_RELEASE_TIMEOUT + DRAIN_GRACE + 2 * Timeouts::default().send;

@@ -277,8 +277,8 @@ fn stepper_that_sends_retry(random: &mut Random) -> Http3Stepper {
     stepper
 }
 
-/// Returns a client whose ClientHello takes two datagrams, along with these datagrams. It may have got a
-/// Retry packet before.
+/// Returns a client whose ClientHello takes two datagrams, and these datagrams. The client may have got
+/// a Retry packet before.
 fn client_with_hello(stepper: &mut Http3Stepper, random: &mut Random) -> (Client, [Vec<u8>; 2]) {
     let now = stepper.now();
     let mut client = Client::new(random);

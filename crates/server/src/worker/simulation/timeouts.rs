@@ -15,8 +15,8 @@ use crate::connection::DRAIN_GRACE;
 /// The body of `/large`.
 const LARGE_BYTES: usize = 80_000;
 
-/// Tolerance of measured times, given that deadlines are checked once per second and that the last bytes are
-/// in flight for up to an iteration.
+/// Tolerance of measured times. Deadlines are checked once per second, and the last bytes may be in flight
+/// for up to an iteration.
 const SLACK: Duration = Duration::from_secs(3);
 
 /// Runs the actions of one peer until its connection has ended and the network is idle.

@@ -29,7 +29,7 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 443)
 /// Address of the client.
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_000);
 
-/// Number of datagrams that a call receives, i.e. the size of a batch.
+/// Number of datagrams that a call receives (the size of a batch).
 const DATAGRAMS_PER_CALL: usize = 16;
 
 /// A worker that exchanges datagrams with one client. The clock never advances.

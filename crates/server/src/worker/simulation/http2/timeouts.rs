@@ -25,8 +25,8 @@ use crate::worker::Worker;
 /// The body of `/large`.
 const LARGE_BYTES: usize = 80_000;
 
-/// Tolerance of measured times, given that deadlines are checked once per second and that the last bytes are
-/// in flight for up to an iteration.
+/// Tolerance of measured times. Deadlines are checked once per second, and the last bytes may be in flight
+/// for up to an iteration.
 const SLACK: Duration = Duration::from_secs(3);
 
 /// Frames that a peer received.
@@ -69,8 +69,7 @@ fn request(stream: u32, method: &str, target: &str) -> Vec<u8> {
     headers(stream, flags, &field_block(&fields))
 }
 
-/// Returns a network with one peer and a worker, along with the slot from which the worker takes
-/// its release.
+/// Returns a network with one peer, a worker, and the slot from which the worker takes its release.
 fn set_up(actions: Vec<Action>) -> (Network, PeerId, Worker<Simulated>, Arc<Current>) {
     let network = Network::new(12);
     let peer = network.connect(Duration::ZERO, actions, ReadRate::Unlimited, 200_000);
@@ -116,7 +115,7 @@ fn window_that_never_opens_times_out() {
     let took = finish(&network, &mut worker);
     let received = Received::of(&network, peer);
     assert_eq!((received.responses, received.ends, received.body_bytes), (1, 0, 1000));
-    // As the first 1000 bytes count as progress in the first period, the connection may last for two.
+    // The first 1000 bytes count as progress in the first period, so the connection may last for two.
     assert!(took >= timeout && took <= 2 * timeout + SLACK, "{took:?}");
 }
 

@@ -97,8 +97,8 @@ impl Client {
     }
 }
 
-/// Returns a server that accepts early data and writes a log, along with a TLS client that has one of
-/// its sessions.
+/// Returns a server that accepts early data and writes a log, and a TLS client that has one of its
+/// sessions.
 fn server_with_session() -> (Http3Stepper, Arc<QuicClientConfig>) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let target = LogTarget::File(file.path().to_owned());
@@ -147,7 +147,7 @@ fn early_request_in_two_datagrams_is_answered() {
     }
 }
 
-/// The rest of the request should be read as well, otherwise HTTP/3 would wait for it and close the
+/// The rest of the request should also be read, otherwise HTTP/3 would wait for it and close the
 /// connection.
 #[test]
 fn early_request_may_be_cancelled() {
