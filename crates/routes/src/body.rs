@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// as one call sends.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Creates a body, and returns its two ends.
+/// Creates a body. Returns its two ends.
 // Only for the server.
 #[doc(hidden)]
 #[must_use]
@@ -75,7 +75,7 @@ struct State {
     is_stopped: bool,
     /// Wakes up the reader.
     waker: Option<Waker>,
-    /// Whether we've woken up the reader since it has last taken bytes.
+    /// Whether we have woken up the reader since it has last taken bytes.
     is_woken: bool,
 }
 

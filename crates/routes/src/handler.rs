@@ -66,7 +66,7 @@ pub struct HandlerResponse {
 }
 
 impl Route {
-    /// Creates a route. It'll accept up to `content_bytes_max` bytes of content.
+    /// Creates a route. It will accept up to `content_bytes_max` bytes of content.
     pub fn new<R: IntoResponse>(
         handler: impl Fn(&Request<'_>) -> R + Send + Sync + 'static,
         thread: HandlerThread,

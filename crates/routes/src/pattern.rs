@@ -10,7 +10,7 @@ pub const SEGMENTS_MAX: usize = 64;
 /// A valid pattern.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    /// The text that we've parsed.
+    /// The text that we have parsed.
     pub(crate) text: String,
     /// The method. `None` means all methods.
     pub(crate) method: Option<Box<str>>,

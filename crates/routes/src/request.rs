@@ -26,7 +26,7 @@ pub struct Parts<'a> {
     pub version: &'static str,
     /// All header fields in HTTP/1 syntax, one line each.
     pub field_lines: &'a [u8],
-    /// The content. It's empty for GET and HEAD.
+    /// The content. It is empty for GET and HEAD.
     pub content: &'a [u8],
     /// The peer's address, if the server has asked the kernel for it.
     pub peer: Option<SocketAddr>,

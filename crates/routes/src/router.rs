@@ -178,7 +178,7 @@ impl<T> Router<T> {
     fn methods(&self, host: Option<&[u8]>, path: &[u8]) -> Methods<'_> {
         let mut methods = Vec::new();
         for tree in self.trees(host) {
-            // Never accept a leaf, so that we'll see all that match.
+            // Never accept a leaf, so that we will see all that match.
             let _: Option<usize> = tree.visit(path, &mut |leaf| {
                 methods.extend(leaf.0.iter().filter_map(|(method, _)| method.as_deref()));
                 None

@@ -1,4 +1,4 @@
-//! Lookups don't allocate.
+//! Lookups do not allocate.
 
 #![forbid(unsafe_code)]
 

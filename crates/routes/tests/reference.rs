@@ -35,7 +35,7 @@ enum End {
     Rest,
 }
 
-/// A pattern as data, because the model doesn't parse.
+/// A pattern as data, because the model does not parse.
 #[derive(Debug, Clone)]
 struct Model {
     method: Option<&'static str>,

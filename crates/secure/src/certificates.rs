@@ -28,9 +28,9 @@ use crate::{Error, SelfSigned, Warning};
 pub struct Source {
     /// The chain in PEM. The site's certificate comes first.
     pub chain: PathBuf,
-    /// The private key in PEM. `None` if it's in the same file as the chain.
+    /// The private key in PEM. `None` if it is in the same file as the chain.
     pub key: Option<PathBuf>,
-    /// An OCSP response in DER. It's stapled if a client requests one (RFC 6066 §8).
+    /// An OCSP response in DER. It is stapled if a client requests one (RFC 6066 §8).
     pub staple: Option<PathBuf>,
 }
 
@@ -316,7 +316,7 @@ fn only_key(path: &Path, sections: &mut files::PemSections) -> Result<Key, Error
     }
 }
 
-/// Combines a chain with a key, and checks that they belong together.
+/// Combines a chain with a key after checking that they belong together.
 fn certify(
     chain_path: &Path,
     chain: Vec<CertificateDer<'static>>,

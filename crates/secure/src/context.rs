@@ -37,7 +37,7 @@ pub struct Settings {
     pub now: SystemTime,
 }
 
-/// Creates sessions. It's cheap to clone.
+/// Creates sessions. It is cheap to clone.
 #[derive(Clone)]
 pub struct Context {
     config: Arc<ServerConfig>,

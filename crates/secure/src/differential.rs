@@ -182,7 +182,7 @@ impl Model {
         }
     }
 
-    /// Delivers everything in flight, and checks the result.
+    /// Delivers everything in flight in order to check the result.
     fn finish(&mut self) {
         while !self.to_session.is_empty() || !self.to_client.is_empty() {
             self.deliver_to_session(usize::MAX);

@@ -33,9 +33,9 @@ pub(crate) struct Established {
     /// Derives the next keys. `None` in TLS 1.2, which does not have key updates.
     keys: Option<Box<KernelConnection<ServerConnectionData>>>,
     sizing: RecordSizing,
-    /// Number of bytes received so far of a KeyUpdate that is split across records.
+    /// Bytes received so far of a KeyUpdate that is split across records.
     key_update_bytes: u8,
-    /// Number of records received since the last one with application data.
+    /// Records received since the last one with application data.
     empty_records: u8,
     /// `true` if a close_notify or a fatal alert was sent or received, after which no more records may be
     /// sent.

@@ -18,7 +18,7 @@ use crate::Error;
 /// Maximum length, in bytes, of a file. A chain with its key typically takes a hundredth of this.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A private key in DER. It's zeroed when dropped.
+/// A private key in DER. It is zeroed when dropped.
 pub(crate) struct Key(PrivateKeyDer<'static>);
 
 impl Key {

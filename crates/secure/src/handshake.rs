@@ -17,16 +17,16 @@ use crate::{Failure, HandshakeKind, HandshakePermit, HandshakeStep, OpenOutcome,
 /// A handshake in progress.
 pub(crate) struct Handshake {
     connection: UnbufferedServerConnection,
-    /// Number of handshake bytes that `rustls` has consumed.
+    /// Handshake bytes that `rustls` has consumed.
     consumed_bytes: usize,
-    /// Number of bytes at the start of the input that `rustls` has seen but not yet consumed because they
-    /// are parts of a message.
+    /// Bytes at the start of the input that `rustls` has seen but not yet consumed because they are parts
+    /// of a message.
     pending_bytes: usize,
     /// `true` if our records are already encrypted. Only `rustls` can send an alert then.
     is_encrypting: bool,
 }
 
-/// How far a handshake has come.
+/// Progress of a handshake.
 pub(crate) enum Progress {
     /// It needs more input, or permission to take an expensive step.
     Pending,

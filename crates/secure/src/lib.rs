@@ -50,7 +50,7 @@ mod record_split;
 // QUIC, using the certificates and secrets of a context.
 pub mod quic;
 
-// Tests share a client, and it refers to this crate by name.
+// Tests share a client that refers to this crate by name.
 #[cfg(test)]
 extern crate self as cannery_secure;
 #[cfg(test)]

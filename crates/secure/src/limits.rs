@@ -26,17 +26,17 @@ pub const CONTENT_BYTES_MAX: usize = 16 * 1024;
 /// until all of it has arrived, so the first flight of a connection should contain several.
 pub const FIRST_CONTENT_BYTES: usize = 4 * 1024;
 
-/// Number of content bytes to send in small records after a pause. The first flight of a connection is ten
-/// segments of 1,460 bytes (RFC 6928), after which everything has to wait for a round trip anyway.
+/// Amount of content, in bytes, to send in small records after a pause. The first flight of a connection
+/// is ten segments of 1,460 bytes (RFC 6928), after which everything has to wait for a round trip anyway.
 pub const FIRST_FLIGHT_BYTES: usize = 14 * 1024;
 
-/// Number of records that a key must still be able to seal; with fewer, the connection should end if the TLS
-/// version does not have key updates. This only affects TLS 1.2 with AES-GCM, where a key is limited to 2^24
-/// records. The value leaves room for responses of up to one gibibyte that are already in progress.
+/// A connection should end when its key can only seal this many more records, if the TLS version does not
+/// have key updates. This only affects TLS 1.2 with AES-GCM, where a key is limited to 2^24 records. The
+/// value leaves room for responses of up to one gibibyte that are already in progress.
 pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 
-/// Number of half-open connections of an endpoint at which any other clients have to prove their address with
-/// a Retry packet. This costs a round trip and should only happen during a flood. For example, 2,500 clients
+/// Once an endpoint has this many half-open connections, any other clients have to prove their address with a
+/// Retry packet. This costs a round trip and should only happen during a flood. For example, 2,500 clients
 /// per second with a round trip of 0.1 seconds have about 256 half-open connections.
 pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 256;
 
@@ -61,8 +61,7 @@ pub const QUIC_EARLY_DATAGRAMS_MAX: usize = 16;
 /// §6.1 recommends at least 100.
 pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 
-/// Number of bidirectional streams that a client may have open at first. Once half of them are open, more are
-/// allowed.
+/// Bidirectional streams that a client may have open at first. Once half of them are open, more are allowed.
 ///
 /// Most connections only need a few streams, however the library allocates state for all that are permitted.
 /// 100 of them would take 4 kB, several microseconds of the handshake, and more cache misses for each
@@ -96,8 +95,8 @@ pub const QUIC_HANDSHAKE_PIECES_MAX: u32 = 256;
 /// tiny parts and has most of a window in flight. Each of them takes 56 bytes in addition to its data.
 pub const QUIC_UNREAD_PIECES_MAX: u32 = 256;
 
-/// Number of bytes we may send for each byte received from the client until its address is
-/// validated. An endpoint MUST NOT exceed this limit (RFC 9000 §8.1).
+/// Maximum ratio of the bytes we send to those received from the client until its address is validated. An
+/// endpoint MUST NOT exceed this limit (RFC 9000 §8.1).
 pub const QUIC_AMPLIFICATION_MAX: u64 = 3;
 
 /// Maximum number of datagrams that a connection may receive in a burst from addresses that the client has
@@ -122,8 +121,8 @@ pub const QUIC_PATH_CHALLENGES_MAX: usize = 3;
 /// was not validated.
 pub const QUIC_HIDDEN_PACKETS_MAX: usize = 16;
 
-/// Number of sequence numbers of the peer's connection IDs to remember, in order to detect an ID that is
-/// used twice. Libraries issue up to eight IDs.
+/// Sequence numbers of the peer's connection IDs to remember, in order to detect an ID that is used
+/// twice. Libraries issue up to eight IDs.
 pub const QUIC_PEER_IDS_REMEMBERED_MAX: usize = 16;
 
 /// Capacity of the token bucket for packets that neither request anything nor belong to a response. Each
@@ -146,8 +145,8 @@ pub const QUIC_CREDIT_PER_STREAM_FRAME: u64 = 2;
 /// able to earn tokens by enlarging their windows byte by byte.
 pub const QUIC_CREDITED_BYTES_MIN: u64 = 256;
 
-/// Number of frames that cost one token, in addition to the token for their packet. While browsers send
-/// up to a dozen frames per packet, hundreds would fit.
+/// This many frames cost one token, in addition to the token for their packet. While browsers send up
+/// to a dozen frames per packet, hundreds would fit.
 pub const QUIC_FRAMES_PER_TOKEN: u64 = 16;
 
 /// Cost, in tokens, of a key update, which takes as long as 20 small packets. Clients typically update
@@ -199,9 +198,9 @@ pub const QUIC_VERSION_NEGOTIATION_INTERVAL_MS: u64 = 10;
 /// round trip of 0.3 seconds.
 pub const QUIC_DRAINING_MS: u64 = 3000;
 
-/// Number of connections closed by their peers that an endpoint remembers during that time. Each takes about
-/// 60 bytes, and there may be twice as many. After that, a datagram may get a stateless reset, or even start
-/// a new connection if it is the first of the old one.
+/// The number of connections closed by their peers that an endpoint remembers during that time. Each takes
+/// about 60 bytes, and there may be twice as many. After that, a datagram may get a stateless reset, or even
+/// start a new connection if it is the first of the old one.
 pub const QUIC_DRAINING_MAX: usize = 3584;
 
 /// Time, in seconds, for which the token of a Retry packet is valid. Clients will return it
@@ -212,8 +211,8 @@ pub const QUIC_RETRY_TOKEN_SECONDS: u64 = 15;
 /// another one are less than a day apart.
 pub const QUIC_TOKEN_SECONDS: u64 = 24 * 60 * 60;
 
-/// Number of tokens for later connections that a client gets. Each of them is valid for one connection, on
-/// which the client will get the next.
+/// Tokens for later connections that a client gets. Each of them is valid for one connection, on which the
+/// client will get the next.
 pub const QUIC_TOKENS_PER_CONNECTION: u32 = 1;
 
 /// Maximum number of sessions that a process stores for clients that resume them with early data. Each takes

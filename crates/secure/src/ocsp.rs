@@ -1,5 +1,5 @@
-//! Parses OCSP responses for stapling (RFC 6960). In particular, this checks whether a response is about a
-//! certificate, and reads its status and period of validity.
+//! Parses OCSP responses for stapling (RFC 6960) in order to check that a response is about a certificate
+//! and to read its status and period of validity.
 //!
 //! Here, we only decide if a response would be useful for clients. The signature will be verified by the
 //! clients because only they know which roots they trust.

@@ -10,7 +10,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version as it's printed in logs.
+    /// Returns the version as it is printed in logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

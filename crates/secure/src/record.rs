@@ -43,7 +43,7 @@ pub(crate) enum RecordFormat {
 }
 
 impl RecordFormat {
-    /// Number of bytes between the record header and the content.
+    /// Returns the number of bytes between the record header and the content.
     fn nonce_bytes(self) -> usize {
         if self == Self::Tls12ExplicitNonce { EXPLICIT_NONCE_BYTES } else { 0 }
     }
@@ -83,7 +83,7 @@ pub(crate) struct RecordProtection {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
     sequence: u64,
-    /// Number of records that the key may seal.
+    /// Limit for the records that the key may seal.
     sequence_max: u64,
 }
 

@@ -8,7 +8,7 @@ use std::io::IoSlice;
 
 use crate::limits;
 
-/// If at least this many bytes of a run remain, it's sealed where it is.
+/// If at least this many bytes of a run remain, it is sealed where it is.
 const CONTIGUOUS_BYTES_MIN: usize = 4 * 1024;
 
 /// Runs of bytes that are consumed from the front.
@@ -16,9 +16,9 @@ const CONTIGUOUS_BYTES_MIN: usize = 4 * 1024;
 pub(crate) struct Runs<'a> {
     /// Invariant: either this is empty, or the first run has more than `consumed` bytes.
     runs: &'a [IoSlice<'a>],
-    /// Number of bytes of the first run that have been consumed.
+    /// Bytes of the first run that have been consumed.
     consumed: usize,
-    /// Number of bytes remaining in all runs.
+    /// Bytes remaining in all runs.
     remaining: usize,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Runs<'a> {
 /// flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecordSizing {
-    /// Number of content bytes sealed since the last pause, up to [`limits::FIRST_FLIGHT_BYTES`].
+    /// Content bytes sealed since the last pause, up to [`limits::FIRST_FLIGHT_BYTES`].
     flight_bytes: usize,
 }
 

@@ -37,7 +37,7 @@ const STEPS_MAX: u64 = 100 * 366 * 4;
 /// The ticket secret of a period, and the static secret.
 #[derive(Clone)]
 pub struct Seed {
-    /// Number of periods since 1970.
+    /// Periods since 1970.
     period: u64,
     secret: Zeroizing<[u8; 32]>,
     static_secret: StaticSecret,

@@ -61,7 +61,7 @@ impl Session {
         self.version
     }
 
-    /// Returns the kind of the handshake. This is `Full` until it's complete.
+    /// Returns the kind of the handshake. This is `Full` until it is complete.
     pub fn handshake_kind(&self) -> HandshakeKind {
         self.handshake_kind
     }

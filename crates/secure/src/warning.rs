@@ -20,7 +20,7 @@ pub enum Warning {
     StapleExpired(PathBuf),
     /// The OCSP response is not sent until it becomes valid.
     StapleNotYetValid(PathBuf),
-    /// The OCSP response is not sent because it's about another certificate.
+    /// The OCSP response is not sent because it is about another certificate.
     StapleMismatch(PathBuf),
     /// The OCSP response is not sent because the status is not "good".
     StapleNotGood(PathBuf),

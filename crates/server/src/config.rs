@@ -46,7 +46,7 @@ pub struct Config {
     pub http3: Http3,
     /// Redirects requests without TLS to `https` on this port.
     pub https_redirect: Option<HttpsRedirect>,
-    /// File mode for Unix sockets, as with `chmod`. If it's `None`, the umask applies.
+    /// File mode for Unix sockets, as with `chmod`. If it is `None`, the umask applies.
     pub local_mode: Option<u32>,
     /// Whether to set `TCP_DEFER_ACCEPT`, in which case the kernel only accepts a TCP connection once the
     /// client has sent some data. The admin listener ignores this, and inherited sockets keep the option
@@ -92,7 +92,7 @@ pub struct Config {
     // Only for our own programs.
     #[doc(hidden)]
     pub special_pages: Option<SpecialPages>,
-    /// The folder that the content is made from, if it may be edited while it's served.
+    /// The folder that the content is made from, if it may be edited while it is served.
     // Only for our own programs.
     #[doc(hidden)]
     pub live_folder: Option<LiveFolder>,
@@ -243,7 +243,7 @@ impl ListenerKind {
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standby<L> {
-    /// Number of the other process.
+    /// The other process's number.
     pub process: usize,
     /// Kind of connections it accepts.
     pub kind: ListenerKind,
@@ -292,7 +292,7 @@ pub struct Http3 {
     // The supervisor sets this.
     #[doc(hidden)]
     pub inherited: Vec<i32>,
-    /// The part of HTTP/3 that this process serves, if it's one of several.
+    /// The part of HTTP/3 that this process serves, if it is one of several.
     // The supervisor sets this.
     #[doc(hidden)]
     pub part: Option<Http3Part>,
@@ -324,7 +324,7 @@ impl Http3 {
 #[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http3Part {
-    /// Number of this process's first worker, if we count the workers of all processes.
+    /// This process's first worker, counting the workers of all processes.
     pub first_worker: u8,
     /// Port of the first address.
     pub port: u16,
@@ -374,7 +374,8 @@ pub enum Io {
     Uring,
 }
 
-/// Receives notices while the server runs. It's called from auxiliary threads, but never from workers.
+/// Receives notices while the server is running. Note that it will be called from auxiliary threads,
+/// but never from workers.
 #[derive(Clone)]
 pub struct NoticeHandler(pub Arc<dyn Fn(&Notice) + Send + Sync>);
 
@@ -400,7 +401,7 @@ pub enum Content {
     Archives {
         /// The archives.
         archives: Vec<NamedArchive>,
-        /// How to load them into memory.
+        /// The way to get them into memory.
         loading: Loading,
         /// Checks for replaced archives even without a signal.
         watch: bool,
@@ -463,8 +464,8 @@ pub const CURRENT: &str = "current";
 pub struct ReleaseDirectory {
     /// Path of the directory.
     pub path: PathBuf,
-    /// Number of older archives to keep, newest first. They serve immutable paths that the current archive no
-    /// longer has.
+    /// Older archives to keep, newest first. They serve immutable paths that the current archive no longer
+    /// has.
     pub kept: usize,
 }
 
@@ -497,7 +498,7 @@ pub struct HostPattern {
 }
 
 impl HostPattern {
-    /// Parses `example.com`, `*.example.com` or an IP literal. Returns `None` if it's invalid.
+    /// Parses `example.com`, `*.example.com` or an IP literal. Returns `None` if it is invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<HostPattern> {
         let (name, wildcard) = match text.strip_prefix("*.") {
@@ -576,7 +577,7 @@ impl SecurityHeaders {
 pub struct AccessLog {
     /// Where to write it.
     pub target: LogTarget,
-    /// How to format lines.
+    /// Line format.
     pub format: LogFormat,
     /// Proxies that we trust to tell us the client's address.
     pub proxies: Option<TrustedProxies>,

@@ -99,7 +99,7 @@ pub(crate) struct Connection<S> {
     ///
     /// [`MemoryBudget`]: memory_budget::MemoryBudget
     memory: u32,
-    /// Bytes that this connection needs while it's idle.
+    /// Bytes that this connection needs while it is idle.
     idle_memory: u32,
     /// Bytes of `idle_memory` that the HPACK table takes.
     table_memory: u32,
@@ -114,7 +114,7 @@ enum Phase {
     Handshake,
     /// Requests are being answered.
     Open,
-    /// The last response is written. As soon as it's sent, we shut down our sending direction.
+    /// The last response is written. As soon as it is sent, we shut down our sending direction.
     Draining {
         /// `true` if the client has announced the end of its requests and has not sent anything since.
         is_peer_done: bool,
@@ -313,7 +313,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Returns `true` if our response is in the batch. The connection must not run until it's sent.
+    /// Returns `true` if our response is in the batch. The connection must not run until it is sent.
     #[inline]
     pub(crate) fn is_batched(&self) -> bool {
         self.schedule == Schedule::Batch
@@ -424,7 +424,7 @@ impl<S: Socket> Connection<S> {
         if self.is_sending() { Flow::Blocked } else { Flow::Done }
     }
 
-    /// Sends pending output, and then processes any data that we kept in the meantime.
+    /// Sends pending output and then processes any data that we kept in the meantime.
     fn flush(&mut self, cx: &mut WorkerContext) -> io::Result<Flow> {
         if self.transport.is_blocked() {
             if self.transport.flush()?.is_blocked() {
@@ -568,7 +568,7 @@ impl<S: Socket> Connection<S> {
         Ok(())
     }
 
-    /// Moves the output to the batch if it's small. Breaks if it was moved.
+    /// Moves the output to the batch if it is small. Breaks if it was moved.
     #[inline]
     fn batch_output(&mut self, cx: &mut WorkerContext) -> ControlFlow<()> {
         let Some(inline) = cx.responder.output.inline_only() else { return self.batch_output_with_body(cx) };

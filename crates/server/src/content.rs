@@ -1,4 +1,4 @@
-//! The server's content. It's opened once, shared by all workers, and never changed.
+//! The server's content, which is opened once, shared by all workers, and never changed.
 
 mod document;
 mod dummy;

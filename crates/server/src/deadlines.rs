@@ -89,9 +89,9 @@ pub(crate) struct Progress {
     until: Instant,
     /// Acknowledged bytes at the start of the period.
     acknowledged_before: u64,
-    /// Number of bytes that the client must acknowledge in this period.
+    /// Bytes that the client must acknowledge in this period.
     wanted: u64,
-    /// Number of bytes that were missing in earlier periods.
+    /// Bytes that were missing in earlier periods.
     missing: u64,
 }
 

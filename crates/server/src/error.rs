@@ -101,7 +101,7 @@ pub enum StartError {
     /// The supervisor has failed, so no process is serving.
     #[error("{0}")]
     Supervisor(#[source] io::Error),
-    /// A server with several processes cannot be started by a function that returns while it's serving.
+    /// A server with several processes cannot be started by a function that returns while it is serving.
     #[error("a server with several processes is started by `Server::run`")]
     Processes,
     /// The admin process has not inherited a listener.

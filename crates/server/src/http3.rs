@@ -71,7 +71,7 @@ use crate::routes::DeliveryContent;
 /// Everything that a worker needs to serve HTTP/3.
 pub(crate) struct Http3Plan<D> {
     pub(crate) context: Context,
-    /// Number of this worker. Connection IDs contain it.
+    /// This worker's number, which is contained in connection IDs.
     pub(crate) worker: u8,
     /// Tells our connection IDs from those issued by the process we are taking over from.
     pub(crate) generation: Generation,
@@ -258,7 +258,8 @@ impl<D: DatagramSocket> Http3<D> {
         self.timers.next()
     }
 
-    /// Handles a socket event. Receives datagrams, and sends those that did not fit into the socket before.
+    /// Handles a socket event by receiving datagrams, and by sending those that did not fit into the socket
+    /// before.
     pub(crate) fn resume(&mut self, number: u32, cx: &mut WorkerContext) {
         if number == self.forwarding_number() {
             return self.receive_forwarded(cx);
@@ -427,7 +428,7 @@ impl<D: DatagramSocket> Http3<D> {
         closed
     }
 
-    /// Frees unused blocks, and counts the others.
+    /// Frees unused blocks and counts the others.
     fn count_blocks(&mut self, cx: &mut WorkerContext) {
         self.bodies.free_unused();
         cx.memory.set_blocks(self.bodies.memory());
@@ -457,7 +458,7 @@ impl<D: DatagramSocket> Http3<D> {
             return;
         }
         for _ in 0..BATCHES_PER_ITERATION_MAX {
-            // The kernel may be out of memory. We'll get an event for the next datagram.
+            // The kernel may be out of memory. We will get an event for the next datagram.
             let Ok(backlog) = self.outlets[number].socket().receive(&mut self.batch) else { return };
             self.route(number, cx);
             if backlog == Backlog::Empty {
@@ -503,7 +504,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// up.
     fn pass_forwarded(&mut self, batch: &mut ReceiveBatch, cx: &mut WorkerContext) -> Backlog {
         for _ in 0..BATCHES_PER_ITERATION_MAX {
-            // The kernel may be out of memory. We'll get an event for the next datagram.
+            // The kernel may be out of memory. We will get an event for the next datagram.
             let received = self.router.socket().map(|socket| socket.receive(batch));
             let Some(Ok(backlog)) = received else { return Backlog::Empty };
             for datagram in batch.datagrams() {
@@ -566,7 +567,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Schedules a connection for this iteration, or for the next one if it's already running.
+    /// Schedules a connection for this iteration, or for the next one if it is already running.
     fn mark(&mut self, key: ConnectionKey) {
         if let Some(slot) = self.connections.get_mut(key)
             && !std::mem::replace(&mut slot.is_marked, true)

@@ -124,7 +124,7 @@ pub struct RunningServer {
     kept_signals: Option<KeptSignals>,
     /// The releases that were served first, for [`RunningServer::report_sites`].
     sites: Vec<SiteStatus>,
-    /// Receives the stop order, and then the progress of each worker.
+    /// Receives the stop order, followed by the progress of each worker.
     stop_reports: Receiver<StopReport>,
     drain: Duration,
 }
@@ -341,7 +341,8 @@ impl RunningServer {
                     end.get_or_insert_with(|| Instant::now() + self.drain + WORKER_END_MAX);
                 }
                 Some(StopReport::Draining { connections: more }) => {
-                    // Wait until all workers have counted their connections, and then report the sum once.
+                    // Wait until all workers have counted their connections, so that the sum is only
+                    // reported once.
                     connections += more;
                     accepting = accepting.saturating_sub(1);
                     if accepting == 0 && connections > 0 && !self.drain.is_zero() {

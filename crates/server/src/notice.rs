@@ -26,7 +26,7 @@ pub enum Notice {
     },
     /// The server is going to stop once connections have finished their responses.
     Draining {
-        /// Number of connections it is waiting for.
+        /// Connections that it is waiting for.
         connections: usize,
         /// The drain timeout.
         within: Duration,
@@ -97,14 +97,14 @@ pub enum Notice {
         route: String,
         /// Minimum time for which it has been running.
         after: Duration,
-        /// Number of threads that are occupied by handlers.
+        /// Threads that are currently occupied by handlers.
         occupied: u64,
         /// Total number of threads.
         threads: usize,
     },
     /// Bodies were cut off because others were waiting for their threads.
     BodiesEnded {
-        /// Number of bodies that were cut off.
+        /// Bodies that were cut off.
         bodies: usize,
         /// Time for which one of them had occupied its thread.
         after: Duration,
@@ -113,14 +113,14 @@ pub enum Notice {
     },
     /// Connections were closed because all connections of a thread took too much memory.
     Shed {
-        /// Number of connections closed since the last notice.
+        /// Connections closed since the last notice.
         connections: usize,
         /// The limit of a thread, in bytes.
         limit_bytes: u64,
     },
     /// Some threads do not stop because their handlers do not return.
     WorkersStuck {
-        /// Number of threads affected.
+        /// Threads affected by this.
         threads: usize,
     },
     /// A reload was requested, but no archive has changed.
@@ -156,7 +156,7 @@ pub enum Notice {
         number: usize,
         /// Its exit status.
         status: String,
-        /// Time until it's restarted.
+        /// Time until it is restarted.
         delay: Duration,
     },
     /// A takeover was requested from a process that does not have a supervisor.

@@ -78,7 +78,7 @@ struct Watched {
     settled: Option<FileVersion>,
     /// The file that the last check found.
     seen: Option<FileVersion>,
-    /// `true` if we've already reported that the file is missing.
+    /// `true` if we have already reported that the file is missing.
     is_missing_reported: bool,
     /// Lease on the file that we serve.
     lease: Option<Lease>,
@@ -96,7 +96,7 @@ pub(crate) struct Reloader {
     worker_notices: Option<Receiver<Notice>>,
     /// Finds handlers that do not return, if the server has routes.
     watchdog: Option<Watchdog>,
-    /// Sites that we've replaced, but that a worker may still refer to.
+    /// Sites that we have replaced, but that a worker may still refer to.
     retired: Vec<Retired>,
     loading: Loading,
     virtual_hosts: VirtualHosts,
@@ -128,7 +128,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Replaces the content, and wakes up the workers so that they notice.
+    /// Replaces the content. This needs to wake up the workers in order for them to notice.
     fn replace(&self, content: Content) {
         self.current.replace(Arc::new(content));
         for waker in &self.wakers {
@@ -376,7 +376,7 @@ impl Reloader {
             served.replace(Content::Sites(sites.with(entries)));
         }
 
-        // Do not report a release until it's being served.
+        // Do not report a release until it is being served.
         if let Some(status) = &self.status {
             for (number, site) in &released {
                 status.released(*number, site.archive().facts());
@@ -442,7 +442,7 @@ enum Outcome {
 
 /// Result of checking a file.
 enum FileState {
-    /// We know this file, or it's still being written.
+    /// The file is known or still being written.
     Settled,
     /// The file is new and seems to be complete.
     Ready(FileVersion),
@@ -456,7 +456,7 @@ impl Watched {
         let metadata = if is_published { None } else { named.path.metadata().ok() };
         let version = metadata.map(|metadata| FileVersion::of(&metadata));
         Watched {
-            // The archive keeps the file open once it's mapped, so we do not need to.
+            // The archive keeps the file open once it is mapped, so we do not need to.
             named: NamedArchive { file: None, ..named.clone() },
             is_published,
             settled: version,
@@ -467,7 +467,7 @@ impl Watched {
         }
     }
 
-    /// Checks the file. If it's missing, this is reported once, and then again for each request.
+    /// Checks the file. A missing file is reported once, and then again for each request.
     fn check(&mut self, trigger: Trigger) -> FileState {
         if self.is_published {
             return FileState::Settled;
@@ -504,7 +504,7 @@ impl Watched {
     }
 }
 
-/// Opens an archive, and verifies all of it before it's served.
+/// Opens an archive, and verifies all of it before it is served.
 fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
     let began = Instant::now();
     let open::OpenedArchive { archive, lease, is_unguarded } =

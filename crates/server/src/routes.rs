@@ -51,7 +51,7 @@ pub(crate) struct WorkerRoutes {
     notices: Sender<Notice>,
 }
 
-/// How to treat a request.
+/// The way to treat a request.
 pub(crate) enum Treatment<'a> {
     /// There is not a route for it, so the site has to answer it.
     Site,
@@ -78,7 +78,7 @@ pub(crate) struct RouteClient {
     pub(crate) is_tls: bool,
 }
 
-/// Identifies a request that will be answered later. It's unique within the worker.
+/// Identifies a request that will be answered later. It is unique within the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
@@ -393,7 +393,7 @@ fn parts<'a>(
     }
 }
 
-/// Returns the response. If it's an error that replaces the handler's own response, reports why.
+/// Returns the response. If it is an error that replaces the handler's own response, reports why.
 fn respond(HandlerResponse { response, fault }: HandlerResponse, notices: &Sender<Notice>) -> Response {
     if let Some(why) = fault {
         // We can ignore an error here: the receiving thread may have stopped already.

@@ -176,7 +176,7 @@ impl Sandbox {
     }
 }
 
-/// Enters a layer, unless it's disabled. Only fails if the layer is required.
+/// Enters a layer, unless it is disabled. Only fails if the layer is required.
 fn enter_layer(
     requirement: Requirement,
     enter: impl FnOnce() -> Result<Layer, SandboxError>,

@@ -3,7 +3,7 @@
 // The server as a library: configures the content, addresses and routes.
 mod builder;
 
-// Opens everything that is needed before the sandbox is entered, and then starts all threads.
+// Opens everything that is needed before the sandbox is entered. After that, it starts all threads.
 mod resources;
 
 // Plans for the workers, with and without HTTP/3.

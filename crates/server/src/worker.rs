@@ -90,7 +90,7 @@ pub(crate) struct Worker<L: EventLoop> {
     deferred: Vec<Token>,
     /// Connections waiting for the handshake budget, in order of arrival. Contains each at most once.
     handshakes: VecDeque<Token>,
-    /// Slot where the deadline check continues, or `None` if it's complete.
+    /// Slot where the deadline check continues, or `None` if it is complete.
     next_check: Option<u32>,
     /// Maximum number of open connections.
     connections_max: usize,
@@ -163,7 +163,8 @@ impl<L: EventLoop> Worker<L> {
         self.cx.observer.set_thread(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
     }
 
-    /// Serves until the worker is ordered to stop, and then until all connections have finished sending.
+    /// Serves until the worker is ordered to stop. After that, it waits until all connections have
+    /// finished sending.
     pub(crate) fn run(mut self) {
         while !self.stop.is_set() {
             self.run_guarded_iteration(None);

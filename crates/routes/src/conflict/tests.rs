@@ -1,4 +1,4 @@
-//! Lists patterns that conflict, and patterns that don't.
+//! Lists patterns that conflict, and patterns that do not.
 
 use super::*;
 

@@ -13,7 +13,7 @@ use crate::limits::{
     QUIC_UNVALIDATED_ADDRESSES_MAX,
 };
 
-/// Number of PATH_CHALLENGE frames to an address that may still be answered.
+/// PATH_CHALLENGE frames to an address that may still be answered.
 const CHALLENGES_REMEMBERED: usize = 4;
 
 /// Addresses of a peer.
@@ -32,7 +32,7 @@ struct Unvalidated {
     /// Data of the PATH_CHALLENGE frames that were sent there. Note that `quinn-proto` repeats a frame until
     /// it gives up.
     challenges: Vec<[u8; 8]>,
-    /// Number of times that the last frame was sent.
+    /// The number of times that the last frame was sent.
     challenge_count: usize,
     last_received: Instant,
 }
@@ -138,7 +138,7 @@ impl Addresses {
         known.is_some_and(|known| known.challenge_count < QUIC_PATH_CHALLENGES_MAX)
     }
 
-    /// Validates the address that we've sent a PATH_CHALLENGE frame with this data to.
+    /// Validates the address that we have sent a PATH_CHALLENGE frame with this data to.
     pub(super) fn answer(&mut self, response: [u8; 8]) {
         let asked = self.unvalidated.iter().find(|known| known.challenges.contains(&response));
         if let Some(address) = asked.map(|known| known.address) {

@@ -19,8 +19,8 @@ use crate::limits::{
     QUIC_CREDITED_BYTES_MIN, QUIC_FRAMES_PER_TOKEN, QUIC_KEY_UPDATE_COST,
 };
 
-/// Number of datagrams to receive until the next settlement. Even if these are full of frames, they only
-/// take a small part of the capacity.
+/// Datagrams to receive until the next settlement. Even if these are full of frames, they only take a
+/// small part of the capacity.
 const DATAGRAMS_PER_SETTLEMENT: u32 = 64;
 
 /// A bucket of tokens that refills over time.
@@ -144,7 +144,7 @@ impl Budget {
         self.datagrams += 1;
     }
 
-    /// Returns `true` if it's time to settle.
+    /// Returns `true` if it is time to settle.
     pub(super) fn needs_settlement(&self) -> bool {
         self.datagrams >= DATAGRAMS_PER_SETTLEMENT
     }
@@ -177,7 +177,7 @@ impl Budget {
         self.state != State::Sufficient
     }
 
-    /// Reports that the peer has exceeded its budget, but only once.
+    /// Reports (only once) that the peer has exceeded its budget.
     pub(super) fn take_report(&mut self) -> Option<Exhausted> {
         if self.state != State::Exceeded {
             return None;

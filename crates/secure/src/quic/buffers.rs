@@ -7,7 +7,7 @@ use bytes::BytesMut;
 
 use crate::limits::QUIC_RECEIVED_DATAGRAM_BYTES_MAX;
 
-/// Number of datagrams that can be in use at the same time without another allocation.
+/// Datagrams that can be in use at the same time without another allocation.
 const BUFFERS: usize = 32;
 
 /// Maximum length of a received datagram.

@@ -14,7 +14,7 @@ const TRANSPORT_PARAMETERS_OF_DRAFTS: u16 = 0xffa5;
 /// Checks the first message of a client. It may arrive in several parts.
 #[derive(Default)]
 pub(super) struct HelloCheck {
-    /// The message, until it's complete.
+    /// The message, until it is complete.
     message: Vec<u8>,
     is_checked: bool,
 }

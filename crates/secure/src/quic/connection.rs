@@ -52,15 +52,15 @@ pub struct Connection {
     foreign: TokenBucket,
     budget: Budget,
     unread: Unread,
-    /// Number of reads that have returned some data or the end of a stream. Every [`READ_BYTES`] count as
-    /// another one.
+    /// Reads that have returned some data or the end of a stream. Every [`READ_BYTES`] count as another
+    /// one.
     reads: u64,
     migrations: u32,
     /// Maximum number of bidirectional streams that the peer may have open at the same time.
     streams_permitted: u32,
-    /// Number of unidirectional streams that we have opened (these are never closed).
+    /// Unidirectional streams that we have opened (these are never closed).
     own_streams: usize,
-    /// Number of bidirectional streams that we have accepted.
+    /// Bidirectional streams that we have accepted.
     streams_accepted: u64,
     /// `true` if the peer's address has changed since we last sent something.
     has_moved: bool,
@@ -70,7 +70,7 @@ pub struct Connection {
     /// `true` if the connection should be dropped immediately after sending its last datagram, without
     /// waiting for late ones.
     pub(super) is_abandoned: bool,
-    /// `true` if the peer has closed the connection, and we've returned an event for that.
+    /// `true` if the peer has closed the connection, and we have returned an event for that.
     pub(super) is_closed_by_peer: bool,
 }
 
@@ -85,7 +85,7 @@ const LOST_DATAGRAMS_MAX: usize = 8;
 /// are three levels, and `quinn-proto` also keeps some before it copies them together.
 const HANDSHAKE_MEMORY_MAX: u64 = 3 * (QUIC_HANDSHAKE_GAP_BYTES_MAX as u64 + 32 * 1024);
 
-/// Memory that a packet takes until it's acknowledged, in bytes.
+/// Memory that a packet takes until it is acknowledged, in bytes.
 const SENT_PACKET_BYTES: u64 = 200;
 
 /// Memory, in bytes, of a range of stream data that was acknowledged before earlier data, including the
@@ -197,22 +197,21 @@ pub struct Stats {
     pub received_bytes: u64,
     /// Datagrams received.
     pub received_datagrams: u64,
-    /// Number of STREAM frames received. Datagrams without any are cheap for the peer, but expensive for
-    /// us.
+    /// STREAM frames received. Datagrams without any are cheap for the peer, but expensive for us.
     pub received_stream_frames: u64,
     /// Congestion window in bytes.
     pub congestion_window_bytes: u64,
     /// Maximum datagram size of the path, in bytes.
     pub path_bytes_max: u16,
-    /// Number of times that the peer's address has changed.
+    /// Changes of the peer's address.
     pub migrations: u32,
 }
 
 /// Stream data in a connection's packets. The end of a stream counts as a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// Number of bytes that the peer has acknowledged. Bytes count twice if they were sent twice and both
-    /// packets arrived.
+    /// Bytes that the peer has acknowledged. They count twice if they were sent twice and both packets
+    /// arrived.
     pub acknowledged_bytes: u64,
     /// Bytes in packets that are neither acknowledged nor lost.
     pub unacknowledged_bytes: u64,
@@ -532,7 +531,7 @@ impl Connection {
                     Event::Closed(reason)
                 }
                 quinn_proto::Event::Stream(event) => event.into(),
-                // Handshake data is available on request, and we've disabled datagrams.
+                // Handshake data is available on request, and we have disabled datagrams.
                 quinn_proto::Event::HandshakeDataReady
                 | quinn_proto::Event::DatagramReceived
                 | quinn_proto::Event::DatagramsUnblocked => continue,
@@ -757,7 +756,7 @@ impl Connection {
         session_state(&self.quinn)?.server_name
     }
 
-    /// Returns the kind of the handshake. This is `Full` until it's complete.
+    /// Returns the kind of the handshake. This is `Full` until it is complete.
     pub fn handshake_kind(&self) -> HandshakeKind {
         session_state(&self.quinn).map(|state| state.handshake_kind).unwrap_or_default()
     }

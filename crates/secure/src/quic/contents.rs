@@ -15,7 +15,7 @@ use crate::limits::{
     QUIC_HANDSHAKE_PIECES_MAX, QUIC_PEER_IDS_REMEMBERED_MAX, QUIC_RECEIVED_DATAGRAM_BYTES_MAX,
 };
 
-/// It's not worth shortening a payload by less padding than this.
+/// It is not worth shortening a payload by less padding than this.
 const PADDING_BYTES_MIN: usize = 32;
 
 /// Memory, in bytes, that a copy takes in addition to its content, for the reference count and the
@@ -38,7 +38,7 @@ pub(super) enum Level {
     Application,
 }
 
-/// How to treat a packet.
+/// The way to treat a packet.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdict {
     Valid,

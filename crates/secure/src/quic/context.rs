@@ -15,7 +15,7 @@ use super::used_tokens::UsedTokens;
 use crate::Error;
 use crate::context::Clock;
 
-/// Creates endpoints. It's cheap to clone, and clones share their state.
+/// Creates endpoints. It is cheap to clone, and clones share their state.
 #[derive(Clone)]
 pub struct Context {
     tls: Arc<rustls::ServerConfig>,

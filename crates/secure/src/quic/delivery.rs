@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 
 use super::frames::{Frame, Frames};
 
-/// Number of later packets that need to be acknowledged until a packet is considered lost (RFC 9002 §6.1.1).
-/// Its data is then sent again.
+/// A packet is considered lost once this many later ones have been acknowledged (RFC 9002 §6.1.1). Its data
+/// is then sent again.
 const REORDERED_PACKETS_MAX: u64 = 3;
 
-/// Number of packets for which an empty table keeps its memory, which is enough for the responses of
-/// a page.
+/// An empty table keeps its memory for this many packets, which is enough for the responses of a
+/// page.
 const IDLE_PACKETS: usize = 64;
 
 /// Largest gap in our packet numbers before a new table is started. `quinn-proto` only skips single
@@ -30,7 +30,7 @@ pub(super) struct Delivery {
     packets: VecDeque<u16>,
     acknowledged: u64,
     unacknowledged: u64,
-    /// Number of packets with stream data that were lost since all data was acknowledged.
+    /// Packets with stream data that were lost since all data was acknowledged.
     lost: u64,
 }
 

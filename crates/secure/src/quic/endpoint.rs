@@ -96,7 +96,7 @@ pub enum Received {
     /// The endpoint has written a reply to the buffer, e.g. a version negotiation, Retry, a stateless reset,
     /// or a refusal.
     Reply(Transmit),
-    /// It was dropped, or it's kept for an [`Incoming`].
+    /// It was dropped or is kept for an [`Incoming`].
     Dropped,
     /// It only seemed to start a connection and was dropped. In most cases, keys have been derived for
     /// it.
@@ -235,7 +235,7 @@ impl Endpoint {
             && self.ids.issuer_of(arrival.bytes).is_some()
     }
 
-    /// Returns `true` if we've derived keys for a dropped datagram, unless the header is malformed.
+    /// Returns `true` if we have derived keys for a dropped datagram, unless the header is malformed.
     fn may_have_needed_keys(&self, datagram: &[u8]) -> bool {
         PacketType::of(datagram) == Some(PacketType::Initial)
             && datagram.len() >= usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
@@ -313,7 +313,7 @@ impl Endpoint {
         result
     }
 
-    /// Refuses a connection with CONNECTION_REFUSED. Clears `reply`, and writes the reply to it.
+    /// Refuses a connection with CONNECTION_REFUSED, which is written to `reply` after clearing it.
     pub fn refuse(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Transmit {
         reply.clear();
         let transmit = self.quinn.refuse(incoming.quinn, reply);

@@ -3,7 +3,7 @@
 
 use super::packet_type::LONG_HEADER;
 
-/// Length of a sample. It's the same for all TLS 1.3 cipher suites.
+/// Length of a sample. It is the same for all TLS 1.3 cipher suites.
 pub(super) const SAMPLE_BYTES: usize = 16;
 
 /// Distance between the start of the packet number and the sample, in bytes.

@@ -43,7 +43,7 @@ impl ExpandedKey for Box<HeaderProtectionKey> {
 
 /// Identifies a key in the caches of all threads. Once this value is dropped, so is the expanded key.
 pub(super) struct CachedKey<K: ExpandedKey> {
-    /// ID of the key. It's unique across threads.
+    /// ID of the key. It is unique across threads.
     id: u64,
     /// Index of the expanded key in the thread that used it last.
     index: AtomicU32,

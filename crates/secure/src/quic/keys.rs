@@ -14,7 +14,7 @@ use super::contents::{self, Level};
 use super::header::{HeaderParts, SAMPLE_BYTES};
 use super::records::Records;
 
-/// Length of the tag. It's the same for every AEAD in TLS 1.3.
+/// Length of the tag. It is the same for every AEAD in TLS 1.3.
 pub(super) const TAG_BYTES: usize = 16;
 
 /// Keys for both directions of a packet number space.

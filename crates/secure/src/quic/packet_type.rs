@@ -9,7 +9,7 @@ pub(super) const LONG_HEADER: u8 = 0x80;
 /// The version in a long header.
 const VERSION_1: [u8; 4] = VERSION.to_be_bytes();
 
-/// Number of bytes in a long header before the connection IDs (RFC 9000 §17.2).
+/// Bytes in a long header before the connection IDs (RFC 9000 §17.2).
 const FLAGS_AND_VERSION_BYTES: usize = 5;
 
 /// Type of a packet.

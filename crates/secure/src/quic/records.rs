@@ -39,7 +39,7 @@ pub(super) struct Packets {
     pub(super) pieces: Vec<Piece>,
     /// Data of PATH_RESPONSE frames that the connection has not looked at.
     pub(super) path_responses: Vec<[u8; 8]>,
-    /// Number of CRYPTO frames with data, and the memory of their packets in bytes.
+    /// CRYPTO frames with data, and the memory of their packets in bytes.
     pub(super) crypto_pieces: u32,
     pub(super) crypto_bytes: u32,
     /// Amount of handshake message data that has been received, by [level](super::contents::Level).
@@ -57,7 +57,7 @@ pub(super) struct Packets {
     pub(super) own_ids: Vec<(u64, ConnectionId)>,
     /// `true` if the peer has retired one of these.
     pub(super) has_retired_ids: bool,
-    /// Packets that we've sent without some of their frames.
+    /// Packets that we have sent without some of their frames.
     pub(super) hidden: Vec<u64>,
     /// Highest number that `quinn-proto` knows to be acknowledged. Does not include hidden packets.
     pub(super) acknowledged_max: u64,

@@ -38,7 +38,7 @@ impl Packets {
 
         let frame_bytes_max = limit.saturating_sub(header_bytes + TAG_BYTES);
         if assumed_bytes > limit && !contents.is_mtu_probe {
-            // It's sufficient to omit some padding.
+            // It is sufficient to omit some padding.
             if contents.frame_bytes.max(PAYLOAD_BYTES_MIN) <= frame_bytes_max {
                 bytes = limit;
             } else if let Some(challenge) = contents.challenge

@@ -27,7 +27,7 @@ pub(super) struct Session {
     initial_keys: Arc<InitialKeys>,
     /// Keys of later key phases. `None` before the first one.
     later_keys: Option<LaterKeys>,
-    /// Number of bytes of handshake messages that the peer has sent.
+    /// Bytes of handshake messages that the peer has sent.
     received_bytes: usize,
     hello: HelloCheck,
     records: Arc<Records>,

@@ -2,7 +2,7 @@
 
 use quinn_proto::{Dir, Side, VarInt};
 
-/// ID of a stream. It's less than 2^62.
+/// ID of a stream. It is less than 2^62.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(u64);
 
@@ -86,7 +86,7 @@ pub enum ReadOutcome {
     /// The peer has reset the stream with this code. It is closed for reading, and any unread data is
     /// lost.
     Reset(u64),
-    /// The stream was already closed for reading, or has never been opened.
+    /// The stream was already closed for reading or has never been opened.
     Closed,
 }
 

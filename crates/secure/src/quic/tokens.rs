@@ -65,7 +65,7 @@ impl crypto::HandshakeTokenKey for TokenKey {
     }
 }
 
-/// Encrypts a single token, and decrypts it later.
+/// Encrypts a single token and decrypts it later.
 struct OneTokenKey(LessSafeKey);
 
 impl OneTokenKey {

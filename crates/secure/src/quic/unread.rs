@@ -13,7 +13,7 @@ use crate::limits::{
 /// Memory that a piece takes in the table of a stream, in bytes.
 const PIECE_BYTES: u64 = 56;
 
-/// Number of pieces that each stream has a table for anyway. It is included in the memory of an idle
+/// Each stream has a table for this many pieces anyway. It is included in the memory of an idle
 /// connection.
 const PIECES_IN_IDLE_TABLE: u32 = 4;
 
@@ -21,7 +21,7 @@ const PIECES_IN_IDLE_TABLE: u32 = 4;
 /// their data together.
 const STREAM_BYTES_MAX: u64 = 64 * 1024;
 
-/// Number of streams in an idle connection: the client's control stream, and two for QPACK.
+/// Streams in an idle connection: the client's control stream, and two for QPACK.
 const STREAMS_WHEN_IDLE: usize = 3;
 
 /// Memory that a stream takes here, in bytes. Vectors double their size.
@@ -35,7 +35,7 @@ const STREAMS_MAX: u64 = QUIC_BIDIRECTIONAL_STREAMS_MAX as u64 + QUIC_UNIDIRECTI
 #[derive(Default)]
 pub(super) struct Unread {
     streams: Vec<UnreadStream>,
-    /// Number of pieces in the largest table.
+    /// Pieces in the largest table.
     table_pieces_max: u32,
     /// Memory of tables that belonged to streams that have ended, in bytes.
     ended_table_bytes: u64,
@@ -43,7 +43,8 @@ pub(super) struct Unread {
 
 pub(super) struct UnreadStream {
     id: u64,
-    /// How far the data has been read. `quinn-proto` drops any data before that when it arrives.
+    /// Position up to which the data has been read. `quinn-proto` drops any data before that when
+    /// it arrives.
     read_end: u64,
     /// End of the data.
     end: u64,

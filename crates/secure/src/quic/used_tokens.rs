@@ -17,7 +17,7 @@ use crate::limits::QUIC_USED_TOKENS_BITS;
 pub(super) struct UsedTokens(Mutex<Filters>);
 
 struct Filters {
-    /// The latest period that we've seen a token of, counted since 1970.
+    /// The latest period that we have seen a token of, counted since 1970.
     period: u64,
     /// Filters for even and odd periods.
     filters: [Filter; 2],
@@ -49,7 +49,7 @@ impl TokenLog for UsedTokens {
 /// Result of inserting a token.
 enum Insertion {
     New,
-    /// The token may have been inserted before, or is too old.
+    /// The token is too old or may have been inserted before.
     Refused,
 }
 

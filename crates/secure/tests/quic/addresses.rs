@@ -18,7 +18,7 @@ use super::network::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// An address that the client doesn't have.
+/// An address that the client does not have.
 const OTHER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 66)), 50_000);
 
 /// Something that looks like an Initial packet, with the length of one and with this version and these
@@ -496,7 +496,7 @@ fn late_initial_packet_of_a_connection_that_its_client_has_closed_begins_none() 
         datagram.resize(1200, number);
         assert!(matches!(receive(&mut network, &datagram, &mut Vec::new()), Received::Invalid));
 
-        // The keys don't fit the packet, but the reserved bits may be 0 by chance.
+        // The keys do not fit the packet, but the reserved bits may be 0 by chance.
         let arrival = Arrival { source: OTHER, destination: None, ecn: 0, bytes: &datagram };
         let received = network.server.endpoint.receive(network.now, &arrival, &mut Vec::new());
         if let Received::Incoming(incoming) = received {

@@ -323,7 +323,7 @@ fn early_data(meter: &Meter) {
     network.run_with(LONG, respond);
 }
 
-/// The client acknowledges packets that it hasn't received.
+/// The client acknowledges packets that it has not received.
 fn acknowledged_initial(meter: &Meter) {
     let forgery = Forgery::default();
     let tls = QuicClientConfig::try_from(tls_client(&["h3"])).unwrap();

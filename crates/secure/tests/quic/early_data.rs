@@ -1,4 +1,4 @@
-//! Early data (0-RTT): read if the session is resumed for the first time, and never again.
+//! Early data (0-RTT) is read if the session is resumed for the first time, and never again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn network_with_session() -> (Network, Arc<ClientConfig>) {
     (network, tls)
 }
 
-/// Connects, and writes a request as early data.
+/// Connects and writes a request as early data.
 fn connect_early(
     network: &mut Network,
     tls: &Arc<ClientConfig>,

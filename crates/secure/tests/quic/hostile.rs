@@ -99,7 +99,7 @@ impl Target {
         Self { network, connection: None, error: None, sent: 0 }
     }
 
-    /// Delivers a datagram, and takes the server's answer. Returns the events of the connection.
+    /// Delivers a datagram and takes the server's answer. Returns the events of the connection.
     fn deliver(&mut self, bytes: &[u8]) -> Vec<Event> {
         self.deliver_from(CLIENT, bytes)
     }
@@ -125,7 +125,7 @@ impl Target {
         self.take_datagrams()
     }
 
-    /// Takes the datagrams of the connection, and returns its events.
+    /// Takes the datagrams of the connection. Returns its events.
     fn take_datagrams(&mut self) -> Vec<Event> {
         let Some(connection) = &mut self.connection else { return Vec::new() };
         let events = std::iter::from_fn(|| connection.next_event()).collect();
@@ -310,7 +310,7 @@ fn number_of_a_connection_id_is_used_once() {
     assert_eq!(refusal(Level::Application, &[&id]), Some(0xa), "PROTOCOL_VIOLATION");
 }
 
-/// A client retires an ID that it doesn't use in the same packet.
+/// A client retires an ID that it does not use in the same packet.
 #[test]
 fn connection_id_in_use_is_not_retired() {
     let violation = Some(0xa);

@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// Processes a datagram, and appends the reply.
+    /// Processes a datagram and appends the reply.
     pub(crate) fn receive(&mut self, now: Instant, packet: &Packet, sent: &mut Vec<Packet>) {
         let mut reply = Vec::new();
         let arrival = Arrival {
@@ -175,7 +175,7 @@ impl Server {
         sent.extend(packets(&transmit, reply));
     }
 
-    /// Processes timeouts and events, and appends the datagrams to send.
+    /// Processes timeouts and events, appending the datagrams to send.
     pub(crate) fn advance(&mut self, now: Instant, sent: &mut Vec<Packet>) {
         let mut buffer = Vec::new();
         for served in self.connections.values_mut() {
@@ -383,7 +383,7 @@ impl Network {
         self.run_with(duration, |_| {});
     }
 
-    /// Runs for `duration`, and calls `step` at each moment at which something happens.
+    /// Runs for `duration`, calling `step` at each moment at which something happens.
     pub(crate) fn run_with(&mut self, duration: Duration, mut step: impl FnMut(&mut Self)) {
         let end = self.now + duration;
         loop {
@@ -399,7 +399,7 @@ impl Network {
         self.now = end;
     }
 
-    /// Delivers the datagrams that have arrived, and lets both sides send.
+    /// Delivers the datagrams that have arrived and lets both sides send.
     fn turn(&mut self) {
         let now = self.now;
         let mut sent = Vec::new();

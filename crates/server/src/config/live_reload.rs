@@ -1,9 +1,9 @@
-//! Live reload: serves a folder while it's being edited, and pages that tell browsers about changes.
+//! Live reload: serves a folder while it is being edited, and pages that tell browsers about changes.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A folder that may be edited while it's served.
+/// A folder that may be edited while it is served.
 pub trait LiveReload: Send + Sync {
     /// Waits for a short time until all earlier changes of the folder are served.
     ///

@@ -3,10 +3,10 @@
 //! The kernel's number may include bytes of earlier responses, so we need to count over the whole
 //! connection.
 
-/// Counts the bytes that we've sent and the peer has acknowledged.
+/// Counts the bytes that we have sent and the peer has acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct AckTracker {
-    /// Bytes that we've passed to the kernel.
+    /// Bytes that we have passed to the kernel.
     sent: u64,
     /// Acknowledged bytes at the last call of [`AckTracker::acked_since_last`]. Note that this may be
     /// negative for local sockets, where the kernel's number includes some overhead.
@@ -14,7 +14,7 @@ pub(super) struct AckTracker {
 }
 
 impl AckTracker {
-    /// Adds bytes that we've passed to the kernel.
+    /// Adds bytes that we have passed to the kernel.
     #[inline]
     pub(super) fn add_sent(&mut self, bytes: u64) {
         self.sent += bytes;

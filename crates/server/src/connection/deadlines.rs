@@ -72,8 +72,8 @@ impl<S: Socket> Connection<S> {
         self.deadline = next.map(|(_, deadline)| deadline);
     }
 
-    /// Waits for a handler. If it's the response, then the deadline is that of the longest-running handler. If
-    /// it's the next part of a body, then the handler may take as long as it likes.
+    /// Waits for a handler. If it is the response, then the deadline is that of the longest-running handler.
+    /// If it is the next part of a body, then the handler may take as long as it likes.
     #[cold]
     fn await_handler(&mut self, awaits: Awaits, cx: &WorkerContext) {
         let oldest = self.protocol.oldest_handler();
@@ -139,7 +139,7 @@ impl<S: Socket> Connection<S> {
         if !flow.is_blocked() {
             return self.run(ReadUntil::Blocked, cx);
         }
-        // The page may be custom, and it may not fit into the socket buffer.
+        // The page may be custom and may not fit into the socket buffer.
         self.wait = Wait::SendRoom;
         self.deadline = Some(cx.clock.now + send_timeout);
         if cx.budget.bytes == 0 { Next::Iteration } else { Next::Event }

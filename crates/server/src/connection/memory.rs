@@ -29,7 +29,7 @@ impl<S: Socket> Connection<S> {
 
     /// Like [`memory`](Self::memory), plus data that the event loop has received for this connection.
     pub(crate) fn memory_with_received(&self) -> u32 {
-        // If it's more than 4 GiB, the exact number does not matter any more.
+        // If it is more than 4 GiB, the exact number does not matter any more.
         self.memory.saturating_add(u32::try_from(self.socket().kept_bytes()).unwrap_or(u32::MAX))
     }
 

@@ -122,7 +122,7 @@ impl MemoryBudget {
         peak >= RELEASED_BYTES_MIN && self.bytes() < peak / 2
     }
 
-    /// Must be called every second. Returns `true` if it's time to return free memory to the system.
+    /// Must be called every second. Returns `true` if it is time to return free memory to the system.
     pub(crate) fn tick(&mut self) -> bool {
         self.peak = self.peak.max(self.recent_peak);
         let is_low = self.peak >= RELEASED_BYTES_MIN && self.recent_peak < self.peak / 2;

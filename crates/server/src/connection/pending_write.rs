@@ -1,7 +1,7 @@
 //! Sends responses and keeps whatever does not fit into the socket or the budget.
 //!
-//! A pending write refers to ranges of the archives instead of copying anything from them, and it keeps the
-//! release alive.
+//! A pending write refers to ranges of the archives instead of copying anything from them. It also keeps
+//! the release alive.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -25,9 +25,9 @@ pub(super) struct PendingWrite {
     /// Inline bytes of all segments.
     inline: Vec<u8>,
     segments: VecDeque<Segment>,
-    /// Number of bytes of `inline` that have been sent.
+    /// Bytes of `inline` that have been sent.
     inline_sent: usize,
-    /// Number of bytes of the first segment that have been sent.
+    /// Bytes of the first segment that have been sent.
     segment_sent: u64,
 }
 
@@ -198,7 +198,7 @@ struct Gather<'a, I> {
     /// Inline bytes that have not been sent.
     inline: &'a [u8],
     segments: I,
-    /// Number of bytes of the first segment that have been sent.
+    /// Bytes of the first segment that have been sent.
     skip: u64,
 }
 

@@ -57,7 +57,7 @@ pub(super) enum Awaits {
     Body,
 }
 
-/// Number of bytes written to an HTTP/2 connection.
+/// Bytes written to an HTTP/2 connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StreamBytes {
     /// Body bytes. The client's windows had room for them.
@@ -85,14 +85,14 @@ impl<'p> Client<'p> {
     }
 }
 
-/// How far we've come in responding to requests.
+/// How far we have come in responding to requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// All complete requests have been answered.
     Complete,
     /// The output must be sent before we can write more.
     OutputFull,
-    /// We've written the connection's last response.
+    /// We have written the connection's last response.
     Closing,
 }
 
@@ -144,7 +144,7 @@ impl Protocol {
         }
     }
 
-    /// Returns `true` if the client has announced its last request, and we've received all of it.
+    /// Returns `true` if the client has announced its last request, and we have received all of it.
     pub(super) fn is_closed_by_peer(&self) -> bool {
         match self {
             Protocol::H1(http) => http.is_closed_by_peer(),
@@ -217,7 +217,7 @@ impl Protocol {
         }
     }
 
-    /// Returns how many bytes we've written since the last call.
+    /// Returns how many bytes we have written since the last call.
     pub(super) fn bytes_since_last(&mut self) -> StreamBytes {
         match self {
             Protocol::H1(_) | Protocol::HandledH1(_) => StreamBytes::default(),
@@ -280,7 +280,7 @@ impl Protocol {
         }
     }
 
-    /// Continues with a response from a handler. Once it's complete, goes back to plain HTTP/1.
+    /// Continues with a response from a handler. Once it is complete, goes back to plain HTTP/1.
     #[cold]
     fn respond_by_handler(
         &mut self,
@@ -302,7 +302,7 @@ impl Protocol {
     /// Takes output from a handler. The next call of [`Protocol::respond`] will write it.
     pub(super) fn deliver(&mut self, delivered: DeliveryContent) {
         match self {
-            // We've ended the request in the meantime.
+            // We have ended the request in the meantime.
             Protocol::H1(_) => {}
             Protocol::HandledH1(handled) => handled.deliver(delivered),
             Protocol::H2(http2) => http2.deliver(delivered),
@@ -363,7 +363,7 @@ enum H1Outcome {
     Progress(Progress),
     /// The client has sent the HTTP/2 connection preface (RFC 9113 §3.3).
     IsHttp2,
-    /// A handler is working on the response to the last request we've read.
+    /// A handler is working on the response to the last request we have read.
     Handled(Box<HandledH1>),
 }
 

@@ -8,13 +8,13 @@ pub(super) const RECEIVE_BYTES: usize = 64 * 1024;
 /// Whatever is left of an iteration's budget.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IterationBudget {
-    /// Number of bytes that the current connection may still receive and send.
+    /// Bytes that the current connection may still receive and send.
     pub(super) bytes: u64,
-    /// Number of TLS handshakes for which the worker may still run the expensive step.
+    /// TLS handshakes for which the worker may still run the expensive step.
     pub(crate) handshakes: u32,
 }
 
-/// How far to read.
+/// Where to stop reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadUntil {
     /// Until the socket is empty. There will be an event when more data arrives.
@@ -51,7 +51,7 @@ pub(super) enum RecvOutcome {
     /// The data is not TLS or violates the protocol. The alert has been sent, after which no more data
     /// can follow.
     TlsFailed {
-        /// `true` if it's a plain HTTP request.
+        /// `true` if it is a plain HTTP request.
         is_plain_http: bool,
     },
 }

@@ -36,7 +36,7 @@ pub(crate) struct SendBatch {
     bytes: Vec<u8>,
     /// For each response, the connection and the end of the inline bytes.
     ends: Vec<(Token, usize)>,
-    /// Number of responses that have been taken out.
+    /// Responses that have been taken out.
     taken: usize,
     /// Bodies along with the index of the response each belongs to. They are stored separately since most
     /// responses have none.

@@ -37,14 +37,15 @@ pub(super) struct TlsStream {
     is_handshake_deferred: bool,
     /// `true` if the peer has sent `close_notify`.
     has_peer_closed: bool,
-    /// `true` if we've sent `close_notify` or the session has failed. We mustn't encrypt any more data then.
+    /// `true` if we have sent `close_notify` or the session has failed. We must not encrypt any more data
+    /// then.
     is_closed: bool,
     /// Records that did not fit into the socket.
     pending: Vec<u8>,
-    /// Number of bytes of `pending` that have been sent.
+    /// Bytes of `pending` that have been sent.
     pending_sent: usize,
-    /// Number of plaintext bytes to encrypt at once, which should be close to what the socket will
-    /// take.
+    /// The number of plaintext bytes to encrypt at once, which should be close to what the socket
+    /// will take.
     chunk_bytes: usize,
     /// Counts record bytes.
     acks: AckTracker,

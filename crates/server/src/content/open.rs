@@ -9,7 +9,7 @@ use crate::config::NamedArchive;
 /// Maximum size of an archive that we read into memory if it cannot be leased.
 const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
 
-/// An open archive. Other processes cannot change it while it's served, unless `is_unguarded` is set.
+/// An open archive. Other processes cannot change it while it is served, unless `is_unguarded` is set.
 pub(crate) struct OpenedArchive {
     pub(crate) archive: Archive,
     /// Must stay with the thread that checks it because other threads may have separate descriptor tables.

@@ -40,7 +40,7 @@ pub(crate) struct Releases {
     files: BTreeMap<OsString, File>,
     /// Names of the files being served, newest first.
     served: Vec<OsString>,
-    /// The error of the last attempt to read the directory, which we've reported.
+    /// The error of the last attempt to read the directory, which we have reported.
     unreadable: Option<io::ErrorKind>,
 }
 
@@ -53,9 +53,9 @@ struct File {
 
 #[derive(Debug)]
 enum State {
-    /// We've seen it once, so it may be incomplete.
+    /// We have seen it once, so it may be incomplete.
     New,
-    /// It is not an archive, or it's damaged and we've reported that.
+    /// It is not an archive, or it is damaged (in which case we have reported that).
     Unusable,
     /// An archive that is not being served.
     Known(Label),
@@ -133,7 +133,7 @@ impl Releases {
         })
     }
 
-    /// Scans the directory, and opens the newest releases that are not `current`.
+    /// Scans the directory and opens the newest releases that are not `current`.
     pub(crate) fn scan(
         &mut self,
         current: &Digest,
@@ -167,7 +167,7 @@ impl Releases {
         ScanOutcome { retired, is_changed }
     }
 
-    /// Reports that the directory cannot be listed, unless we've already done so.
+    /// Reports that the directory cannot be listed, unless we have already done so.
     fn report_unreadable(&mut self, error: &io::Error, notices: &mut Vec<Notice>) {
         if self.unreadable.replace(error.kind()) != Some(error.kind()) {
             let path = self.directory.path.clone();
@@ -182,7 +182,7 @@ impl Releases {
             let entry = entry?;
             // Files that are still being built or copied have hidden names.
             let is_hidden = entry.file_name().as_bytes().starts_with(b".");
-            // A symlink points to another release, and that has its own name if it's kept.
+            // A symlink points to another release, and that has its own name if it is kept.
             let kind = entry.file_type()?;
             let is_candidate = kind.is_file() || !kind.is_symlink() && has_suffix(&entry.path());
             if is_hidden || !is_candidate {
@@ -195,7 +195,7 @@ impl Releases {
         Ok(found)
     }
 
-    /// Updates our files from the listing, and reads the labels of new ones.
+    /// Updates our files from the listing, reading the labels of new ones.
     fn update_files(
         &mut self,
         found: BTreeMap<OsString, FileVersion>,
@@ -240,7 +240,7 @@ impl Releases {
         }
     }
 
-    /// Selects which releases to serve, and opens those that are not open yet. Returns their file names.
+    /// Selects the releases to serve and opens those that are not open yet. Returns their file names.
     fn choose(&mut self, current: &Digest, trigger: Trigger, notices: &mut Vec<Notice>) -> Vec<OsString> {
         // Higher serial numbers come first, then files that were modified later.
         let mut ranked: Vec<_> = self

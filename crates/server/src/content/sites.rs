@@ -113,7 +113,7 @@ impl Sites {
         Some((u16::try_from(place).ok()?, self.all.get(place)?))
     }
 
-    /// Returns the number and the site of an earlier release. It's at index `place` of entry `number`.
+    /// Returns the number and the site of an earlier release. It is at index `place` of entry `number`.
     #[cold]
     pub(super) fn earlier(&self, number: u16, place: usize) -> Option<(u16, &Site)> {
         let before = self.all.get(..usize::from(number))?;

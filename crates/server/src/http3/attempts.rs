@@ -21,7 +21,7 @@ pub(super) struct Attempts {
     queue: VecDeque<KeptDatagram>,
     /// Contents of the datagrams, in order. The first block contains the datagram that was popped last.
     blocks: VecDeque<Vec<u8>>,
-    /// Number of blocks that came before the first one.
+    /// The number of blocks that came before the first one.
     earlier_blocks: u64,
     /// Blocks for later use.
     spare: Vec<Vec<u8>>,
@@ -34,7 +34,7 @@ pub(super) struct Attempts {
 /// A datagram that is waiting.
 #[derive(Debug)]
 struct KeptDatagram {
-    /// Number of the socket that received it.
+    /// The socket that received it.
     socket: usize,
     source: SocketAddr,
     destination: Option<IpAddr>,
@@ -46,7 +46,7 @@ struct KeptDatagram {
     is_removed: bool,
 }
 
-/// Number of datagrams of usual length that fit into a block, plus a few.
+/// Datagrams of usual length that fit into a block, plus a few.
 const DATAGRAMS_PER_BLOCK: usize = ATTEMPT_BLOCK_BYTES / 1024;
 
 /// There are too many datagrams waiting.

@@ -13,10 +13,10 @@ use cannery_wire::{Output, Segment};
 use super::limits::BLOCK_BYTES;
 use crate::content::Content;
 
-/// Number of blocks to check for being unused whenever another one is started.
+/// Blocks to check for being unused whenever another one is started.
 const BLOCKS_CHECKED: usize = 4;
 
-/// Number of blocks that a worker always has.
+/// Blocks that a worker will always keep.
 const IDLE_BLOCKS: usize = 32;
 
 /// Produces response bytes.

@@ -52,7 +52,7 @@ pub(super) struct Connection {
     quic: quic::Connection,
     http: h3::Connection,
     phase: Phase,
-    /// Number of the socket that received the client's last datagram.
+    /// The socket that received the client's last datagram.
     socket: usize,
     /// Responses that have to wait, either for room in the client's windows or for the end of the
     /// handshake.
@@ -99,7 +99,7 @@ enum Phase {
     Closed,
 }
 
-/// Unidirectional streams that we've opened.
+/// Unidirectional streams that we have opened.
 struct OwnStreams {
     control: OwnStream,
     qpack_encoder: OwnStream,
@@ -107,11 +107,11 @@ struct OwnStreams {
     shutdown: Shutdown,
 }
 
-/// How far a graceful shutdown has come (RFC 9114 §5.2).
+/// Progress of a graceful shutdown (RFC 9114 §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shutdown {
     NotBegun,
-    /// We've notified the client. Requests that it has sent before will be answered.
+    /// We have notified the client. Requests that it has sent before will be answered.
     Announced,
     /// Requests that have not been received will not be answered.
     Final,
@@ -212,7 +212,7 @@ impl Connection {
         };
 
         let copied: usize = self.responses.iter().map(|response| response.copied_bytes).sum();
-        // Bodies from handlers may be endless, but only this much can be unacknowledged.
+        // Bodies from handlers may be endless, however only this much can be unacknowledged.
         let written: usize = self.unacknowledged.iter().map(|(_, bytes)| *bytes).sum();
         let window = usize::try_from(HANDLED_SEND_WINDOW_BYTES).unwrap_or(usize::MAX);
         let written = written.min(copied.saturating_add(window));
@@ -240,7 +240,7 @@ impl Connection {
         self.continue_responses();
         if self.handled.is_used() {
             self.write_handled(cx, bodies);
-            // If we've written the last bytes of a body, its handler may have more.
+            // If we have written the last bytes of a body, its handler may have more.
             while self.may_continue {
                 self.continue_responses();
                 self.write_handled(cx, bodies);
@@ -588,7 +588,7 @@ impl Connection {
         self.responses = responses;
     }
 
-    /// Continues a response, unless it's waiting for the end of the handshake.
+    /// Continues a response, unless it is waiting for the end of the handshake.
     fn continue_response(&mut self, response: &mut Response) -> Continued {
         let Response { stream, sending, .. } = *response;
         response.is_continued = false;

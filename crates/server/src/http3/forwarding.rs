@@ -24,7 +24,7 @@ const ADDRESS_BYTES: usize = 17;
 /// Length of the header: key, socket number, ECN, source address and port, destination address.
 const HEADER_BYTES: usize = FORWARDING_KEY_BYTES + 2 + ADDRESS_BYTES + 2 + 1 + ADDRESS_BYTES;
 
-/// Forwards a worker's datagrams to others, and parses datagrams that were forwarded to this worker.
+/// Forwards a worker's datagrams to others and parses datagrams that were forwarded to this worker.
 #[derive(Debug)]
 pub(super) struct Forwarding<D> {
     socket: D,

@@ -23,7 +23,7 @@ pub(super) struct Outlet<D> {
     queue: Queue,
     /// Connections that will continue once there is room.
     waiting: Vec<ConnectionKey>,
-    /// Number of discarded datagrams that we have already counted.
+    /// Discarded datagrams that have already been counted.
     discarded: u32,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Outlet<D> {
 enum Room {
     Available,
     Missing,
-    /// There is no room, and we've asked the event loop to tell us once there is.
+    /// There is no room, and we have asked the event loop to tell us once there is.
     Awaited,
 }
 
@@ -139,7 +139,7 @@ impl Queue {
         self.trains.push(QueuedTrain { destination, source, ecn, bytes: bytes.len(), segment_bytes });
     }
 
-    /// Sends the first few trains with a single call, and removes them.
+    /// Sends the first few trains with a single call before removing them.
     fn send<D: DatagramSocket>(&mut self, socket: &D) -> Room {
         let Some(first) = self.trains.first() else { return Room::Available };
         let mut trains = [first.with_bytes(&[]); GATHERED_TRAINS_MAX];

@@ -6,7 +6,7 @@ use cannery_secure::quic::{Connection, Direction, StreamId};
 /// Pending bytes are joined up to this length.
 const PIECE_BYTES: usize = 512;
 
-/// A stream that we've opened, with bytes that do not fit into the client's windows.
+/// A stream that we have opened, with bytes that do not fit into the client's windows.
 #[derive(Debug)]
 pub(super) struct OwnStream {
     id: StreamId,

@@ -20,7 +20,7 @@ pub(super) struct Router<D> {
     peers: Peers,
     /// When the predecessor will have exited. `None` until there is a datagram for it.
     predecessor_ends: Option<Instant>,
-    /// When we'll be the only ones to read the sockets. `None` until there is a connection attempt.
+    /// When we will be the only ones to read the sockets. `None` until there is a connection attempt.
     reads_alone_from: Option<Instant>,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Route {
     /// This worker (or a process that has exited) issued the connection ID. The datagram either belongs to
     /// a connection or responds to a Retry packet.
     Own,
-    /// The connection ID was chosen by a client, so it's a connection attempt.
+    /// The connection ID was chosen by a client, so it is a connection attempt.
     Attempt,
     /// The datagram was forwarded to the worker that issued the connection ID.
     Forwarded,
@@ -71,7 +71,7 @@ impl<D: DatagramSocket> Router<D> {
     /// the socket that received it.
     #[inline]
     pub(super) fn route(&mut self, number: usize, arrival: &Arrival<'_>, now: Instant) -> Route {
-        // We've announced that we do not accept datagrams of this length.
+        // We have announced that we do not accept datagrams of this length.
         if arrival.bytes.len() > usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) {
             return Route::Dropped;
         }

@@ -7,8 +7,8 @@
 use cannery_secure::quic::StreamId;
 use cannery_wire::Priority;
 
-/// Number of priority values per urgency. QUIC sends higher values first and lets streams with equal values
-/// take turns.
+/// Size of the range of priority values for each urgency. QUIC sends higher values first and lets streams
+/// with equal values take turns.
 const NUMBERS_PER_URGENCY: i32 = 1 << 27;
 
 const URGENCY_MAX: u8 = 7;

@@ -20,7 +20,7 @@ pub(crate) struct ProcessSampler {
     /// `/proc/self/statm`, which contains sizes in pages.
     memory: Option<File>,
     page_bytes: u64,
-    /// Number of descriptors that were open at startup.
+    /// Descriptors that were open at startup.
     descriptors_at_start: u64,
     /// Limit of each descriptor table.
     descriptors_max: u64,
@@ -51,7 +51,8 @@ pub(crate) struct ProcessUsage {
 }
 
 impl ProcessSampler {
-    /// Opens `/proc/self/statm`, and counts the open descriptors. Must be called before we enter the sandbox.
+    /// Opens `/proc/self/statm` and counts the open descriptors. This must be called before entering the
+    /// sandbox.
     pub(crate) fn open() -> ProcessSampler {
         let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
         ProcessSampler {

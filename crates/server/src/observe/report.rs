@@ -11,7 +11,7 @@ use crate::notice::Notice;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Reports statistics at a fixed interval, until it's dropped.
+/// Reports statistics at a fixed interval, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Report {
     _end: Sender<()>,

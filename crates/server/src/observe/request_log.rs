@@ -14,7 +14,7 @@ pub(crate) struct LoggedRequest<'a> {
     pub(crate) tls: Option<Version>,
     pub(crate) head: &'a RequestHead<'a>,
     pub(crate) response: &'a LoggedResponse<'a>,
-    /// Number of bytes of the response head and content that are sent to the peer.
+    /// Bytes of the response head and content that are sent to the peer.
     pub(crate) bytes: u64,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct RefusedRequest<'a> {
     pub(crate) line: Option<RequestLine<'a>>,
     /// The decoded part of the head. `None` for HTTP/1, where parsing stops at the first error.
     pub(crate) head: Option<&'a RequestHead<'a>>,
-    /// Number of bytes of the response's content that are sent.
+    /// Bytes of the response's content that are sent.
     pub(crate) content_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum LoggedResponse<'a> {
     /// A built-in page, or the response of `--dummy`.
     Own {
         status: u16,
-        /// Number of bytes of the content that are sent.
+        /// Bytes of the content that are sent.
         content_bytes: u64,
     },
 }

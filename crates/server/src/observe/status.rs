@@ -26,7 +26,7 @@ pub(crate) struct Status {
     draining: AtomicBool,
     reloads: AtomicU64,
     refused: AtomicU64,
-    /// Number of access log lines that could not be written.
+    /// Access log lines that could not be written.
     log_lines_lost: AtomicU64,
     sites: Mutex<Vec<SiteStatus>>,
     pub(crate) pool_threads: OccupiedThreads,

@@ -20,7 +20,7 @@ use crate::observe::{Counters, Status};
 use crate::trusted_hosts::{TrustedHosts, requested_hosts};
 use stats::Stats;
 
-/// The page for people. It's a single file without any external resources.
+/// The page for people. It is a single file without any external resources.
 const PAGE: &str = include_str!("admin/page.html");
 
 /// The admin pages.

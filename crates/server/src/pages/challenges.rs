@@ -147,7 +147,7 @@ impl Webroot {
     }
 }
 
-/// Reads a small regular file. Does not follow symlinks, and does not wait for FIFOs.
+/// Reads a small regular file without following symlinks or waiting for FIFOs.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

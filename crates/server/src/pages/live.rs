@@ -1,4 +1,4 @@
-//! Pages that browsers use to follow a folder while it's being edited.
+//! Pages that browsers use to follow a folder while it is being edited.
 
 mod document;
 mod encoding;

@@ -37,7 +37,7 @@ struct Group {
 /// UDP sockets for one of several processes.
 #[derive(Debug)]
 pub(super) struct ProcessDatagrams {
-    /// Number of the process's first worker, if we count the workers of all processes.
+    /// The process's first worker, counting the workers of all processes.
     pub(super) first_worker: u8,
     /// Port of the first address.
     pub(super) port: u16,
@@ -74,7 +74,7 @@ impl Datagrams {
                     }
                 }
                 Routing::Unavailable => {
-                    // We mustn't close inherited sockets because their owner would still receive datagrams
+                    // We must not close inherited sockets because their owner would still receive datagrams
                     // there.
                     let kept = if is_inherited { group.sockets.len() } else { 1 };
                     datagrams.by_worker[0].extend(group.sockets.into_iter().take(kept));
@@ -176,7 +176,7 @@ impl Datagrams {
     }
 }
 
-/// How the kernel distributes datagrams among the sockets of an address.
+/// Method by which the kernel distributes datagrams among the sockets of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Routing {
     /// By the worker in their connection IDs.

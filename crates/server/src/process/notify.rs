@@ -52,7 +52,7 @@ impl Notify {
         };
         let socket = UnixDatagram::unbound()?;
         socket.connect_addr(&address)?;
-        // If the service manager does not read, it mustn't block us.
+        // If the service manager does not read, it must not block us.
         socket.set_nonblocking(true)?;
         // rustix looks for the vDSO in its first call, and the sandbox will not allow that later.
         let _ = monotonic_microseconds();

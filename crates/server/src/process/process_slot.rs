@@ -40,9 +40,9 @@ pub(super) struct ProcessSlot {
     child: Option<Child>,
     /// Our end of a socket to the process.
     socket: Option<UnixStream>,
-    /// The last line about processes that are down which we've sent to this process.
+    /// The last line about processes that are down which we have sent to this process.
     announced: String,
-    /// `true` if the process has reported that it's serving.
+    /// `true` if the process has reported that it is serving.
     is_ready: bool,
     /// Signals that arrived before the process was ready. A program that has just been started does not
     /// handle them yet and would be terminated.
@@ -189,7 +189,7 @@ impl ProcessSlot {
         }
     }
 
-    /// Sends a signal to the process, if it's running.
+    /// Sends a signal to the process, if it is running.
     pub(super) fn signal(&self, signal: Signal) {
         let process = self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok());
         if let Some(process) = process.and_then(Pid::from_raw) {
@@ -212,7 +212,7 @@ impl ProcessSlot {
         self.child.is_some()
     }
 
-    /// Returns `true` if the process has reported that it's serving.
+    /// Returns `true` if the process has reported that it is serving.
     pub(super) fn is_ready(&self) -> bool {
         self.is_ready
     }
@@ -227,7 +227,7 @@ impl ProcessSlot {
         self.restart_at
     }
 
-    /// Returns `true` if the process has been started, but is not serving yet.
+    /// Returns `true` if the process has been started but is not serving yet.
     pub(super) fn is_starting(&self) -> bool {
         self.child.is_some() && !self.is_ready
     }

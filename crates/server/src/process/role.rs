@@ -29,14 +29,14 @@ const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
 /// The role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It's the only process, and serves.
+    /// It is the only process, and serves.
     Only,
     /// It starts the processes that serve.
     Supervisor {
         /// Number of processes.
         processes: NonZeroUsize,
     },
-    /// It's one of several processes that serve.
+    /// It is one of several processes that serve.
     Member {
         /// Its number, starting at 0.
         number: usize,

@@ -90,7 +90,7 @@ enum StartOutcome {
     Stopped,
 }
 
-/// How processes have ended.
+/// Reason why the processes have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopOutcome {
     InOrder,
@@ -204,7 +204,7 @@ impl Processes<'_> {
     /// failed.
     ///
     /// # Errors
-    /// Returns an error if all serving processes have failed. If this supervisor is taking over, it's enough
+    /// Returns an error if all serving processes have failed. If this supervisor is taking over, it is enough
     /// that any has failed.
     fn await_ready(&mut self) -> io::Result<StartOutcome> {
         loop {
@@ -287,7 +287,7 @@ impl Processes<'_> {
         until_next.into_iter().chain(until_check).chain(until_takeover).min().unwrap_or(SEED_INTERVAL)
     }
 
-    /// Reaps processes that have exited, and starts those whose delay is over.
+    /// Reaps processes that have exited and starts those whose delay is over.
     fn restart(&mut self) {
         for number in 0..self.slots.len() {
             let slot = &mut self.slots[number];
@@ -301,7 +301,7 @@ impl Processes<'_> {
         }
     }
 
-    /// Starts the program that now has our file name, and passes all listeners to it.
+    /// Starts the program that now has our file name, passing all listeners to it.
     fn start_successor(&self) -> Option<Successor> {
         let (serving, admin) = self.slots.split_at(self.serving);
         let listeners: Vec<_> = serving.iter().flat_map(ProcessSlot::listeners).collect();

@@ -44,7 +44,7 @@ const READY: &[u8] = b"r";
 /// Time within which a new program must become ready. Note that it may have to read large archives.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(300);
 
-/// After a program was killed, how long a message that it's ready may still take to arrive.
+/// After a program was killed, how long a message that it is ready may still take to arrive.
 const MESSAGE_DELAY: Duration = Duration::from_millis(100);
 
 /// Interval at which to check if the new program has exited while we are exiting ourselves.
@@ -60,7 +60,7 @@ pub(super) struct Predecessor {
     process: Pid,
     /// The pipe for telling it that we are ready.
     ready: Option<File>,
-    /// `true` if we'll be the only owner of the listeners.
+    /// `true` if we will be the only owner of the listeners.
     leaves_listeners: bool,
 }
 
@@ -78,7 +78,7 @@ impl Predecessor {
         Ok(Some(Predecessor { process, ready: ready.map(File::from), leaves_listeners }))
     }
 
-    /// Returns `true` if we'll be the only owner of the listeners.
+    /// Returns `true` if we will be the only owner of the listeners.
     #[must_use]
     pub(super) fn leaves_listeners(&self) -> bool {
         self.leaves_listeners
@@ -108,7 +108,7 @@ pub(super) struct Http3Handover<'a> {
     pub(super) generation: Generation,
 }
 
-/// A program that we've started to take over from us.
+/// A program that we have started to take over from us.
 #[derive(Debug)]
 pub(super) struct Successor {
     child: Child,
@@ -196,9 +196,9 @@ pub(super) enum Takeover {
     None,
     /// The program should be started at this time.
     Requested { at: Instant },
-    /// The program was started, and must be ready by `deadline`.
+    /// The program was started and must be ready by `deadline`.
     Starting { successor: Successor, started: Instant, deadline: Instant },
-    /// We've killed the program.
+    /// We have killed the program.
     Killed { successor: Successor, is_started_again: bool },
     /// The program has ended after being killed. Until this time, a message saying that it was ready may
     /// still arrive.
@@ -210,7 +210,7 @@ pub(super) enum Takeover {
 pub(super) enum Readiness {
     /// The program with this process ID has taken over.
     Ready { process: u32 },
-    /// The program was about to take over, but we've killed it.
+    /// The program was about to take over, but we have killed it.
     Killed,
     /// There is not any message from a program, so the signal was sent by an operator.
     NotReady,

@@ -28,7 +28,7 @@ pub(crate) struct WatchedCertificates {
 }
 
 impl WatchedCertificates {
-    /// Reads the configured certificates, and reports any warnings. Returns `None` if there are not any TLS
+    /// Reads the configured certificates, reporting any warnings. Returns `None` if there are no TLS
     /// listeners.
     pub(crate) fn open(config: &Config) -> Result<Option<WatchedCertificates>, StartError> {
         if !config.has_tls() {
@@ -73,7 +73,7 @@ impl WatchedCertificates {
 
         let files = file_versions(&self.tls);
         let is_stable = std::mem::replace(&mut self.seen, files.clone()) == files;
-        // The chain and the key are separate files, and may not be replaced at the same time.
+        // The chain and the key are separate files that may not be replaced at the same time.
         if files == self.settled || !is_requested && !is_stable {
             return notices;
         }
@@ -125,7 +125,7 @@ fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {
     tls.certificates.iter().flat_map(of)
 }
 
-/// Returns the file versions in the same order as [`paths`]. If a file is missing, it's `None`.
+/// Returns the file versions in the same order as [`paths`]. If a file is missing, it is `None`.
 fn file_versions(tls: &Tls) -> Vec<Option<FileVersion>> {
     paths(tls).map(|path| Some(FileVersion::of(&path.metadata().ok()?))).collect()
 }

@@ -11,7 +11,7 @@ use super::Order;
 #[derive(Debug, Clone)]
 pub struct Publisher {
     pub(super) orders: Sender<Order>,
-    /// For each archive in the configuration, tells if it's an open file.
+    /// For each archive in the configuration, tells if it is an open file.
     pub(super) replaceable: Vec<bool>,
 }
 

@@ -6,7 +6,7 @@ use cannery_routes::Response;
 use cannery_wire::response_head::{override_bit, reason_phrase};
 use cannery_wire::{Output, OwnHead, ServerFields};
 
-/// How an HTTP/1 client finds the end of a body.
+/// The way in which an HTTP/1 client finds the end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
     /// By length.

@@ -133,7 +133,7 @@ impl Pool {
     /// Submits a job. Returns it if too many are waiting.
     pub(super) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
         let bytes = job.content_bytes();
-        // A request always fits if it's the only one, however large it is.
+        // A request always fits if it is the only one, however large it is.
         if self.content_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.content_bytes_max.max(bytes)
         {
             self.content_bytes.fetch_sub(bytes, Ordering::Relaxed);

@@ -77,7 +77,7 @@ impl<S> Default for StreamRoutes<S> {
 }
 
 impl<S: Copy + PartialEq> StreamRoutes<S> {
-    /// Returns `true` unless it's empty.
+    /// Returns `true` unless it is empty.
     pub(crate) fn is_used(&self) -> bool {
         !(self.running.is_empty() && self.finished.is_empty() && self.bodies.is_empty())
     }
@@ -92,7 +92,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
     ) -> StreamOutcome {
         match dispatch.routes.treat(head, http.awaits_content(stream), dispatch.client) {
             Treatment::Site => StreamOutcome::Site,
-            // Refuse the content now if we know that it's too long.
+            // Refuse the content now if we know that it is too long.
             Treatment::Receive { bytes_max }
                 if http.announced_content(stream).is_some_and(|bytes| bytes > bytes_max.into()) =>
             {
@@ -117,7 +117,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         }
     }
 
-    /// Handles a request whose content has arrived, or is too long.
+    /// Handles a request whose content has arrived or is too long.
     pub(crate) fn receive<C: Multiplexed<StreamId = S>>(
         &mut self,
         http: &mut C,
@@ -192,7 +192,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         }
     }
 
-    /// Writes the next response that a handler has delivered, and returns its stream.
+    /// Writes the next response that a handler has delivered. Returns its stream.
     pub(crate) fn write_next<C: Multiplexed<StreamId = S>>(
         &mut self,
         http: &mut C,

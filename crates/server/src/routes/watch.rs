@@ -20,14 +20,14 @@ use crate::observe::Status;
 /// the call, while the lower bits are the number of the route plus 1.
 type Call = AtomicU64;
 
-/// Number of bits of a [`Call`] that are for the route.
+/// Bits of a [`Call`] that are for the route.
 const ROUTE_BITS: u32 = 24;
 
 /// A thread that runs handlers.
 #[derive(Debug, Default)]
 pub(super) struct WatchedThread {
     call: Arc<Call>,
-    /// Number of calls so far.
+    /// Calls so far.
     calls: Cell<u64>,
 }
 

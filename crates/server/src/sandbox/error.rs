@@ -14,7 +14,7 @@ pub enum SandboxError {
         kind: &'static str,
         /// The requested name.
         name: String,
-        /// The file where we've looked.
+        /// The file where we have looked.
         file: PathBuf,
     },
     /// The user was given by number, and we do not know the primary group.

@@ -13,6 +13,6 @@ pub enum ThreadRole {
     Coordinator,
     /// Receives releases from another process.
     Receiver,
-    /// Waits until all other threads have ended, and removes Unix sockets.
+    /// Waits until all other threads have ended before removing Unix sockets.
     Main,
 }

@@ -24,7 +24,7 @@ pub(super) struct Http3Resources {
     datagrams: Datagrams,
     /// `Alt-Svc` value (RFC 7838 §3).
     alt_svc: String,
-    /// Number of our first worker, if we count the workers of all processes.
+    /// Our first worker, counting the workers of all processes.
     first_worker: u8,
     generation: u8,
     /// Forwarding sockets of the process that we take over from.

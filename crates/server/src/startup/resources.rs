@@ -147,7 +147,7 @@ impl Resources {
             list,
             read_below: config.acme_webroot.iter().cloned().collect(),
             compile: Vec::new(),
-            // To read its file, the profiler opens it again, and it opens it for writing as well.
+            // To read its file, the profiler opens it again (for writing as well as reading).
             append: append.chain(config.profiler_file.clone()).collect(),
             remove: remove.chain(config.profiler_file.clone()).collect(),
             rings: self.io.chosen.is_uring(),

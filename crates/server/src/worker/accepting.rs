@@ -17,7 +17,7 @@ pub(crate) const ACCEPTED_MAX: usize = 128;
 pub(super) enum Backlog {
     /// None are waiting.
     Empty,
-    /// They are waiting for a connection to close because we've reached the limit of connections or memory.
+    /// They are waiting for a connection to close because we have reached the limit of connections or memory.
     Full,
     /// They have to wait for the next iteration (which will not block) because [`ACCEPTED_MAX`] connections
     /// were accepted in this one.

@@ -17,7 +17,7 @@ use crate::observe::CloseReason;
 /// Minimum time between two notices about closed connections.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Number of size classes. There is one for each power of two, and one for zero.
+/// Size classes: one for each power of two, plus one for zero.
 const CLASSES: usize = 33;
 
 /// Returns the size class of a connection that takes `bytes`.
@@ -39,7 +39,7 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
-    /// Makes room for waiting clients, and returns free memory to the system.
+    /// Makes room for waiting clients. If necessary, free memory is also returned to the system.
     pub(super) fn tick_memory(&mut self) {
         if self.backlog == Backlog::Full && self.cx.memory.is_tight() {
             self.shed();

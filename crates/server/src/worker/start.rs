@@ -13,7 +13,7 @@ use crate::error::StartError;
 use crate::http3::Http3Plan;
 use crate::sandbox::{Sandbox, ThreadRole};
 
-/// Starts a thread for each plan, and waits until all of them are serving.
+/// Starts a thread for each plan. Returns once all of them are serving.
 ///
 /// # Errors
 /// Returns an error if a thread cannot be started or cannot watch its listeners. Callers should then order the
@@ -40,7 +40,8 @@ pub(crate) fn start_all(
     all_started.map(|_| threads)
 }
 
-/// Main function of a worker thread. Tells `started` if it's ready, and then serves.
+/// Main function of a worker thread. It tells `started` whether the worker is ready, and serves if
+/// so.
 fn run_thread(
     io: Backend,
     mut plan: Plan,

@@ -43,7 +43,7 @@ impl Instrumentation {
 }
 
 impl Stepper {
-    /// Creates a worker that serves `content`, and lets it accept the client.
+    /// Creates a worker that serves `content` and lets it accept the client.
     ///
     /// # Errors
     /// Returns an error if the content or the access log cannot be opened.

@@ -96,7 +96,7 @@ fn connection_id_is_not_retired_by_a_packet_that_uses_it() {
         receive(Level::Application, &header, &mut payload, Some(&records));
         payload[..] == [0x19, sequence]
     };
-    // The first one isn't in a frame.
+    // The first one is not in a frame.
     let uses = [(0, 0, false), (1, 1, false), (0, 1, true), (2, 2, false), (2, 0, true), (2, 1, true)];
     for (used, sequence, expected) in uses {
         assert_eq!(is_permitted(used, sequence), expected, "{used} {sequence}");

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Two forms of each frame that doesn't extend to the end of its packet.
+/// Two forms of each frame that does not extend to the end of its packet.
 const FRAMES: [&[u8]; 31] = [
     b"\x01",
     b"\x40\x01",

@@ -80,7 +80,7 @@ fn message_after_the_handshake_is_refused() {
     send_to_session(&mut client, &mut session).unwrap();
     send_to_client(&mut session, &mut client);
 
-    // A KeyUpdate, which QUIC doesn't use (RFC 9001 §6).
+    // A KeyUpdate, which QUIC does not use (RFC 9001 §6).
     let error = session.read_handshake(&[24, 0, 0, 1, 0]).unwrap_err();
     assert_eq!(error.code, TransportErrorCode::crypto(10), "unexpected_message");
 }

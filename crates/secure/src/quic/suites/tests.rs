@@ -52,7 +52,7 @@ fn handshake(suite: SupportedCipherSuite) -> [Keys; 2] {
     [server_keys.unwrap(), client_keys.unwrap()]
 }
 
-/// Protects a packet with a short header (RFC 9000 §17.3.1), and removes its protection.
+/// Protects a packet with a short header (RFC 9000 §17.3.1) and then removes its protection.
 fn exchange(number: u64, sender: &DirectionalKeys, receiver: &DirectionalKeys) {
     const HEADER: [u8; 5] = [0x43, 1, 2, 3, 4];
     const PAYLOAD: [u8; 100] = [0x61; 100];

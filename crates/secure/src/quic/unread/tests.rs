@@ -73,7 +73,7 @@ fn duplicates_do_not_accumulate() {
     }
 }
 
-/// All data was read, and the client doesn't know yet.
+/// All data was read, and the client does not know yet.
 #[test]
 fn duplicates_of_all_data_do_not_count() {
     let mut unread = Unread::default();

@@ -230,7 +230,7 @@ fn respond(
 }
 
 impl HandledH1 {
-    /// Takes over the connection. It's returned by [`HandledH1::take_finished`].
+    /// Takes over the connection. It is returned by [`HandledH1::take_finished`].
     fn begin(http: &mut h1::Connection, line: Line, stage: Stage) -> Routed {
         Routed::Handled(Box::new(HandledH1 { http: std::mem::take(http), line, stage }))
     }
@@ -270,7 +270,7 @@ impl HandledH1 {
     pub(super) fn deliver(&mut self, delivered: DeliveryContent) {
         if let (Stage::Running(running), DeliveryContent::Response(ticket, finished)) =
             (&self.stage, delivered)
-            // A late response of a handler that we've given up has another ticket.
+            // A late response of a handler that we have given up has another ticket.
             && running.expected.is_for(ticket)
         {
             self.stage = Stage::Finished(finished);
@@ -292,7 +292,7 @@ impl HandledH1 {
         if let Stage::Running(running) = &self.stage { Some(running.since) } else { None }
     }
 
-    /// Makes progress: reads the request's content from `rest`, and writes the response.
+    /// Makes progress by reading the request's content from `rest` and writing the response.
     pub(super) fn respond(
         &mut self,
         rest: &mut &[u8],

@@ -29,7 +29,7 @@ pub(in crate::connection) struct Http2 {
     pub(super) bytes: StreamBytes,
     /// `true` if there has been a request since the connection was last idle.
     is_active: bool,
-    /// When we'll close the connection unless there is another request.
+    /// When we will close the connection unless there is another request.
     idle_until: Option<Instant>,
     /// When the client must have opened its windows further. `None` if nothing is waiting for that.
     window_deadline: Option<Instant>,

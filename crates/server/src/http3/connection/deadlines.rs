@@ -16,14 +16,14 @@ pub(in crate::http3) enum Late {
     No,
     /// There has not been a request for a long time.
     Idle,
-    /// A handler has not responded in time, and will get an error response.
+    /// A handler has not responded in time. The client will get an error response.
     Handler,
     /// The client is too slow with the handshake, a request or a response, or it has vanished while the
     /// server is draining.
     Slow,
 }
 
-/// Number of our unidirectional streams.
+/// Our unidirectional streams: the control stream and two for QPACK.
 const OWN_STREAMS: usize = 3;
 
 /// Clients acknowledge whole packets, so they may be behind by this much.

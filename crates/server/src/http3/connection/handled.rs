@@ -74,7 +74,7 @@ pub(super) fn begin(
     handled.begin(http, stream, &heads.head(), &mut dispatch)
 }
 
-/// Passes a request to the handler. The content has arrived, or is too long.
+/// Passes a request to the handler once the content has arrived or turned out to be too long.
 #[cold]
 pub(super) fn finish_content(
     http: &mut h3::Connection,

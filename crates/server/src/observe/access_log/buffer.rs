@@ -29,14 +29,14 @@ const BUFFER_BYTES: usize = FLUSH_BYTES + 4096;
 pub(crate) struct LogBuffer {
     bytes: Vec<u8>,
     lines: u64,
-    /// Number of lines dropped since the last call of [`LogBuffer::flush`].
+    /// Lines dropped since the last call of [`LogBuffer::flush`].
     dropped: u64,
     format: LogFormat,
     /// Proxies that we trust to tell us the client's address.
     proxies: Option<Arc<TrustedProxies>>,
     /// When the event loop woke up for the current requests.
     woken_at: Instant,
-    /// Current time in the format of the log. It's encoded once a second.
+    /// Current time in the format of the log. It is encoded once a second.
     time: Vec<u8>,
     seconds: u64,
     writer: SyncSender<Message>,

@@ -1,4 +1,4 @@
-//! Contents of an access log line, before it's encoded.
+//! Contents of an access log line, before it is encoded.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) struct Line<'a> {
     pub(super) referer: Option<&'a [u8]>,
     pub(super) user_agent: Option<&'a [u8]>,
     pub(super) status: u16,
-    /// Number of content bytes.
+    /// Content length in bytes.
     pub(super) bytes: u64,
     /// `None` for identity.
     pub(super) coding: Option<&'a [u8]>,

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
-/// Number of buffers per worker. This way, up to two megabytes (about ten thousand lines) may be waiting to
-/// be written. While we reserve all of the address space, the kernel will not allocate memory until it is
+/// Buffers per worker. This many allow up to two megabytes (about ten thousand lines) to wait to be
+/// written. While we reserve all of the address space, the kernel will not allocate memory until it is
 /// first written to.
 pub(super) const BUFFERS: usize = 8;
 
@@ -20,7 +20,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// Clears the buffer, and returns it to the worker.
+    /// Clears the buffer before returning it to the worker.
     pub(super) fn return_buffer(self) {
         if let Message::Lines { mut bytes, back } = self {
             bytes.clear();

@@ -37,7 +37,7 @@ pub(super) struct Output {
 #[derive(Debug)]
 pub(super) struct WriteError {
     pub(super) cause: io::Error,
-    /// Number of lines that were lost.
+    /// Lines that were lost.
     pub(super) lines: u64,
 }
 

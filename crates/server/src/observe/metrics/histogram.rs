@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Counter;
 
-/// Number of buckets for each doubling of the duration.
+/// Buckets for each doubling of the duration.
 const STEPS: u32 = 8;
-/// Number of doublings. This covers one microsecond to more than a minute.
+/// Doublings covered, from one microsecond to more than a minute.
 const DOUBLINGS: u32 = 26;
 const BUCKETS: usize = (STEPS * (DOUBLINGS + 1)) as usize;
 

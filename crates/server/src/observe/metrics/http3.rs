@@ -11,7 +11,7 @@ pub(crate) enum Http3Metric {
     PacketsSent,
     /// QUIC packets declared lost (RFC 9002 §6).
     PacketsLost,
-    /// Number of times that clients' addresses or ports have changed (RFC 9000 §9).
+    /// Changes of clients' addresses or ports (RFC 9000 §9).
     Migrations,
     /// Retry packets. During a flood, they make clients prove their addresses (RFC 9000 §8.1.2).
     Retries,

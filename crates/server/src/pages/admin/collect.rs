@@ -66,7 +66,7 @@ pub(crate) struct Collector {
     buffer: Vec<u8>,
 }
 
-/// A serving process. It may be replaced when it's restarted.
+/// A serving process. It may be replaced when it is restarted.
 #[derive(Debug)]
 struct ProcessSlot {
     socket: UnixDatagram,

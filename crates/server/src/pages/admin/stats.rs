@@ -28,7 +28,7 @@ pub(super) struct Stats {
     pub(super) process: ProcessUsage,
     pub(super) listeners: Vec<ListenerStats>,
     pub(super) certificates: Vec<CertificateStats>,
-    /// The sites. If processes serve different releases of a site, it's included several times.
+    /// The sites. If processes serve different releases of a site, it is included several times.
     pub(super) sites: Vec<SiteStats>,
     pub(super) counted: Snapshot,
     /// Pool threads that are running a handler or writing a body.

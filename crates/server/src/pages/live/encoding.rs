@@ -1,6 +1,6 @@
 //! Document encodings, as far as we need to know them to add a script.
 
-/// How a document encodes ASCII characters.
+/// Encoding of ASCII characters in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     /// As one byte each. This is true for UTF-8 and nearly all other encodings.

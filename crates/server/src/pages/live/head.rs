@@ -88,7 +88,7 @@ impl Tokens<'_> {
         };
     }
 
-    /// Returns a code unit if it's an ASCII character, and [`OTHER`] if it is not.
+    /// Returns a code unit if it is an ASCII character, and [`OTHER`] if it is not.
     fn at(&self, place: usize) -> Option<u8> {
         let (high, low) = match self.encoding {
             Encoding::Ascii => return self.document.get(place).copied(),

@@ -16,7 +16,7 @@ use crate::{Address, Config, RunningServer, Server};
 struct Folder {
     refreshes: AtomicUsize,
     changes: AtomicUsize,
-    /// Number of times that a page was pending.
+    /// Counts the times that a page was pending.
     pending: AtomicUsize,
 }
 

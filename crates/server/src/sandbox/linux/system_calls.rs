@@ -140,7 +140,7 @@ const WORKER: &[Call] = &[
     // The event loop with io_uring, and the address of an accepted client.
     any(libc::SYS_io_uring_enter),
     any(libc::SYS_getpeername),
-    // Number of unacknowledged bytes.
+    // Unacknowledged bytes in a socket.
     only(libc::SYS_ioctl, &[Is(1, libc::TIOCOUTQ as u64)]),
     // Resets a stalled connection, so that the kernel frees its buffers.
     only(libc::SYS_setsockopt, &[Is(1, libc::SOL_SOCKET as u64), Is(2, libc::SO_LINGER as u64)]),
@@ -161,7 +161,7 @@ const LOADER: &[Call] = &[
     only(libc::SYS_fcntl, &[Is(1, libc::F_DUPFD_CLOEXEC as u64)]),
     only(libc::SYS_fcntl, &[Is(1, libc::F_SETLEASE as u64)]),
     only(libc::SYS_fcntl, &[Is(1, libc::F_GETLEASE as u64)]),
-    // F_SETSIG, the signal for a lease. It's missing in `libc`.
+    // F_SETSIG, the signal for a lease. It is missing in `libc`.
     only(libc::SYS_fcntl, &[Is(1, 10)]),
 ];
 

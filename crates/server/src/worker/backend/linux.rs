@@ -38,7 +38,7 @@ impl Backend {
     }
 }
 
-/// The selected event loop, and why we've selected it.
+/// The selected event loop, and why we have selected it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendChoice {
     /// The selected event loop.

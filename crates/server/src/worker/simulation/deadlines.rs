@@ -290,7 +290,7 @@ fn table() -> Vec<Row> {
     ]
 }
 
-/// A client that acknowledges packets, but opens no window.
+/// A client that acknowledges packets without ever opening a window.
 const TAKES_NOTHING: Habits =
     Habits { bytes_per_second: 0, pings: Duration::from_millis(250), ..Habits::GOOD };
 

@@ -54,7 +54,7 @@ pub(super) fn check(
         if !old.starts_with(rest) && !new.starts_with(rest) && !is_timeout(rest, &first, &second) {
             return Err(format!("response {number} is {}, not {}", excerpt(rest), excerpt(response)));
         }
-        // An incomplete request may be refused for its syntax, or only when it times out.
+        // An incomplete request may be refused for its syntax, or else when it times out.
         let is_late = script.is_cut && is_timeout(rest, &first, &second);
         return if is_late || may_be_cut(script, stopped) {
             Ok(())

@@ -38,12 +38,12 @@ const PROXY_HEADERS: [&[u8]; 4] = [
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0f\xc0\0\x02\x01\xc0\0\x02\x02\x03\xe8\0\x50\x04\0\0",
 ];
 
-/// How a peer ends its connection.
+/// The way in which a peer ends its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// Waits until the server closes the connection.
     AwaitClose,
-    /// Shuts down writing after the last request, and continues to read.
+    /// Shuts down writing after the last request while continuing to read.
     ShutdownWrite,
     /// Resets the connection at a random point of the script.
     Reset,
@@ -129,7 +129,7 @@ fn actions(bytes: &[u8], ending: Ending, random: &mut Random) -> (Vec<Action>, b
     (actions, may_time_out)
 }
 
-/// Splits `bytes` at random positions, and adds pauses.
+/// Splits `bytes` at random positions, with pauses in between.
 pub(super) fn pieces(bytes: &[u8], random: &mut Random) -> Vec<Action> {
     let mut actions = Vec::new();
     let mut rest = bytes;

@@ -34,15 +34,15 @@ pub(super) struct Client {
     /// `true` if the next receive call should panic.
     #[cfg(test)]
     panics: Cell<bool>,
-    /// How the next call that waits for events should end.
+    /// Result of the next call that waits for events.
     #[cfg(test)]
     wait_outcome: Cell<WaitOutcome>,
-    /// Number of calls that did not succeed.
+    /// Calls that did not succeed.
     #[cfg(test)]
     bad_waits: Cell<u32>,
 }
 
-/// How waiting for events ends.
+/// Result of waiting for events.
 #[cfg(test)]
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum WaitOutcome {

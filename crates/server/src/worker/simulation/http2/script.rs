@@ -70,7 +70,8 @@ pub(super) enum Fate {
     Answered,
     /// The peer resets it.
     Reset,
-    /// The request is malformed: the server resets the stream with this error code, and sends no response.
+    /// The request is malformed. The server should reset the stream with this error code without sending a
+    /// response.
     Malformed(u32),
     /// The content contradicts Content-Length: the server resets the stream with this error code, possibly amid the
     /// response.

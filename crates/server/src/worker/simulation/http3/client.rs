@@ -1,4 +1,5 @@
-//! A client of the simulated network: sends requests on a connection, and checks their responses.
+//! A client of the simulated network, which sends requests on a connection and checks their
+//! responses.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, LazyLock};
@@ -158,7 +159,7 @@ impl Client {
         self.outcome.get_or_insert(outcome);
     }
 
-    /// Handles the events of the connection, and sends requests.
+    /// Handles the events of the connection before sending requests.
     fn run(&mut self, now: Instant) {
         let Some((handle, mut connection)) = self.connection.take() else { return };
         while let Some(event) = connection.poll() {

@@ -40,7 +40,7 @@ impl Client {
         Client { endpoint, handle, connection, events: Vec::new(), now }
     }
 
-    /// Opens a request stream, and sends these bytes in datagrams of their own.
+    /// Opens a request stream and sends these bytes in datagrams of their own.
     fn request(&mut self, bytes: &[u8], stepper: &mut Http3Stepper) -> StreamId {
         let stream = self.connection.streams().open(Dir::Bi).unwrap();
         self.connection.send_stream(stream).write(bytes).unwrap();

@@ -25,9 +25,9 @@ const KEPT_BYTES: usize = 1000;
 /// An action of a client.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker::simulation) enum Deed {
-    /// Begins a request for this path, and ends it unless more follows.
+    /// Begins a request for this path and ends it unless more follows.
     Request { name: usize, method: &'static str, path: &'static str, ends: bool },
-    /// Begins a request, and sends half of its head.
+    /// Begins a request, but only sends half of its head.
     HalfHead { name: usize },
     /// Sends a frame of content.
     Content { name: usize, bytes: usize },
@@ -44,7 +44,7 @@ pub(in crate::worker::simulation) enum Hearing {
     Nothing,
 }
 
-/// How a client receives.
+/// The way in which a client receives.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker::simulation) struct Habits {
     /// The window of each stream in bytes.
