@@ -154,7 +154,7 @@ fn default_provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())))
 }
 
-/// Accepts any certificate, and verifies that the server has its key.
+/// Accepts any certificate and verifies that the server has its key.
 #[derive(Debug)]
 struct AnyCertificate {
     algorithms: WebPkiSupportedAlgorithms,

@@ -65,7 +65,7 @@ fn find_in<'a>(
     Ok(None)
 }
 
-/// Reads all tables, and returns their occupied slots sorted by position.
+/// Reads all tables and returns their occupied slots sorted by position.
 ///
 /// All of these slots are reachable by a lookup. Therefore, if there is a slot for each record and no two records have the same
 /// key, every lookup will succeed. This takes a single pass, whereas looking up each key could take quadratic time in a crafted

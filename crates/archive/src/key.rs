@@ -276,7 +276,7 @@ fn unescape([high, low]: [u8; 2]) -> Option<u8> {
 struct Builder<'b> {
     room: &'b mut [u8],
     length: usize,
-    /// Where the current segment starts, after a `/`. Invariant: `segment_at <= length`.
+    /// Start of the current segment, after a `/`. Invariant: `segment_at <= length`.
     segment_at: usize,
     overflow: bool,
 }

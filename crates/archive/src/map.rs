@@ -20,11 +20,11 @@ const AUTOMATIC_IN_MEMORY_BYTES_MAX: u64 = 16 << 20;
 /// Huge page size on most machines. Where it differs, we only reserve more address space than necessary.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// How to get the bytes of an archive into memory.
+/// Ways to get the bytes of an archive into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loading {
-    /// Reads small files into memory, and maps larger ones.
+    /// Reads small files into memory and maps larger ones.
     Automatic,
     /// Maps the file. The memory is part of the page cache, which processes share.
     Mapped,
@@ -47,7 +47,7 @@ impl Loading {
 
 /// An archive's bytes.
 pub(crate) struct Bytes {
-    /// Points into `memory`. An answer needs the bytes several times, and this avoids looking at the variant each time.
+    /// Points into `memory`. An answer needs the bytes several times, so this avoids looking at the variant each time.
     slice: NonNull<[u8]>,
     memory: Memory,
 }

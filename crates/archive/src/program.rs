@@ -30,15 +30,15 @@ struct Layout {
 
 /// A table of segments or sections.
 struct Table {
-    /// Where the header has the table's offset.
+    /// Position of the table's offset in the header.
     offset: usize,
     /// Offset of the number of entries in the header. The entry length is in the two bytes before it.
     count: usize,
     /// Length of an entry.
     entry_bytes: usize,
-    /// Where an entry has the offset of its part.
+    /// Position of the part's offset in an entry.
     part_offset: usize,
-    /// Where an entry has the length of its part.
+    /// Position of the part's length in an entry.
     part_bytes: usize,
 }
 

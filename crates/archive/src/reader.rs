@@ -289,7 +289,7 @@ impl Archive {
         Scope::decode(entry.data, self.format, entry.data_position)
     }
 
-    /// Decodes a source record from [`Archive::entries`], and returns the extent of the file's bytes.
+    /// Decodes a source record from [`Archive::entries`] and returns the extent of the file's bytes.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the record is too short.
@@ -319,7 +319,7 @@ impl std::fmt::Debug for Archive {
     }
 }
 
-/// Opens a regular file that is long enough for an archive, and locates the archive in it.
+/// Opens a regular file that is long enough for an archive and locates the archive in it.
 fn open_file(path: &Path) -> Result<(File, Range<u64>), OpenError> {
     // If this is a FIFO, we must not block until its other end is open. For regular files, these flags do not matter.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;

@@ -86,7 +86,7 @@ struct PaddingTotals {
 /// Summary of a written archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteReport {
-    /// How wide the container is.
+    /// Width of the container.
     pub format: Format,
     /// The facts, including the file's length and digest.
     pub facts: Facts,
@@ -466,7 +466,7 @@ impl Writer {
         self.copy(&mut std::io::repeat(0), zeros)
     }
 
-    /// Writes a record's lengths and key, and adds its slot.
+    /// Writes a record's lengths and key and adds its slot.
     fn start_record(&mut self, key: &[u8], data_bytes: u64) -> Result<(), WriteError> {
         let bytes_before_data = self.format.record_header_bytes() + key.len() as u64;
         self.require(data_bytes.saturating_add(bytes_before_data), 1)?;

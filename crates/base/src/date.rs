@@ -125,7 +125,7 @@ fn parse_asctime(value: &[u8]) -> Option<u64> {
     Date { year, month, day }.seconds(parse_time(time)?)
 }
 
-/// Parses `08:49:37`, and returns seconds since midnight. A leap second counts as the second before it.
+/// Parses `08:49:37` and returns seconds since midnight. A leap second counts as the second before it.
 fn parse_time(time: &[u8]) -> Option<u64> {
     let [h1, h2, b':', m1, m2, b':', s1, s2] = time else { return None };
     let hour = number(&[*h1, *h2])?;

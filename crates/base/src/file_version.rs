@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 /// Identifies a version of a file. If a program modifies the file, its size or modification time will usually change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileVersion {
-    /// Which device `inode` is on.
+    /// The device of `inode`.
     pub device: u64,
     /// The inode. Hard links share it.
     pub inode: u64,

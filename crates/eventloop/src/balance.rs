@@ -40,7 +40,7 @@ pub struct Balancer {
     /// Index of this loop in `loops`.
     own: usize,
     loops: Arc<[LoopLoad]>,
-    /// Where this loop receives transferred connections.
+    /// Receives connections that others transfer to this loop.
     receiver: UnixDatagram,
 }
 

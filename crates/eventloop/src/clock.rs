@@ -14,10 +14,10 @@ pub struct Now {
     pub unix_seconds: u64,
 }
 
-/// Reads the monotonic clock, and derives the wall clock from it.
+/// Reads the monotonic clock and derives the wall clock from it.
 #[derive(Debug)]
 pub struct Clock {
-    /// When we have read both clocks.
+    /// Time when we have read both clocks.
     synced: Instant,
     /// Wall clock at that moment, since 1970.
     unix: Duration,

@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::socket::{Accepted, Socket};
 use crate::token::Token;
 
-/// An event loop. It waits, returns events one at a time, and accepts connections.
+/// An event loop. It waits, returns events one at a time and accepts connections.
 ///
 /// Events are edge-triggered, i.e. they report *changes*. Callers that handle an event need to go on until the socket has nothing
 /// more to receive or no more room to send. Otherwise there will not be another event.

@@ -1,4 +1,4 @@
-//! The event loop. It tells which sockets are ready, and provides the operations on them.
+//! The event loop. It tells which sockets are ready and provides the operations on them.
 //!
 //! Each loop belongs to one thread. This crate knows nothing about HTTP, TLS or archives; the crates above use [`Token`]s and
 //! [`Event`]s through the [`EventLoop`] trait. Its implementations should be indistinguishable:

@@ -40,7 +40,7 @@ pub struct ListenOptions {
     pub defer_accept: bool,
 }
 
-/// Which versions of IP a TCP socket accepts connections over.
+/// Versions of IP over which a TCP socket accepts connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpVersions {
     /// Only the version of the address.
@@ -62,7 +62,7 @@ pub enum Claim {
         socket: RawSocket,
         /// The address with the actual port.
         address: SocketAddr,
-        /// Which versions of IP it accepts.
+        /// Versions of IP to accept.
         versions: IpVersions,
         /// Options for all listeners on this address.
         options: ListenOptions,

@@ -27,7 +27,7 @@ pub trait Socket {
     /// The connection has failed.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Sends as much of the concatenated `runs` as there is room for, and returns the number of bytes sent.
+    /// Sends as much of the concatenated `runs` as there is room for and returns the number of bytes sent.
     ///
     /// # Errors
     /// The connection has failed.

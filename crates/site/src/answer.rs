@@ -82,7 +82,7 @@ pub struct Page<'a> {
     pub covered: usize,
 }
 
-/// Which part of a representation a 206 has.
+/// The part of a representation in a 206.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentRange {
     /// Offset of the first byte.

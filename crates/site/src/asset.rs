@@ -377,7 +377,7 @@ const WELL_KNOWN_FOLDER: &[u8] = b"/.well-known/";
 const WELL_KNOWN_PATHS: [&[u8]; 4] =
     [b"/.well-known", b"/apple-app-site-association", b"/robots.txt", b"/sitemap.xml"];
 
-/// Which kind of file a path looks like.
+/// Kinds of files that a path can look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathKind {
     /// A page.

@@ -1,4 +1,4 @@
-//! Matches the pattern of a rule against a path, and captures parts of it.
+//! Matches the pattern of a rule against a path and captures parts of it.
 //!
 //! This takes linear time without backtracking, since a capture always ends at the next `/` and a splat can only be followed by a
 //! literal.

@@ -7,7 +7,7 @@ use cannery_base::date::parse_http_date;
 
 use crate::request::{Conditions, Single, Values};
 
-/// Validators of a representation (RFC 9110 §8.8). Responses have them, and conditions are compared to them.
+/// Validators of a representation (RFC 9110 §8.8), to be sent in responses and compared to conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validators<'a> {
     /// The entity tag, without quotes. `None` if we do not send it.
@@ -21,7 +21,7 @@ impl Validators<'_> {
     pub(crate) const NONE: Validators<'static> = Validators { etag: None, modified: None };
 }
 
-/// Which response the conditions lead to.
+/// Outcomes of conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The representation.

@@ -58,7 +58,7 @@ struct EarlierReleases<'a> {
 }
 
 impl<'a> EarlierReleases<'a> {
-    /// Finds the first release with an immutable file at this path, and returns its index and the answer.
+    /// Finds the first release with an immutable file at this path and returns its index and the answer.
     ///
     /// `reason` is from the current release's answer.
     #[inline(never)]

@@ -8,10 +8,10 @@ use crate::request::{Method, Request};
 use crate::site::Scratch;
 use crate::target::Target;
 
-/// Where certificate authorities request ACME challenges. They use plain HTTP (RFC 8555 §8.3).
+/// Path prefix at which certificate authorities request ACME challenges, using plain HTTP (RFC 8555 §8.3).
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
-/// Where load balancers request the heartbeat. They use plain HTTP and do not follow redirects.
+/// Path at which load balancers request the heartbeat. They use plain HTTP and will not follow redirects.
 const HEARTBEAT: &[u8] = b"/__/heartbeat";
 
 /// Redirects a plain HTTP request to `https` at `port`.

@@ -1,4 +1,4 @@
-//! How a client will use the response, as far as we can tell.
+//! The client's purpose for the response, as far as we can tell.
 //!
 //! A client that wants a script must not be answered with a fallback page, whatever the path looks like. On the other hand, if a
 //! browser navigates to `/blog/node.js`, this may well be a page. Browsers send `Accept` and (except over plain HTTP) also

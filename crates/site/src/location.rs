@@ -15,7 +15,7 @@ use crate::captures::Captures;
 /// A server must accept all URLs that it sends (RFC 9110 §2.3), so we use the limit for request targets.
 pub const LOCATION_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
-/// Where a redirect points to.
+/// Target of a redirect.
 #[derive(Debug, Clone, Copy)]
 pub struct Location<'a> {
     form: Form<'a>,

@@ -1,4 +1,4 @@
-//! Turns the record of a path into an answer, and applies header rules.
+//! Turns the record of a path into an answer and applies header rules.
 
 use cannery_archive::{
     Archive, Candidates, Corrupt, Key, KeyBuffer, Origin, Piece, Pieces, Record, Resource,
@@ -18,7 +18,7 @@ use crate::site_fields::{
 };
 use crate::sites::{Place, Sites};
 
-/// How the archiver lets files be cached that may change.
+/// `Cache-Control` that the archiver sets for files that may change.
 const REVALIDATED: &[u8] = b"public, no-cache";
 const REUSED_FOR_AN_HOUR: &[u8] = b"public, max-age=3600";
 
@@ -42,7 +42,7 @@ pub(crate) struct Buffers {
     pub(crate) parts: Parts,
 }
 
-/// Which header rules apply, of those that match the requested path.
+/// Selects the header rules that apply, among those that match the requested path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
     /// All of them. For the file at this path.
@@ -154,7 +154,7 @@ impl<'a> Lookup<'a, '_> {
         self.finish_with_own(followed, header_rules, head)
     }
 
-    /// Turns failures into error responses, and takes the method into account.
+    /// Turns failures into error responses and takes the method into account.
     ///
     /// `head` is the kind of the answer's head, which is always plain for error responses.
     #[inline(never)]
@@ -269,7 +269,7 @@ impl<'a> Lookup<'a, '_> {
         Err(Failure::new(404, Reason::NotFound))
     }
 
-    /// Answers with a resource, and takes the request's conditions into account.
+    /// Answers with a resource and takes the request's conditions into account.
     pub(crate) fn deliver(
         &self,
         resource: Resource<'a>,

@@ -89,7 +89,7 @@ pub struct Request<'a> {
     pub host: Option<&'a [u8]>,
     /// `Accept-Encoding`.
     pub accept_encoding: Values<'a>,
-    /// How the client will use the response.
+    /// The client's purpose for the response.
     pub intent: Intent,
     /// The fields of conditional and range requests.
     pub conditions: Conditions<'a>,

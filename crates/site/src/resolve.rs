@@ -16,7 +16,7 @@ use crate::sites::{Place, Sites};
 /// Maximum length of a fallback page's suffix, in bytes.
 const SUFFIX_BYTES_MAX: usize = 255;
 
-/// Where a path leads.
+/// Results of resolving a path.
 pub(crate) enum Found<'a> {
     /// A record. If it is from a rule, `matched` is the path that its pattern has matched.
     Record { record: Record<'a>, matched: Option<&'a [u8]>, reason: Reason },
@@ -131,7 +131,7 @@ pub(crate) fn find_fallback<'a>(
     Ok(Found::Nothing)
 }
 
-/// Which responses are suitable if the path does not exist.
+/// Responses that are suitable if the path does not exist.
 struct Wanted<'a> {
     /// The path's suffix.
     suffix: &'a [u8],

@@ -32,7 +32,7 @@ pub enum VirtualHosts {
     Ignored,
 }
 
-/// The current time, and buffers that answers borrow from. Reuse it for many requests.
+/// The current time, plus buffers that answers borrow from. You should reuse it for many requests.
 #[derive(Default)]
 pub struct Scratch {
     pub(crate) current: RequestBuffers,

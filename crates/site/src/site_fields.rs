@@ -12,9 +12,9 @@ pub const SITE_FIELDS_MAX: usize = 256;
 pub struct SiteFields {
     lines: [Line; SITE_FIELDS_MAX],
     count: usize,
-    /// Which of the server's fields are replaced, as in [`cannery_archive::Head::overrides`].
+    /// The server's fields that are replaced, as in [`cannery_archive::Head::overrides`].
     set: u8,
-    /// Which of the server's fields are removed.
+    /// The server's fields that are removed.
     removed: u8,
     replaces_content_type: bool,
     replaces_caching: bool,

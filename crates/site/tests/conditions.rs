@@ -12,7 +12,7 @@ use cannery_site::{Conditions, Method, Request, Scratch, Single, Site, Values};
 use proptest::prelude::*;
 
 const CONTENT: &str = "abcdefghijklmnopqrstuvwxyz";
-/// When the file was last modified: Sun, 06 Nov 1994 08:49:37 GMT.
+/// Time of the file's last modification: Sun, 06 Nov 1994 08:49:37 GMT.
 const MODIFIED: u64 = 784_111_777;
 const NOW: u64 = MODIFIED + 1000;
 
@@ -62,7 +62,7 @@ fn tags() -> impl Strategy<Value = Option<(&'static str, Tags)>> {
     ])
 }
 
-/// A date as text, and its time. `None` if it is invalid.
+/// A date as text and its time. `None` if it is invalid.
 type Date = (&'static str, Option<u64>);
 
 fn date() -> impl Strategy<Value = Option<Date>> {

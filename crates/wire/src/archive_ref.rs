@@ -5,7 +5,7 @@ use cannery_archive::Extent;
 /// The archive that an answer's ranges refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveRef<'a> {
-    /// Which of the connection's archives it is, as in [`crate::Segment::Archive`].
+    /// Index among the connection's archives, as in [`crate::Segment::Archive`].
     pub number: u16,
     /// The whole archive.
     pub bytes: &'a [u8],

@@ -1,4 +1,4 @@
-//! Reads request heads in HTTP/2 and HTTP/3, and validates their fields (RFC 9113 §8.2, §8.3; RFC 9114 §4.2, §4.3).
+//! Reads request heads in HTTP/2 and HTTP/3 and validates their fields (RFC 9113 §8.2, §8.3; RFC 9114 §4.2, §4.3).
 //!
 //! All connections of a worker share the buffers. Once these are large enough, requests no longer need to allocate. This module
 //! knows nothing about frames, streams or header compression.
@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 use crate::request_head::{RequestHead, Version};
 use crate::scan::target_end;
 
-/// The time, and buffers for one request head. A worker's connections share it.
+/// The time, plus buffers for one request head (shared by a worker's connections).
 #[derive(Debug)]
 pub struct HeadStore {
     /// Temporary space for the decoder.
@@ -29,11 +29,11 @@ pub struct HeadStore {
     intent: Intent,
     version: Version,
     seconds: u64,
-    /// When we received the bytes that we are reading.
+    /// Time when we received the bytes that we are reading.
     time: Option<Instant>,
 }
 
-/// Which fields we keep as lines in HTTP/1 syntax ([`RequestHead::field_lines`]).
+/// Selects the fields that we keep as lines in HTTP/1 syntax ([`RequestHead::field_lines`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptLines {
     /// Only those of proxies. We log them.
@@ -284,7 +284,7 @@ impl RequiredFields<'_> {
     }
 }
 
-/// Why a head is not a valid request.
+/// Reasons why a head is not a valid request.
 enum HeadError {
     Malformed,
     Refused(Refusal),

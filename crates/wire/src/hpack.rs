@@ -10,7 +10,7 @@ mod decoder_table;
 mod field;
 mod name;
 
-// Encodes lines of the archive, and fields that we do not know in advance.
+// Encodes lines of the archive and fields that we do not know in advance.
 mod encoder;
 mod encoder_table;
 mod line;

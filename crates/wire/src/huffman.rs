@@ -171,7 +171,7 @@ impl Bits {
     }
 }
 
-/// Returns the symbol at the start of 32 bits, and its number of bits. It must be longer than [`SHORT_BITS`].
+/// Returns the symbol at the start of 32 bits and its number of bits. It must be longer than [`SHORT_BITS`].
 #[cold]
 fn long_symbol(window: u32) -> (u16, u32) {
     // The longest codes do not need a limit because they go up to all ones.

@@ -1,4 +1,4 @@
-//! HTTP protocol state machines. They turn bytes into requests and responses into bytes, and never do I/O.
+//! HTTP protocol state machines. They turn bytes into requests and responses into bytes and never do I/O.
 //!
 //! A connection parses received bytes into requests ([`h1::Connection::next_request`]). The caller looks up an answer in the site,
 //! after which the connection writes the response into an [`Output`]. This crate makes no system calls, does not read the clock and

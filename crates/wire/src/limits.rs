@@ -12,7 +12,7 @@ pub const METHOD_BYTES_MAX: usize = 64;
 /// Length of a request target, in bytes. RFC 9112 §3 recommends at least 8,000.
 pub const TARGET_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
-/// Maximum number of lines in a head. Browsers send about 20 fields, and proxies add a few.
+/// Maximum number of lines in a head. Browsers send about 20 fields (and proxies add a few).
 pub const FIELDS_MAX: usize = 100;
 
 /// Maximum amount of content to discard to keep the connection open, in bytes. Requests to sites do not need content, so it is not
@@ -48,8 +48,8 @@ pub const QPACK_INSTRUCTION_BYTES_MAX: usize = 4 * QPACK_TABLE_BYTES + 16;
 /// if the fields themselves were too long.
 pub const FIELD_SECTION_BYTES_MAX: u64 = HEAD_BYTES_MAX as u64;
 
-/// Maximum length of a frame on the peer's control stream, in bytes. In browsers, SETTINGS has about 30, and priorities have about
-/// 10.
+/// Maximum length of a frame on the peer's control stream, in bytes. In browsers, SETTINGS typically has about 30 and priorities
+/// have about 10.
 pub const CONTROL_FRAME_BYTES_MAX: u64 = 1024;
 
 /// Number of bytes of QPACK instructions that cost one token of [`CREDIT_MAX`]. A browser's table is full after 4 KiB.

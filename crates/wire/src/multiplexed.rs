@@ -11,7 +11,7 @@ use crate::stored_request::StoredRequest;
 /// connection reads the next request, or else use [`receive_content`](Multiplexed::receive_content) or
 /// [`postpone`](Multiplexed::postpone) to respond later.
 pub trait Multiplexed {
-    /// Which of the connection's streams it is.
+    /// Identifies a stream of the connection.
     type StreamId: Copy;
 
     /// Writes a response. If the method is `HEAD`, it does not have a body.

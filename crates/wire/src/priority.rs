@@ -47,7 +47,7 @@ struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// Reads a member along with its parameters, and removes it from `rest`.
+    /// Reads a member along with its parameters and removes it from `rest`.
     fn read(rest: &mut &'a [u8]) -> Option<Member<'a>> {
         let key = take_while(rest, is_key_byte);
         if !matches!(key.first(), Some(b'a'..=b'z' | b'*')) {

@@ -8,7 +8,7 @@ mod v2;
 
 use std::net::SocketAddr;
 
-/// Where the proxy says that a connection is from.
+/// The origin of a connection, according to the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The peer of our connection, either because it is the proxy itself (a health check) or because the client's address is

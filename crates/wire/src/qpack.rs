@@ -8,7 +8,7 @@
 mod decoder;
 mod dynamic_table;
 
-// Encodes lines of the archive, and fields that we do not know in advance.
+// Encodes lines of the archive and fields that we do not know in advance.
 mod encoder;
 mod encoder_table;
 mod line;

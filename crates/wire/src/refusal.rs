@@ -1,8 +1,8 @@
-//! Why a peer's bytes are not a valid request, and which status they get.
+//! Reasons why a peer's bytes are not a valid request, with the status for each of them.
 //!
 //! With HTTP/1, the connection must be closed after this because there is no way to find the next request.
 
-/// Why we do not answer a request (always the peer's fault).
+/// Reasons why we do not answer a request (always the peer's fault).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line violates the grammar (RFC 9112 §3).

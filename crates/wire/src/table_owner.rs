@@ -1,4 +1,4 @@
-//! Decides which of the archives that share a connection may use the dynamic table, and numbers the lines in it.
+//! Decides which of the archives that share a connection may use the dynamic table and numbers the lines in it.
 
 use cannery_archive::LINE_IDS;
 
@@ -20,7 +20,7 @@ pub(crate) struct TableOwner {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Owner {
-    /// Which of the connection's archives it is.
+    /// Index among the connection's archives.
     archive: u16,
     /// The first bytes of the archive's digest.
     identity: u64,

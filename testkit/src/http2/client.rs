@@ -69,7 +69,7 @@ impl Exchange {
         }
     }
 
-    /// Ends the response, and checks the length of its content.
+    /// Ends the response and checks the length of its content.
     fn complete(&mut self) {
         let Progress::Partial(response) = mem::take(&mut self.progress) else {
             panic!("the stream ends without a response");
@@ -171,7 +171,7 @@ impl<S: Read + Write> Client<S> {
         Ok((id, early))
     }
 
-    /// Sends a request without content, and returns its stream.
+    /// Sends a request without content and returns its stream.
     ///
     /// # Errors
     ///
@@ -325,7 +325,7 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// Decodes the field block of a response, and returns the response without its content.
+/// Decodes the field block of a response and returns the response without its content.
 ///
 /// # Panics
 ///

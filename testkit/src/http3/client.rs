@@ -1,4 +1,4 @@
-//! HTTP/3 client over UDP. It blocks the calling thread, and does nothing between calls.
+//! HTTP/3 client over UDP. It blocks the calling thread and does nothing between calls.
 //!
 //! There is no dynamic table for QPACK, and each response is checked strictly. Tests may also use the streams directly to send
 //! bytes that no correct client would send.
@@ -147,7 +147,7 @@ impl Client {
         Client::connect_with(server, &Options::default())
     }
 
-    /// Connects to a server, and begins HTTP/3 with SETTINGS.
+    /// Connects to a server and begins HTTP/3 with SETTINGS.
     ///
     /// # Errors
     ///
@@ -350,7 +350,7 @@ impl Client {
         self.streams.get(&stream).map_or(0, |received| received.bytes.len())
     }
 
-    /// Waits until the server has sent GOAWAY, and returns the stream ID in its last one.
+    /// Waits until the server has sent GOAWAY and returns the stream ID in its last one.
     ///
     /// # Errors
     ///
@@ -360,7 +360,7 @@ impl Client {
         Ok(self.goaway().expect("the condition was met"))
     }
 
-    /// Waits until the server has closed the connection, and returns its error code (RFC 9114, section 8.1).
+    /// Waits until the server has closed the connection and returns its error code (RFC 9114, section 8.1).
     ///
     /// # Panics
     ///
@@ -558,7 +558,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for datagrams, and passes those that have arrived to the connection.
+    /// Waits for datagrams and passes those that have arrived to the connection.
     fn wait(&mut self, timeout: Duration) -> io::Result<()> {
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
         // Zero would mean no limit.
@@ -587,7 +587,7 @@ impl Client {
         }
     }
 
-    /// Handles timeouts and events, and reads all streams.
+    /// Handles timeouts and events and reads all streams.
     fn advance(&mut self) {
         self.handle_events();
         for (stream, received) in &mut self.streams {

@@ -179,7 +179,7 @@ impl Facts {
     }
 }
 
-/// Why the facts cannot be decoded.
+/// Reasons why the facts cannot be decoded.
 pub(crate) enum FactsError {
     /// The magic bytes are missing.
     Foreign,

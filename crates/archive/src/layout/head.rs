@@ -24,7 +24,7 @@ pub struct Head<'a> {
     pub text: &'a [u8],
     /// The same runs for HTTP/2.
     pub hpack: HpackRuns<'a>,
-    /// Where the first three runs end. Invariant: ascending, and at most `text.len()`.
+    /// Ends of the first three runs. Invariant: ascending, and at most `text.len()`.
     ends: [u32; 3],
 }
 

@@ -91,7 +91,7 @@ pub enum Record<'a> {
 pub struct Resource<'a> {
     /// The status code of the response.
     pub status: u16,
-    /// Where the path is from.
+    /// Origin of the path.
     pub origin: Origin,
     /// Time of the last modification in seconds since 1970-01-01 00:00:00 UTC, if it is known.
     pub modified: Option<u64>,
@@ -136,7 +136,7 @@ pub struct Representation<'a> {
     pub coding: Coding,
     /// The entity tag, without quotes.
     pub etag: &'a [u8; ETag::BYTES],
-    /// Where the body is.
+    /// Extent of the body.
     pub body: Extent,
     /// The head's position, for [`crate::Archive::head`].
     pub head: u64,

@@ -67,7 +67,7 @@ impl IndexKind {
     }
 }
 
-/// How a search should treat rules for pages only.
+/// Treatment of rules that are for pages only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageRules {
     /// They can match.
@@ -86,7 +86,7 @@ pub(crate) struct RuleIndex<'a> {
     words: usize,
     /// Positions where some rule has a literal before its capture or splat, one bit each.
     prefix_positions: u32,
-    /// Where each rule is in its scope.
+    /// Offset of each rule in its scope.
     offsets: &'a [[u8; 4]],
     /// Sets of rules by number of segments in the path.
     lengths: &'a [[u8; WORD_BYTES]],
@@ -104,7 +104,7 @@ pub(crate) struct RuleIndex<'a> {
     prefixes: &'a [[u8; PrefixRow::BYTES]],
     /// Literals after a splat, sorted by reversed bytes.
     suffixes: &'a [[u8; SuffixRow::BYTES]],
-    /// Bytes of literals, and sets of rules.
+    /// Bytes of literals and sets of rules.
     heap: &'a [u8],
     /// The error to return if the index is inconsistent.
     corrupt: Corrupt,

@@ -54,7 +54,7 @@ pub enum ScopeEntry<'a> {
     HeaderRule(HeaderRule<'a>),
 }
 
-/// Which `_redirects` rules to search.
+/// The `_redirects` rules to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleFilter {
     /// Rules that take precedence over an exact path.
@@ -126,7 +126,7 @@ impl<'a> Scope<'a> {
         self.pages().chain(self.rules())
     }
 
-    /// Calls `accepts` for rules that might match `path` until it returns `Some`, and returns this result.
+    /// Calls `accepts` for rules that might match `path` until it returns `Some` and returns this result.
     ///
     /// `path` is relative to the scope's directory.
     ///

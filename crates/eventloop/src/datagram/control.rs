@@ -30,7 +30,7 @@ const ALIGNMENT: usize = size_of::<usize>();
 /// Size of a header without padding.
 const HEADER_BYTES: usize = LENGTH_BYTES + 8;
 
-/// Where the data starts.
+/// Start of the data.
 const DATA_START: usize = HEADER_BYTES.next_multiple_of(ALIGNMENT);
 
 /// The local address of an IPv4 datagram: type of the control message and offset of the address in its data. Both depend on the
@@ -122,7 +122,7 @@ impl Report {
 /// A control message.
 #[derive(Debug, Clone, Copy)]
 struct ControlMessage<'a> {
-    /// Which protocol the message belongs to.
+    /// The protocol that the message belongs to.
     level: c_int,
     /// The type of the message.
     kind: c_int,

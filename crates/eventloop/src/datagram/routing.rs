@@ -28,10 +28,10 @@ pub(crate) const LONG_HEADER: u8 = 0x80;
 /// Offset of the connection ID length in a long header, right after the first byte and the version.
 pub(crate) const LONG_LENGTH_AT: u8 = 5;
 
-/// Where a long header has the connection ID.
+/// Position of the connection ID in a long header.
 pub(crate) const LONG_ID_AT: u8 = 6;
 
-/// Where a short header has the connection ID.
+/// Position of the connection ID in a short header.
 pub(crate) const SHORT_ID_AT: u8 = 1;
 
 /// Used in place of the worker byte if the connection ID is too short to have one. Clients choose a random ID first, and an Initial

@@ -400,7 +400,7 @@ pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { own(descriptor) })
 }
 
-/// Gives the calling thread its own descriptor table with copies of all open descriptors, and leaves signals to other threads.
+/// Gives the calling thread its own descriptor table with copies of all open descriptors and leaves signals to other threads.
 ///
 /// Signal handlers typically write to a descriptor to wake up another thread. In this thread's table, however, the same number may
 /// not exist or may be something else, e.g. a client's connection.

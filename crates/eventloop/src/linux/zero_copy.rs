@@ -60,7 +60,7 @@ impl Pipe {
         Some(Pipe { reader, writer })
     }
 
-    /// Moves the `piped` bytes from the pipe to the socket as far as there is room, and returns the number of bytes moved. `None`
+    /// Moves the `piped` bytes from the pipe to the socket as far as there is room and returns the number of bytes moved. `None`
     /// means that the kind of socket or the kernel does not support this.
     fn move_to(&self, socket: BorrowedFd<'_>, piped: usize) -> Option<usize> {
         let mut moved = 0;
@@ -90,7 +90,7 @@ impl SplicePipe {
         self.0.borrow().pipe.is_some()
     }
 
-    /// Sends as much of `runs` followed by `body` as there is room for, and returns the number of bytes sent.
+    /// Sends as much of `runs` followed by `body` as there is room for and returns the number of bytes sent.
     pub(crate) fn send(
         &self,
         socket: BorrowedFd<'_>,

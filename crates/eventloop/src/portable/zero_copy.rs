@@ -22,7 +22,7 @@ impl SplicePipe {
         false
     }
 
-    /// Sends as much of `runs` followed by `body` as there is room for, and returns the number of bytes sent.
+    /// Sends as much of `runs` followed by `body` as there is room for and returns the number of bytes sent.
     #[expect(clippy::unused_self, reason = "the interface of Linux's pipe")]
     pub(crate) fn send(
         &self,

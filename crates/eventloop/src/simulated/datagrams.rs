@@ -211,7 +211,7 @@ impl Datagrams {
         self.peers[peer.0].traffic
     }
 
-    /// Delivers datagrams that arrive now, handles timeouts of peers, and sends their datagrams.
+    /// Delivers datagrams that arrive now, handles timeouts of peers and sends their datagrams.
     pub(super) fn run(&mut self, time: Time, random: &mut Random) {
         while let Some(Reverse(next)) = self.in_transit.peek() {
             if next.arrival > time.elapsed {

@@ -15,7 +15,7 @@ pub struct PeerId(pub(super) usize);
 pub enum Action {
     /// Sends bytes. They arrive in pieces of random size.
     Send(Vec<u8>),
-    /// Waits, but goes on reading.
+    /// Waits but goes on reading.
     Pause(Duration),
     /// Closes the peer's sending direction.
     ShutdownWrite,
@@ -27,7 +27,7 @@ pub enum Action {
     AwaitClose,
 }
 
-/// How fast a peer reads.
+/// Speed at which a peer reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadRate {
     /// Reads everything that is available, in pieces of random size.
@@ -57,9 +57,9 @@ pub(super) struct Peer {
     searched: usize,
     actions: VecDeque<Action>,
     read_rate: ReadRate,
-    /// When the next action is due, since the network's start.
+    /// Time of the next action, since the network's start.
     pub(super) next_action: Duration,
-    /// When the next read is due.
+    /// Time of the next read.
     next_read: Duration,
     pub(super) is_connected: bool,
 }

@@ -72,7 +72,7 @@ impl Wire {
 
     pub(super) fn arrive(&mut self, bytes: &[u8]) {
         if self.server_closed {
-            // The kernel resets the connection, and bytes in flight are lost.
+            // The kernel resets the connection, so bytes in flight are lost.
             self.reset();
         } else if !self.is_reset {
             self.arrived.extend(bytes);

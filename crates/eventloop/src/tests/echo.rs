@@ -118,7 +118,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 struct Client {
     unanswered: BTreeSet<u16>,
     ecn: Option<Ecn>,
-    /// When to try again. `None` before the first attempt.
+    /// Time to try again, or `None` before the first attempt.
     next_attempt: Option<Instant>,
     to_send: bool,
     /// The datagrams to send.

@@ -1,4 +1,4 @@
-//! Tests how we parse and merge ranges, and compares the result to a simple model.
+//! Tests how we parse and merge ranges and compares the result to a simple model.
 
 use super::*;
 use proptest::prelude::*;

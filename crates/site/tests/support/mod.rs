@@ -11,7 +11,7 @@ use cannery_archive::{
 };
 use cannery_site::{Site, VirtualHosts};
 
-/// Finishes an archive, and returns it as a site.
+/// Finishes an archive and returns it as a site.
 pub(crate) fn finished(writer: Writer) -> Site {
     let (mut file, _) = writer.finish().unwrap();
     let mut bytes = Vec::new();

@@ -79,7 +79,7 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentTooLong;
 
-/// Why request content cannot be received.
+/// Reasons why request content cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentError {
     /// It is longer than its handler accepts.

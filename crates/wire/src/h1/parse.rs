@@ -21,7 +21,7 @@ pub struct Head<'a> {
     pub keep_alive: bool,
     /// Whether the client wants a `100 Continue` before it sends content.
     pub expects_continue: bool,
-    /// How we find the end of the content.
+    /// The framing of the content.
     pub framing: Framing,
 }
 
@@ -35,7 +35,7 @@ impl Head<'_> {
     };
 }
 
-/// How we find the end of request content (RFC 9112 §6.3).
+/// Ways to find the end of request content (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// After this number of bytes (usually 0, because most requests do not have content).
@@ -76,7 +76,7 @@ fn too_large(input: &[u8]) -> Refusal {
     if has_line_end { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
 }
 
-/// Why the parser stopped before the end of the head.
+/// Reasons why the parser stopped before the end of the head.
 enum Stop {
     /// It needs more input.
     End,

@@ -53,7 +53,7 @@ struct Request {
     stream: StreamId,
     frames: RequestStream,
     content: Content,
-    /// When it was opened, or completed the last block of content for a handler.
+    /// Time when it was opened, or completed the last block of content for a handler.
     since: Instant,
 }
 
@@ -401,7 +401,7 @@ impl Connection {
         }
     }
 
-    /// Takes a request with complete content, and stops reading its stream.
+    /// Takes a request with complete content and stops reading its stream.
     pub(super) fn take_kept(&mut self, stream: StreamId) -> Option<StoredRequest> {
         let index = self.position(stream)?;
         let KeptRequest { request, info, .. } = *self.requests.swap_remove(index).content.kept?;
@@ -447,7 +447,7 @@ impl Connection {
         encode::put_goaway(control_stream, self.next_stream);
     }
 
-    /// Rejects a malformed request, and stops reading it (RFC 9114 §4.1.2).
+    /// Rejects a malformed request and stops reading it (RFC 9114 §4.1.2).
     #[cold]
     fn malformed(&mut self, index: usize) -> Result<Step, ErrorCode> {
         self.requests.swap_remove(index);

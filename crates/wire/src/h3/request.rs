@@ -160,7 +160,7 @@ impl RequestStream {
 }
 
 impl Stage {
-    /// Returns the event for a field section, and advances to the next stage.
+    /// Returns the event for a field section and advances to the next stage.
     fn end_section<'a>(&mut self, section: Section<'a>) -> Event<'a> {
         match self {
             Stage::Head => {
@@ -175,7 +175,7 @@ impl Stage {
     }
 }
 
-/// Why a stream must not end here.
+/// Reasons why a stream must not end here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndError {
     /// The connection must be closed.

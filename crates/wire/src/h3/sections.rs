@@ -1,4 +1,4 @@
-//! Decodes the peer's field sections, and writes our QPACK decoder stream.
+//! Decodes the peer's field sections and writes our QPACK decoder stream.
 
 use super::error::ErrorCode;
 use super::stream_id::StreamId;

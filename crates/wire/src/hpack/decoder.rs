@@ -87,7 +87,7 @@ impl Decoder {
         (0..).map_while(|number| self.table.get(number)).map(|field| field.size()).sum()
     }
 
-    /// Applies the changes of the table's size that a block may start with (RFC 7541 §4.2), and returns the rest.
+    /// Applies the changes of the table's size that a block may start with (RFC 7541 §4.2) and returns the rest.
     #[inline]
     fn apply_size_updates<'b>(&mut self, mut block: &'b [u8]) -> Result<&'b [u8], DecodeError> {
         while let Some(0x20..=0x3f) = block.first() {

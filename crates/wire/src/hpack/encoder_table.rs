@@ -35,7 +35,7 @@ pub struct EncoderTable {
     used: u16,
     /// Maximum size of the table: the last size that we have sent to the peer, or the initial size.
     size_max: u16,
-    /// How the next block has to change `size_max`.
+    /// The change to `size_max` in the next block.
     size_update: Option<SizeUpdate>,
     /// The archive that line IDs in the table refer to.
     owner: TableOwner,

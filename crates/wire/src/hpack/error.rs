@@ -1,6 +1,6 @@
 //! Errors of the HPACK decoder.
 
-/// Why we cannot decode a header block (always the peer's fault).
+/// Reasons why we cannot decode a header block (always the peer's fault).
 ///
 /// After an error, we do not know the state of the dynamic table any more, so the connection must be closed. The code is
 /// COMPRESSION_ERROR, unless there is a different one below (RFC 9113 §4.3).

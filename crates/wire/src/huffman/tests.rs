@@ -16,7 +16,7 @@ fn encoded(string: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A reference implementation. It decodes bit by bit, and only uses the table of codes.
+/// A reference implementation. It decodes bit by bit and only uses the table of codes.
 fn decode_simply(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
     let mut out = Vec::new();
     let mut code = 0;

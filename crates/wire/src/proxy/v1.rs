@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::{Parsed, Source};
 use crate::limits::PROXY_LINE_BYTES_MAX;
 
-/// How each line starts.
+/// Start of each line.
 pub(super) const PREFIX: &[u8] = b"PROXY ";
 
 /// Parses the line at the start of `input`, which must match [`PREFIX`] as far as there are bytes.

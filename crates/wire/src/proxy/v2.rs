@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::{Parsed, Source};
 use crate::limits::PROXY_HEADER_BYTES_MAX;
 
-/// How each block starts.
+/// Start of each block.
 pub(super) const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 
 /// Length of the fixed part: signature, version and command, family and transport, and length of the rest.

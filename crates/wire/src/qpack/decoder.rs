@@ -117,7 +117,7 @@ impl Decoder {
         self.table.insert(&field_of(name, value, strings))
     }
 
-    /// Decodes a section, which must be complete, and calls `take` with each field.
+    /// Decodes a section, which must be complete and calls `take` with each field.
     ///
     /// `strings` is a temporary buffer, which we will clear.
     ///

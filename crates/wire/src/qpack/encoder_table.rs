@@ -111,7 +111,7 @@ impl EncoderTable {
         Ok(())
     }
 
-    /// Executes all complete instructions, and returns the bytes that are left (fewer than an integer of 62 bits has).
+    /// Executes all complete instructions and returns the bytes that are left (fewer than an integer of 62 bits has).
     fn execute_all<'b>(&mut self, mut bytes: &'b [u8]) -> Result<&'b [u8], Fault> {
         loop {
             match DecoderInstruction::split(bytes) {
@@ -145,7 +145,7 @@ impl EncoderTable {
         Ok(())
     }
 
-    /// Starts a section with lines from this archive, and appends space for the prefix. `identity` is the start of the archive's
+    /// Starts a section with lines from this archive and appends space for the prefix. `identity` is the start of the archive's
     /// digest, or 0 without an archive.
     #[inline]
     pub fn begin_section(&mut self, section: &mut Vec<u8>, archive: u16, identity: u64) {

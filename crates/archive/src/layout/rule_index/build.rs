@@ -14,7 +14,7 @@ use crate::layout::piece::Piece;
 /// A rule to index.
 pub(crate) struct IndexedRule<'p> {
     pub(crate) pattern: Vec<Piece<'p>>,
-    /// Where the rule is in its scope.
+    /// Offset of the rule in its scope.
     pub(crate) offset: u32,
     /// Whether missing assets are exempt from this rule.
     pub(crate) pages_only: bool,

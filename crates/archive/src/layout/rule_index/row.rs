@@ -11,9 +11,9 @@ pub(super) struct LiteralSlot {
     pub(super) position: u8,
     /// Length of the segment in bytes.
     pub(super) length: u8,
-    /// Where the bytes are in the heap.
+    /// Offset of the bytes in the heap.
     pub(super) text: u32,
-    /// Where the set is in the heap. 0 means that the slot is empty.
+    /// Offset of the set in the heap, or 0 if the slot is empty.
     pub(super) set: u32,
 }
 
@@ -48,13 +48,13 @@ pub(super) struct PrefixRow {
     pub(super) position: u8,
     /// Length of the prefix in bytes.
     pub(super) length: u8,
-    /// Where the bytes are in the heap.
+    /// Offset of the bytes in the heap.
     pub(super) text: u32,
     /// Row of the longest proper prefix, or [`NO_PARENT`].
     pub(super) parent: u32,
-    /// Where the set for longer segments is.
+    /// Offset of the set for longer segments.
     pub(super) longer: u32,
-    /// Where the set for the segment that equals the prefix is.
+    /// Offset of the set for the segment that equals the prefix.
     pub(super) equal: u32,
 }
 
@@ -88,11 +88,11 @@ impl PrefixRow {
 pub(super) struct SuffixRow {
     /// Length of the suffix in bytes.
     pub(super) length: u8,
-    /// Where the bytes are in the heap.
+    /// Offset of the bytes in the heap.
     pub(super) text: u32,
     /// Row of the longest other suffix that this one ends with, or [`NO_PARENT`].
     pub(super) parent: u32,
-    /// Where the set is.
+    /// Offset of the set.
     pub(super) set: u32,
 }
 

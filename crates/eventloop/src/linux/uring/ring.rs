@@ -1,4 +1,4 @@
-//! A ring. It submits operations, returns completions, and owns the buffers for received data.
+//! A ring. It submits operations, returns completions and owns the buffers for received data.
 //!
 //! Together with `syscalls.rs`, this file contains all `unsafe` code for Linux. Operations refer to no memory except for the
 //! buffers. We never free these, so no operation can outlive its memory. Completions are passed on as they are.
@@ -53,7 +53,7 @@ pub(super) struct Ring {
 pub(super) struct Completion {
     /// The kind of the operation.
     pub(super) operation: Operation,
-    /// Which token the operation is for. Its generation is truncated.
+    /// The token that the operation is for, with a truncated generation.
     pub(super) owner: Token,
     /// The result of the system call. If it is negative, it is an `errno`.
     pub(super) result: i32,
@@ -162,7 +162,7 @@ impl Ring {
         ignore_transient(self.ring.submit())
     }
 
-    /// Submits pending operations, and waits until there is a completion or a timeout.
+    /// Submits pending operations and waits until there is a completion or a timeout.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         ignore_transient(match timeout {
             None => self.ring.submit_and_wait(1),

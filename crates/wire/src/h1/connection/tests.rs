@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Gives `input` to a connection in pieces of `piece` bytes, and returns the targets of all requests.
+/// Gives `input` to a connection in pieces of `piece` bytes and returns the targets of all requests.
 fn targets(input: &[u8], piece: usize) -> Result<Vec<Vec<u8>>, Refusal> {
     let mut connection = Connection::default();
     let mut held = Vec::new();

@@ -52,7 +52,7 @@ pub(super) enum BlockRole {
 }
 
 impl Connection {
-    /// Starts a header block, and handles it if it is complete.
+    /// Starts a header block and handles it if it is complete.
     #[inline]
     pub(super) fn handle_headers(
         &mut self,
@@ -82,7 +82,7 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Continues an incomplete header block, and handles it if it is complete now.
+    /// Continues an incomplete header block and handles it if it is complete now.
     #[cold]
     pub(super) fn handle_continuation(
         &mut self,

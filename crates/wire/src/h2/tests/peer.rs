@@ -1,4 +1,4 @@
-//! A peer in memory. It sends frames, answers requests, and parses the responses.
+//! A peer in memory that sends frames, answers requests and parses the responses.
 //!
 //! The response is `N` bytes of an archive for `/N`, `N` bytes of text for `/text/N`, and a 404 for any other path. Note that the
 //! peer only checks the syntax of frames.
@@ -213,7 +213,7 @@ impl Peer {
         self.targets.push(target);
     }
 
-    /// Parses the output, and clears it. Returns its frames.
+    /// Parses the output and clears it. Returns its frames.
     fn take_output(&mut self) -> Vec<Frame> {
         let mut bytes = Vec::new();
         let (mut own, segments) = self.output.parts();

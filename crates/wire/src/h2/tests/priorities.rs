@@ -6,7 +6,7 @@ use cannery_testkit::http2::{
 
 use super::peer::{Frame, Peer, last_headers, request};
 
-/// Creates a connection. It has the largest windows, and bodies wait until [`order`] is called.
+/// Creates a connection with the largest windows, whose bodies wait until [`order`] is called.
 fn wide() -> Peer {
     let mut peer = Peer::open();
     peer.send(&[settings(&[(INITIAL_WINDOW_SIZE, 0x7fff_ffff)]), window_update(0, 1_000_000_000)].concat());

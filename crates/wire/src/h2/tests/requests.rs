@@ -158,7 +158,7 @@ fn refused_requests_get_a_response() {
             matches!(frames[0], Frame::Headers(1, status, _) if status == refusal.status()),
             "{frames:?}"
         );
-        // The connection stays open, and its dynamic table is still valid.
+        // The connection stays open with a dynamic table that is still valid.
         assert_eq!(peer.send(&get(3, "/0")), [Frame::Headers(3, 200, true)]);
     }
 

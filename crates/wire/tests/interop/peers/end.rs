@@ -15,7 +15,7 @@ pub(crate) trait End {
     /// Does a step.
     fn take(&mut self, step: Step);
 
-    /// Receives bytes, and does all steps that they lead to.
+    /// Receives bytes and does all steps that they lead to.
     fn receive(&mut self, bytes: &[u8]) {
         let mut input = std::mem::take(self.held());
         input.extend_from_slice(bytes);
@@ -34,7 +34,7 @@ pub(crate) trait End {
     }
 }
 
-/// Returns an output as bytes, and clears it. Its ranges are from this archive.
+/// Returns an output as bytes and clears it. Its ranges are from this archive.
 pub(crate) fn take_bytes(output: &mut Output, archive: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let (mut inline, segments) = output.parts();

@@ -57,7 +57,7 @@ impl Ours {
         self.store.set_now(self.seconds);
     }
 
-    /// Receives bytes, and answers all requests.
+    /// Receives bytes and answers all requests.
     pub(crate) fn receive(&mut self, bytes: &[u8]) {
         End::receive(self, bytes);
         self.take_output();

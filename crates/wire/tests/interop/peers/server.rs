@@ -24,7 +24,7 @@ use http::Response;
 use super::ours::{CONTENT, Ours};
 use super::pipe::{End, Queues, pipe};
 
-/// How a server judges a frame.
+/// Verdict of a server about a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// No error.
@@ -452,7 +452,7 @@ impl Theirs {
         Theirs { connection, queues, requests: BTreeMap::new(), is_over: false }
     }
 
-    /// Receives bytes, and answers all requests. Returns the bytes that the server writes.
+    /// Receives bytes and answers all requests. Returns the bytes that the server writes.
     fn receive(&mut self, bytes: &[u8]) -> Vec<u8> {
         let bytes =
             if self.requests.is_empty() { bytes.strip_prefix(PREFACE).unwrap_or(bytes) } else { bytes };
