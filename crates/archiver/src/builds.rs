@@ -1,4 +1,4 @@
-//! Runs of the pipeline: the walk before it, the report after it, and builds of one folder again and again.
+//! Runs of the pipeline: the walk before it, the report after it, and repeated builds of the same folder.
 
 pub(crate) mod changes; // Compares two builds.
 pub(crate) mod compiler; // The public interface.

@@ -18,7 +18,7 @@ const SCHEMA: &[u8] = b"kawipiko-2022a";
 const TABLES: usize = 256;
 const HEADER_BYTES: usize = TABLES * 8;
 
-/// Why we cannot read a file: it's no kawipiko archive, or it's damaged.
+/// Why a file could not be read: either it is not a kawipiko archive, or it is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {

@@ -129,7 +129,7 @@ pub(crate) struct Built {
     file: File,
     report: Report,
     sources: Sources,
-    /// One entry per source file. Empty if the caches do not store any.
+    /// One entry per source file, or empty if none of the caches would store any.
     known: Vec<(FileStamp, SourceFacts)>,
     /// The bodies in the archive, which the next build may copy.
     bodies: Bodies,
@@ -137,7 +137,7 @@ pub(crate) struct Built {
     deferred: u64,
     /// Whether one of the folder's own pages answers `/`.
     has_start_page: bool,
-    /// The caller drops these in the background: with many routes, it takes a while.
+    /// These should be dropped in the background: if there are many routes, this may take a while.
     routes: Routes,
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn build(
     stand_ins::repeat_for_hosts(&mut routes, &mut header_rules);
 
     stopwatch.stage(Stage::Read, Some(sources.len() as u64));
-    // Read and hash each source. Contents that need no compression are stored right away.
+    // Read and hash each source. If a content does not need to be compressed, we can store it right away.
     let earlier = session.as_ref().and_then(|session| session.earlier.snapshot.clone());
     let mut store = Store::begin(destination, options.format, earlier, sources.bytes())?;
 
@@ -226,7 +226,7 @@ pub(crate) fn build(
     let mut evidence = Evidence::find(&sources, &read.contents, &previous, names)?;
     remarks.append(&mut bundles::mark(names, &sources, &mut evidence, &mut read.contents)?);
 
-    // Unreadable files are collected, so that one error can list all of them.
+    // We collect unreadable files first. This way, a single error can list all of them.
     sources.check_unreadable()?;
     report.diagnostics.append(&mut remarks);
     read::store_hidden(&routes.hidden, &sources, &mut read.contents, &mut store)?;
@@ -265,7 +265,7 @@ pub(crate) fn build(
     );
     let emitted = emission.run(&mut writer, &carried, progress).map_err(write_error())?;
 
-    // The manifest contains the report, as far as we know it by now.
+    // The manifest contains the report, or at least what we know of it at this point.
     report.add_counts(&Results {
         sources: &sources,
         routes: &routes,

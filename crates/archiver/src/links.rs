@@ -116,7 +116,7 @@ impl<'a> Links<'a> {
         self.files.len() as u64
     }
 
-    /// Returns a warning for each broken link, or just a note with their number.
+    /// Returns a warning for each broken link, or a single note with their number.
     ///
     /// # Errors
     /// Returns an error if a source cannot be read.

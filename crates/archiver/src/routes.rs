@@ -169,7 +169,7 @@ struct Alias {
     is_weak: bool,
 }
 
-/// Removes files that no request can reach, and returns warnings about them.
+/// Removes files that cannot be reached by any request. Returns warnings about them.
 pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
     let mut buffer = KeyBuffer::new();
     let mut diagnostics = Vec::new();
@@ -242,7 +242,7 @@ impl Planner<'_> {
         let (folder, name) = key.split_at(slash + 1);
 
         let mut role = special::role(name);
-        // `404.html` next to `403.html` and `405.html` may just be page 404 of a series.
+        // If `404.html` is next to `403.html` and `405.html`, it may just be page 404 of a series.
         if let Role::Fallback { hidden: false, .. } | Role::ErrorPage { hidden: false, .. } = role
             && let Some(sibling) = numbered_sibling(self.sources, id)
         {
@@ -312,7 +312,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Finishes the routes. Aliases are added unless a file has exactly the same name.
+    /// Finishes the routes. This adds aliases, unless there is a file with exactly the same name.
     fn finish(self) -> Routes {
         let Planner { sources, mut routes, aliases, numbered, .. } = self;
         let folders = folder_keys(sources, &routes);
@@ -483,7 +483,7 @@ impl Routes {
         })
     }
 
-    /// Removes paths without suffix if a rule with a pattern answers them.
+    /// Removes paths without suffix if they would be answered by a rule with a pattern.
     pub(crate) fn drop_ruled_aliases(&mut self) {
         let aliases = std::mem::take(&mut self.weak_aliases);
         for (host, path) in &aliases {
@@ -500,7 +500,7 @@ impl Routes {
         self.weak_aliases = aliases;
     }
 
-    /// Returns the index of a host, unless it has neither rules nor a site.
+    /// Returns the index of a host if it has either rules or a site.
     pub(crate) fn host_id(&self, name: &str) -> Option<HostId> {
         self.host_ids.get(name).copied().map(Some)
     }

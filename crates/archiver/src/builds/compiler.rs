@@ -31,7 +31,7 @@ use crate::sources::snapshot::{Earlier, KnownFile, Snapshot};
 use crate::sources::unreadable::UnreadableFiles;
 use crate::sources::writers;
 
-/// Maximum number of attempts for one build, if files vanish or do not settle.
+/// Maximum number of attempts for one build if files keep vanishing or do not settle.
 const ATTEMPTS_MAX: u32 = 20;
 
 /// Pause between attempts.
@@ -123,7 +123,7 @@ impl Compiler {
     /// written, the next build will use the versions in that archive.
     ///
     /// # Errors
-    /// The archive cannot be opened or is damaged. The compiler then starts from scratch.
+    /// The archive cannot be opened or is damaged. If so, the compiler will start from scratch.
     pub fn resume(&self, archive: &File) -> Result<(), Error> {
         let failed = |source| Error::ReadBack { path: self.options.sources.clone(), source };
         let archive = Archive::from_file(archive, Loading::Mapped).map_err(failed)?;
@@ -200,8 +200,8 @@ impl Compiler {
                     unreliable.extend(self.path_of(&error));
                 }
                 Err(error) => {
-                    // Any other error implies that the folder is not empty, so we need to reset the clock. This does not apply to
-                    // a canceled build, since that could have found anything.
+                    // Any other error implies that the folder is not empty, so we need to reset the clock. We cannot do this for a
+                    // canceled build, because it may not have got that far.
                     if !matches!(error, Error::Canceled) {
                         self.history().unfinished_since = None;
                     }

@@ -221,7 +221,7 @@ fn set_unreadable_aside(
 /// Files that are written by the build itself (i.e. the archive and the caches) and may be located in
 /// the source folder.
 struct OwnFiles {
-    /// The existing archive. We compare device and inode because it may have several names.
+    /// The existing archive. This might have several names, so we need to compare device and inode.
     archive: Option<FileVersion>,
     /// Paths relative to the source folder.
     caches: Vec<PathBuf>,

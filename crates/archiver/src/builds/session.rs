@@ -17,7 +17,7 @@ pub(crate) struct Session<'a> {
     pub(crate) results: &'a MemoryCache,
     /// Decides whether the archive is in memory or on disk.
     pub(crate) space: Space,
-    /// Before the build, the listings of the last one; after it, the new ones.
+    /// The listings of the last build. Once the build is done, these are replaced with the new ones.
     pub(crate) listings: Listings,
     pub(crate) earlier: Earlier,
     /// Whether to wait for files that are being written. This should only be set for the first attempt.

@@ -172,7 +172,7 @@ enum Status {
     Vanished,
 }
 
-/// Checks a file. If it's new and small enough, also captures its content.
+/// Checks a file. If it is new and small enough, this will also capture its content.
 fn check(
     root: &Path,
     confinement: &Confinement,

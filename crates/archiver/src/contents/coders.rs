@@ -159,7 +159,7 @@ impl Coders {
 
 /// Decodes a whole Brotli stream to a content of exactly `length` bytes.
 fn unbrotli_exactly(coded: &[u8], length: usize) -> Option<Vec<u8>> {
-    // "Strict" means no large windows: no RFC defines them, and clients reject them.
+    // "Strict" disallows large windows. No RFC defines them, so clients would reject them.
     let new = StandardAlloc::default;
 
     let mut state = BrotliState::new_strict(new(), new(), new());

@@ -98,7 +98,7 @@ impl Encoding<'_> {
         contents.all.iter().filter(|content| content.should_encode).map(|content| content.length).sum()
     }
 
-    /// Compresses all contents. Contents that no coding makes smaller are stored uncompressed.
+    /// Compresses all contents. If no coding makes a content smaller, it will be stored uncompressed.
     pub(crate) fn run(&self, contents: &mut Contents, store: &mut Store) -> Result<Tally, Error> {
         let all = self.jobs(contents);
         let jobs = Jobs { all: &all, held_bytes: |job: &Job| job.length };

@@ -63,7 +63,7 @@ struct ReadSource {
 }
 
 impl ReadSource {
-    /// Stands in for an unreadable file. The build will be repeated without it.
+    /// Placeholder for an unreadable file. We will have to repeat the build without it.
     fn unreadable() -> ReadSource {
         let version = FileVersion { device: 0, inode: 0, size: 0, modified_ns: 0 };
         ReadSource {
@@ -102,7 +102,7 @@ pub(crate) struct Outcome {
 }
 
 impl Reading<'_> {
-    /// Reads all sources, and stores the bodies that will not be compressed.
+    /// Reads all sources and stores those bodies that will not be compressed.
     pub(crate) fn run(&self, store: &mut Store) -> Result<Outcome, Error> {
         let all = self.jobs();
         let held_bytes = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();

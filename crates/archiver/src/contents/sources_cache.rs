@@ -1,4 +1,4 @@
-//! On-disk cache of source file digests, so that unchanged files are not read again.
+//! On-disk cache of source file digests, which allows us to skip reading unchanged files.
 //!
 //! The cache is a single file that is loaded and replaced as a whole. An entry is valid as long as the file at its absolute
 //! path has exactly the same stamp. Files modified within two seconds before the build are not stored, because they could
@@ -113,7 +113,7 @@ impl SourcesCache {
         files: impl Iterator<Item = (Box<[u8]>, FileStamp, SourceFacts)>,
         verified: Verified,
     ) -> Vec<Diagnostic> {
-        // Entries of other folders are kept because several sites may share a cache.
+        // Several sites may share a cache, so we should keep the entries of other folders.
         let Memory { entries, verified: known } = &mut self.memory;
         entries.retain(|path, _| !path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")));
         let racy_ns = self.began_ns - RACY_NS;

@@ -22,10 +22,10 @@ const SLACK_RECORDS: u64 = 65_536;
 /// An archive that is being written.
 pub(crate) struct Store {
     destination: Destination,
-    /// `None` only after widening has failed. Nothing more is written then.
+    /// This is `None` only after widening has failed. Nothing will be written after that.
     writer: Option<Writer>,
     may_widen: bool,
-    /// Total length of all contents. The archive has each of them at least once.
+    /// Total length of all contents. Note that each of them is in the archive at least once.
     content_bytes: u64,
     bodies: DigestMap<BodyId>,
     /// The last build. Unchanged bodies are copied from its archive.

@@ -75,7 +75,7 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Note, ..Diagnostic::warning_that(path, code, predicate) }
     }
 
-    /// Returns the same remark for a single line of the file. Lines start at 1.
+    /// Returns the same remark, but for a single line of the file. Lines start at 1.
     #[must_use]
     pub fn at_line(self, line: u32) -> Diagnostic {
         Diagnostic { line: Some(line), ..self }

@@ -1,4 +1,4 @@
-//! Reports a build's progress to an observer. The build never waits for it.
+//! Reports a build's progress to an observer. Note that the build will never wait for it.
 
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ pub enum Stage {
 
 /// Observes a build. Methods may be called from several threads.
 pub trait Progress: Sync {
-    /// A stage begins. If it counts, it will count up to `total`.
+    /// A stage begins. If it can be counted, the count will go up to `total`.
     fn stage(&self, stage: Stage, total: Option<u64>);
 
     /// The stage has advanced by this many units.

@@ -31,7 +31,7 @@ pub struct Report {
     pub rules: u64,
     /// Number of generated pages: folder listings.
     pub generated: u64,
-    /// Number of paths carried forward from earlier releases. They are included in `paths`.
+    /// Number of paths carried forward from earlier releases. Note that `paths` includes these.
     pub carried: u64,
     /// Earlier releases within the limits, the newest first.
     pub previous: Vec<PreviousRelease>,
@@ -39,7 +39,7 @@ pub struct Report {
     pub serial: u64,
     /// Number of distinct response heads.
     pub heads: u64,
-    /// Totals by coding, in the order of [`cannery_archive::Coding::ALL`]. Unused codings are omitted.
+    /// Totals by coding, in the order of [`cannery_archive::Coding::ALL`]. We omit codings that are not used.
     pub codings: Vec<CodingTotal>,
     /// Bytes of padding. Large bodies start at a page boundary, so they may need padding in front
     /// of them.

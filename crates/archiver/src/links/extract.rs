@@ -1,4 +1,4 @@
-//! Extracts links from HTML and CSS, and policies from HTML, with their byte offsets.
+//! Extracts links from HTML and CSS, and also policies from HTML, together with their byte offsets.
 //!
 //! HTML is read with a tokenizer that follows the WHATWG standard. In CSS, only comments, strings, `url()` and `@import`
 //! are recognized.
@@ -190,7 +190,7 @@ impl Reader {
     }
 
     fn finish_element(&mut self) {
-        // The attributes of custom elements mean whatever their script makes of them.
+        // Custom elements may give any meaning to their attributes, so we should not look at these.
         if self.element.contains(&b'-') {
             return;
         }

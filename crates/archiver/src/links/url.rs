@@ -5,7 +5,7 @@
 
 use crate::rulefiles::percent::percent_encode;
 
-/// The part of a URL that selects a response. Queries and fragments do not.
+/// The part of a URL that selects a response. This does not include the query or the fragment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Url {
     /// In lower case and without a port. `None` for the default site.
@@ -25,7 +25,8 @@ impl Url {
             Some(scheme) => {
                 let is_http = scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"https");
                 let rest = &reference[scheme.len() + 1..];
-                // `https:page` is only relative for compatibility. No page means it that way.
+                // `https:page` is only treated as relative for compatibility, and pages are unlikely to mean
+                // it that way.
                 (is_http && rest.starts_with(b"//")).then_some(rest)?
             }
             None => &reference,
@@ -81,7 +82,7 @@ fn host(authority: &[u8]) -> Option<String> {
     is_plain.then(|| host.to_ascii_lowercase())
 }
 
-/// Removes dot segments and percent-encodes everything that browsers encode in a path.
+/// Removes dot segments and percent-encodes all bytes of a path that browsers would encode.
 fn normalize(path: &[u8]) -> String {
     let mut segments: Vec<&[u8]> = Vec::new();
     let mut rest = path.strip_prefix(b"/").unwrap_or(path).split(|byte| *byte == b'/').peekable();

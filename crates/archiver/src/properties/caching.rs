@@ -1,6 +1,6 @@
 //! Cache policy by media type and name.
 //!
-//! Contents are not read here. The caller must know if the name is fingerprinted.
+//! We do not read contents here, so callers need to know if a name is fingerprinted.
 
 use crate::properties::classify::{MediaType, essence, file_name};
 

@@ -17,7 +17,7 @@ pub struct MediaType<'a> {
     pub text: &'a str,
     /// Whether to add `; charset=utf-8` if the content is valid UTF-8.
     pub charset: bool,
-    /// Whether to compress it. Formats that already use compression are not worth it.
+    /// Whether to compress it. This should be `false` for formats that already use compression.
     pub compress: bool,
 }
 

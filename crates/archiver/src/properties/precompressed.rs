@@ -12,7 +12,7 @@ use cannery_base::{FileStamp, FileVersion};
 /// to gigabytes.
 pub(crate) const DECODED_BYTES_MAX: u64 = 512 << 20;
 
-/// Suffixes of compressed files. The last one is used by older Unity versions.
+/// Suffixes of compressed files. The last one was used by older versions of Unity.
 const SUFFIXES: [&[u8]; 6] = [b".br", b".gz", b".gzip", b".zst", b".zstd", b".unityweb"];
 
 /// How to decode a file.

@@ -183,7 +183,8 @@ impl<'a> Emission<'a> {
             for id in &self.routes.hidden {
                 let (content, _) = self.contents.source_content(*id);
                 let identity = content.forms.iter().find(|form| form.coding == Coding::Identity);
-                // This is always present: control files are stored uncompressed, regardless of the enabled encoders.
+                // This should always be present, because control files are stored uncompressed regardless of the
+                // enabled encoders.
                 if let Some(form) = identity {
                     writer.source(self.sources.path(*id), form.body)?;
                 }
@@ -358,7 +359,7 @@ impl<'a> Emission<'a> {
         Ok(())
     }
 
-    /// Returns the record for a source, and writes the heads of its representations.
+    /// Returns the record for a source. This also writes the heads of its representations.
     fn resource(
         &mut self,
         writer: &mut Writer,

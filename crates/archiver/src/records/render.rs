@@ -26,8 +26,8 @@ pub(super) struct Look<'a> {
     pub(super) coding: Coding,
     /// Whether there are other representations, or clients may reject this one.
     pub(super) negotiable: bool,
-    /// Whether the choice of this response depends on [`cannery_site::Intent`] and caches may reuse it without
-    /// asking.
+    /// Whether the choice of this response depends on [`cannery_site::Intent`]. This is only set if caches may
+    /// reuse the response without asking.
     pub(super) varies_by_intent: bool,
     pub(super) cache_control: Option<&'a str>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Heads<'a> {
     looks_used: HashMap<Look<'a>, u64, RandomState>,
     line_ids: LineIds,
     by_look: HashMap<Look<'a>, HeadId, RandomState>,
-    /// Heads with rules, along with the head without rules that belongs to them.
+    /// Heads with rules, together with the same heads without rules.
     written: HashMap<(NewHead, Option<HeadId>), HeadId>,
 }
 
@@ -264,7 +264,7 @@ impl<'a> Heads<'a> {
     }
 }
 
-/// Renders a head. Fields of the site's rules come last and override the defaults.
+/// Renders a head. The fields of the site's rules should come last because they override the defaults.
 fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
     // An error may be fixed in the next release, so it must never be immutable, not even if a rule for all paths says so.
     let is_lasting = |name: &str, value: &str| {

@@ -217,7 +217,7 @@ fn report(unmarked: &BTreeMap<&[u8], Unmarked<'_>>, mutable_folders: &HashSet<&[
         let has_others = mutable_folders.iter().any(|other| other.starts_with(folder));
         let pattern = match split(example) {
             _ if folder.is_empty() && *count == 1 => text(example),
-            // Other files in this folder may change, so the pattern must not match them.
+            // The pattern must not match any other files in this folder, because these may change.
             Some((before, hash, after)) if has_others || folder.is_empty() => {
                 let separator = text(&before[before.len().saturating_sub(1).max(folder.len())..]);
                 format!("{}*{separator}{}{}", text(folder), "?".repeat(hash.len()), text(after))

@@ -189,7 +189,7 @@ impl Previous {
         Ok(())
     }
 
-    /// Drops archives from which we do not carry any files, and verifies the others.
+    /// Drops archives from which no files are carried, and verifies all others.
     fn drop_unneeded(&mut self) -> Result<(), Error> {
         let releases = &self.releases;
         self.archives.retain(|earlier| earlier.is_verified || releases.contains_key(&earlier.own));
@@ -208,7 +208,7 @@ impl Previous {
         options.serial.unwrap_or_else(|| self.serial_max.map_or(1, |newest| newest.saturating_add(1)))
     }
 
-    /// Adds an archive, and also the releases whose files it carries.
+    /// Adds an archive, as well as any releases from which it carries files.
     fn add(&mut self, path: &Path, verification: Verification) -> Result<(), PreviousError> {
         let archive = Archive::open(path, Loading::Mapped)?;
         // Carried files will be trusted for as long as this release exists, so the archive should be

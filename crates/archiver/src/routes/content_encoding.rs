@@ -45,7 +45,7 @@ pub(crate) fn find(
         }
     }
 
-    // Decode one file after another because each of them may take hundreds of megabytes.
+    // Each file may take hundreds of megabytes, so we should only decode one of them at a time.
     for (id, (coding, file, line)) in found {
         let reason = match examine(sources, id, coding)? {
             Examined::Decoded(precompressed) => {

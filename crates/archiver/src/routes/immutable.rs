@@ -1,4 +1,4 @@
-//! Clients may keep files for a year that `--immutable` declares to be immutable.
+//! Marks files that are declared immutable with `--immutable`. Clients may keep these for a year.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -24,7 +24,7 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// Folder or file.
     pub kind: EntryKind,
-    /// Modification time in seconds since 1970. `None` for folders, and in listings without times.
+    /// Modification time in seconds since 1970. This is `None` for folders, and in listings without times.
     pub modified: Option<u64>,
 }
 
@@ -129,7 +129,7 @@ impl Listing {
             return html.push_str("<h1>Index of /</h1>\n");
         };
 
-        // Use relative links because a proxy may serve the site below some path.
+        // We use relative links because the site may be served below some path by a proxy.
         push(html, format_args!("<h1>Index of <a href=\"{}\">/</a>", "../".repeat(segments.len())));
         for (depth, segment) in (1..).zip(above) {
             let climb = "../".repeat(segments.len() - depth);

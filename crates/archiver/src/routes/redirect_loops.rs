@@ -104,7 +104,7 @@ enum Walk {
     Loop(Loop),
     /// A loop that we have reported before.
     KnownLoop,
-    /// After this number of redirects, the walk ends, or we cannot tell.
+    /// The number of redirects after which the walk ends, or after which we can no longer tell.
     Ends(usize),
 }
 
@@ -146,7 +146,7 @@ pub(super) fn find(
     }
 
     let looping: HashSet<usize> = known.iter().flatten().copied().collect();
-    // Only report the beginning of a chain, not every rule in it.
+    // We should only report the beginning of a chain, as opposed to every rule in it.
     let inner: HashSet<Option<usize>> =
         chains.iter().map(|(_, _, to)| map.next(to).and_then(|step| step.cause.rule())).collect();
     for (place, count, _) in chains {
@@ -409,7 +409,7 @@ impl<'r> RuleMap<'r> {
     /// Returns the step that a rule takes from a URL.
     fn follow(&self, rule: usize, url: &Url) -> Option<Step> {
         let found = &self.rules[rule].1;
-        // A redirect without captures applies to its path with and without a trailing slash.
+        // If a redirect does not have captures, it applies to its path with and without a trailing slash.
         let captures = if found.source.is_static() { Vec::new() } else { captures(found, &url.path)? };
         if let Some(path) = found.rewritten_path(&captures) {
             // A rewrite with captures may lead to a path that is redirected.
@@ -455,7 +455,7 @@ impl<'r> RuleMap<'r> {
                     let path = path.iter().copied().map(Symbol::Byte).collect();
                     return Some(Step { cause: Cause::Slash, to: Url { host: url.host.clone(), path } });
                 }
-                // The server follows this redirect right away, which saves the client a round trip.
+                // The server follows this redirect right away in order to save the client a round trip.
                 Some(Record::Redirect(rule)) => return self.follow(rule, url),
                 None => {}
             }
@@ -478,7 +478,7 @@ impl<'r> RuleMap<'r> {
         index.first(path, covers).into_iter().chain(shorter).min()
     }
 
-    /// Returns what answers exactly this path. Rules with captures do not count.
+    /// Returns whatever answers exactly this path, not counting rules with captures.
     fn record(&self, site: HostId, path: &[u8]) -> Option<Record> {
         let of_rule = |rule: usize| match self.rules[rule].1.action {
             Action::Redirect { .. } => Record::Redirect(rule),

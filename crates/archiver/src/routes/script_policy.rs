@@ -1,4 +1,4 @@
-//! Finds each `Content-Security-Policy` in rules and pages that blocks the script of previews.
+//! Finds each `Content-Security-Policy` in rules and pages that would block the preview script.
 
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::rulefiles::headers::{HeaderField, HeaderRule};

@@ -204,7 +204,7 @@ pub(crate) fn has_lifetime(value: &str) -> bool {
     let asks = |directive: &str| {
         matches!(directive, "no-store" | "max-age=0" | "no-cache") || directive.starts_with("no-cache=")
     };
-    // If it does not contain any of these, caches may choose a lifetime themselves.
+    // Without any of these, caches are allowed to choose a lifetime themselves.
     !directives.any(|directive| asks(&directive)) || value.to_ascii_lowercase().contains("s-maxage")
 }
 

@@ -349,7 +349,7 @@ pub(crate) fn is_single_valued(name: &str) -> bool {
     SINGLE_VALUED.contains(&name)
 }
 
-/// Says how a file is already encoded. The archiver decodes such files (see [`precompressed`]).
+/// Says how a file is already encoded. Such files will be decoded by the archiver (see [`precompressed`]).
 pub(crate) const CONTENT_ENCODING: &str = "content-encoding";
 
 /// Fields that belong to the server, with the reasons.
@@ -419,7 +419,7 @@ struct Parser<'a> {
 enum Block {
     /// There has not been a path yet.
     None,
-    /// The path was rejected and reported, so its fields are skipped silently.
+    /// The path was rejected. We have already reported this, so there is no need to report its fields too.
     Refused,
     /// An unfinished rule. `has_dropped` is set if one of its fields was rejected and has already
     /// been reported.
@@ -433,7 +433,8 @@ impl Parser<'_> {
             return Ok(());
         }
 
-        // Like Netlify and Cloudflare, we ignore indentation. Field names cannot contain a slash.
+        // Like Netlify and Cloudflare, we ignore indentation. This is safe because field names cannot contain
+        // a slash.
         if is_path(content) {
             return self.open_block(line, content);
         }

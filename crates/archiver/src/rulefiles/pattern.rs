@@ -1,6 +1,6 @@
 //! Path patterns in `_redirects` and `_headers`.
 //!
-//! The server has a faster matcher. [`Pattern::captures`] is the reference implementation.
+//! The server uses a faster matcher. [`Pattern::captures`] should be considered the reference implementation.
 
 use cannery_archive::{AFFIX_BYTES_MAX, PATTERN_SEGMENTS_MAX};
 

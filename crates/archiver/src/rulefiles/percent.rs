@@ -1,6 +1,6 @@
 //! Percent-encoding (RFC 3986 §2.1) for rule files and listings.
 //!
-//! Requests are decoded in `cannery_archive`, which also defines what a key is.
+//! Note that requests are decoded in `cannery_archive`, where keys are defined as well.
 
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ pub(crate) fn percent_encode(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String 
     text
 }
 
-/// Percent-decodes a path. Encoded separators and NUL are rejected because requests cannot contain them.
+/// Percent-decodes a path. Requests cannot contain encoded separators or NUL, so we reject them.
 pub(crate) fn percent_decode(text: &[u8]) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,6 +1,6 @@
 //! Build errors. Each of them names the path that caused it.
 //!
-//! Whatever the error, the old archive is unchanged. The exit code depends on [`Error::class`].
+//! Regardless of the error, the old archive is unchanged. The exit code is determined by [`Error::class`].
 
 use std::io;
 use std::path::{Path, PathBuf};

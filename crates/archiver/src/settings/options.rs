@@ -37,9 +37,9 @@ pub struct Options {
     /// File for keeping digests of source files between builds. This allows us to skip hashing unchanged files. Default:
     /// none.
     pub sources_cache: Option<PathBuf>,
-    /// Disables index pages, so that no file answers `/folder/`. Default: off.
+    /// Disables index pages, i.e. no file will answer `/folder/`. Default: off.
     pub exclude_index: bool,
-    /// Disables names without suffix, so that `page.html` does not answer `/page`. Default: off.
+    /// Disables names without suffix, i.e. `page.html` will not answer `/page`. Default: off.
     pub exclude_strip: bool,
     /// Disables redirects between `/folder` and `/folder/`, and from `/file/` to `/file`. Default: off.
     pub exclude_slash_redirects: bool,
@@ -228,7 +228,7 @@ impl LinkException {
 /// Format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FormatChoice {
-    /// 32-bit up to 4 GiB because every CDB tool can read this; 64-bit beyond.
+    /// 32-bit up to 4 GiB (every CDB tool should be able to read this), and 64-bit beyond.
     #[default]
     Auto,
     /// 32-bit. Fails if the archive is too large.

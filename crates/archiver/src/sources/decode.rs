@@ -110,7 +110,7 @@ fn unzstd(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
             return Err(writer.error.unwrap_or(DecodeError::TooLong));
         }
 
-        // If the buffer is full, there may be more output even without more input.
+        // If the buffer is full, there may be more output even if there is no more input.
         if input.pos() == body.len() && written < chunk.len() {
             return if missing == 0 && !body.is_empty() {
                 Ok(writer.content)

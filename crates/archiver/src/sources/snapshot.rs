@@ -25,7 +25,8 @@ pub(crate) struct Snapshot {
     /// Builds are numbered in the order in which they start.
     pub(crate) number: u64,
     pub(crate) files: Arc<KnownFiles>,
-    /// Contains all contents because builds of this kind always store them uncompressed too.
+    /// The archive. Builds of this kind always store all contents uncompressed too, so it contains every
+    /// content.
     pub(crate) archive: Arc<Archive>,
     pub(crate) bodies: Bodies,
     /// Whether the site has a page for `/`.

@@ -30,7 +30,7 @@ use crate::tree::walk::{Skipped, SourceFile};
 /// Maximum number of attempts to read a file that keeps changing.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Pause between attempts to read a file while another process is writing it.
+/// Pause between attempts to read a file that another process is currently writing.
 const WRITING_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Buffer size for streamed files.
@@ -109,7 +109,7 @@ struct EarlierVersion<'a> {
 enum Origin {
     /// The archive of the last build.
     LastBuild,
-    /// Memory. We keep new files there that are not in an archive yet.
+    /// Memory. This is used for new files that are not part of any archive yet.
     Capture,
 }
 

@@ -135,7 +135,7 @@ impl Utf8 {
 struct OtherEncoding {
     /// Number of bytes in which we have counted zeros.
     searched_bytes: usize,
-    /// Number of zeros among them. In UTF-16, each ASCII character has one zero byte.
+    /// Number of zeros among these bytes. In UTF-16, each ASCII character has one zero byte.
     zeros: usize,
     /// Whether there was a byte that ISO-2022-JP cannot contain.
     has_high_byte: bool,

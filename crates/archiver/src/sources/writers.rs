@@ -18,7 +18,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(2);
 /// files that are just being created, as these exist for a moment before they are opened for writing.
 const QUIET_AFTER: Duration = Duration::from_millis(30);
 
-/// The same for empty files. These may have been truncated to be written again.
+/// Same, but for empty files. These may have been truncated in order to be written again.
 const EMPTY_QUIET_AFTER: Duration = Duration::from_millis(500);
 
 /// Returns `true` if the file was modified so shortly before `now` that it might be modified again with the same

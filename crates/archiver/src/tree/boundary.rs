@@ -29,7 +29,7 @@ pub(super) enum Place {
     Inside,
     /// To this path outside the source folder, by a link.
     Outside(Arc<Path>),
-    /// To a folder that contains the source folder. A walk would never end there.
+    /// To a folder that contains the source folder. If we followed it, the walk would never end.
     Above,
     /// Into a kernel file system such as `/proc`, in which files have no length and reading them may
     /// block.

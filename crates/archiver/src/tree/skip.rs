@@ -25,7 +25,7 @@ use crate::tree::folder_file::kind_of;
 /// Name of the ignore file in the source root.
 pub const IGNORE_FILE: &str = ".canneryignore";
 
-/// Maximum length of the ignore file, since we hold it in memory.
+/// Maximum length of the ignore file. We need to hold all of it in memory.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Folder for site-wide metadata (RFC 8615). It will be served from the root of each site. Note that names inside of it are
@@ -97,7 +97,7 @@ impl SkipRules {
     /// Adds the lines of `.canneryignore` in `root`, if there is such a file. The last match wins, so patterns from the
     /// command line should be added after this, with [`add_pattern`](Self::add_pattern).
     ///
-    /// Returns a warning for each invalid line. Such lines have no effect.
+    /// Returns a warning for each line that is not valid. Such lines do not have any effect.
     ///
     /// # Errors
     /// Returns an error if the name exists but is not a readable text file, or is a link that is not followed. Continuing without

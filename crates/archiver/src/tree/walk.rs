@@ -1,4 +1,4 @@
-//! Walks the source folder. The result is a sorted list of files and folders.
+//! Walks the source folder. This produces a sorted list of files and folders.
 //!
 //! The walk only looks at names and inodes, i.e. no file is opened, and the order of directory entries does not matter. Since
 //! URLs can contain any byte, names are bytes rather than text.
@@ -120,7 +120,7 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
     let mut linked_paths = HashMap::new();
     let mut level = vec![Folder::root(&metadata)];
 
-    // Read all folders of the same depth in parallel. Recursion might overflow the stack.
+    // Read all folders of the same depth in parallel, since recursion might overflow the stack.
     while !level.is_empty() {
         level
             .sort_unstable_by(|one, other| (one.identity(), &one.path).cmp(&(other.identity(), &other.path)));
@@ -134,7 +134,7 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
             walked.append(reading.found);
         }
 
-        // Sort first because the order decides which paths are over the limit.
+        // We need to sort these first: the order decides which paths are over the limit.
         next.sort_unstable_by(|one: &Folder, other| one.path.cmp(&other.path));
         next.retain(|folder| walked.admit(folder, &mut linked_paths) == Admission::Admitted);
         level = next;
@@ -308,7 +308,7 @@ impl Walk<'_> {
             }
         }
 
-        // The entries are the same for all paths, but rules may treat them differently.
+        // The entries are the same for all paths, but they may be treated differently by rules.
         let reading = |folder: &Folder| {
             let mut reading = Reading::default();
             reading.found.folders.push(folder.path.clone());
@@ -325,7 +325,7 @@ impl Walk<'_> {
 
     fn examine(&self, entry: &fs::DirEntry) -> Entry {
         let name = entry.file_name().into_vec();
-        // `DirEntry::metadata` does not need a path lookup in the kernel. Links do need one.
+        // Unlike for links, `DirEntry::metadata` does not need a path lookup in the kernel here.
         let found = entry.metadata();
         let is_link = found.as_ref().is_ok_and(Metadata::is_symlink);
         let metadata = if is_link { fs::metadata(entry.path()) } else { found };
@@ -402,7 +402,7 @@ impl Reading {
             self.warn(&path, OUTSIDE, message);
         }
 
-        // Now we know that the entry may be used, so it's about its type.
+        // At this point we know that the entry may be used, so we need to look at its type.
         if metadata.is_file()
             && let Some(reason) = walk.rules.verdict_of_length(&path, metadata.len())
         {

@@ -1,4 +1,4 @@
-//! Names may be left out, shortened, or published by mistake. The build reports this.
+//! Names may be left out, shortened, or published by mistake. All of this should be reported by the build.
 
 use std::fs;
 

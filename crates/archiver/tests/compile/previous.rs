@@ -27,7 +27,7 @@ impl Deploys {
         self.site.beside(&format!("{name}.cdb"))
     }
 
-    /// Builds the archive `name` from these files. The archives `previous` came before.
+    /// Builds the archive `name` from these files. `previous` are the archives of earlier releases.
     fn release(&mut self, name: &str, files: &[(&str, &str)], previous: &[&str]) -> Built {
         self.prepare(name, files, previous);
         self.site.build()
@@ -133,7 +133,7 @@ fn newer_release_wins_in_any_order_of_flags() {
     assert!(deploys.site.archive_bytes() == expected, "order and repetition of the flags decide nothing");
 }
 
-/// Two releases used the name for different contents, so clients must ask for it.
+/// Two releases used the same name for different contents, so clients need to ask each time.
 #[test]
 fn name_with_two_contents_is_not_carried() {
     let mut deploys = Deploys::new();
@@ -206,7 +206,7 @@ fn names_are_inferred_by_the_shape_of_those_that_changed() {
     }
 }
 
-/// Replacing one photo made all photos immutable, and deleted documents stayed public.
+/// Replacing one photo used to make all photos immutable, and deleted documents used to stay public.
 #[test]
 fn items_and_documents_are_never_inferred() {
     let mut deploys = Deploys::new();

@@ -1,4 +1,4 @@
-//! Test harness. It compiles a folder literal and looks up responses.
+//! Test harness. This compiles a folder literal and allows us to look up responses.
 //!
 //! We open archives with the usual reader and decode every body, so that we can compare them with the source
 //! files.

@@ -55,7 +55,7 @@ fn each_encoding_is_recognized() {
     }
 }
 
-/// Clients could only keep images and documents from Vite for an hour.
+/// It used to be the case that clients could only keep images and documents from Vite for an hour.
 #[test]
 fn names_of_assets_in_rollup_are_recognized() {
     // XXH3-128 of "content" as a 128-bit integer in little-endian byte order, converted by Python.

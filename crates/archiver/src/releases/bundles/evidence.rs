@@ -140,7 +140,7 @@ impl Evidence {
         Ok(evidence)
     }
 
-    /// Compares an earlier release's path with this release, and with other earlier releases.
+    /// Compares a path of an earlier release with this release and with other earlier releases.
     fn compare(
         &mut self,
         found: &EarlierPath,

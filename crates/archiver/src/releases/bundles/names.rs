@@ -100,7 +100,7 @@ pub(super) fn is_word_or_date(token: &[u8]) -> bool {
         || token.last().is_some_and(is_separator)
         || token.windows(2).any(|pair| pair.iter().all(is_separator));
 
-    // Each capital starts a word, and so does the last capital of an abbreviation.
+    // Each capital is the start of a word. This includes the last capital of an abbreviation.
     let words = || {
         token.chunk_by(|one, next| {
             one.is_ascii_alphabetic() && next.is_ascii_lowercase()
@@ -161,7 +161,7 @@ pub(super) enum Family {
     /// Images, fonts and media, which are copied by build tools, but may also have been named by people
     /// after the number of an article.
     Media,
-    /// Documents and data: only a tool's own folder or manifest proves their names.
+    /// Documents and data. To trust their names, we need a tool's own folder or manifest.
     Other,
 }
 

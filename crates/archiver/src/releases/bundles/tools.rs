@@ -127,7 +127,8 @@ fn is_trunk_stem(stem: &[u8]) -> bool {
     })
 }
 
-/// Returns `true` for names such as `app-0123456789abcdef.js` and `app-0123456789abcdef_bg.wasm`, and for style sheets.
+/// Returns `true` for names such as `app-0123456789abcdef.js` and `app-0123456789abcdef_bg.wasm`, and also for style
+/// sheets.
 fn is_trunk_name(path: &[u8]) -> bool {
     let suffixes: [&[u8]; 3] = [b"_bg.wasm", b".js", b".css"];
     suffixes.iter().any(|suffix| path.strip_suffix(*suffix).is_some_and(is_trunk_stem))

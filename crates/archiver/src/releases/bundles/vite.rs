@@ -163,7 +163,7 @@ fn entry_url(text: &[u8]) -> Option<&[u8]> {
     ((is_module || is_linked) && is("crossorigin", b"") && !may_be_word).then_some(url)
 }
 
-/// Attributes of a tag with their values. If there is no value, it's empty.
+/// Attributes of a tag and their values. If an attribute does not have a value, this will be empty.
 struct Attributes<'p>(Vec<(&'p [u8], &'p [u8])>);
 
 impl<'p> Attributes<'p> {

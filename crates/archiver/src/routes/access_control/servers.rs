@@ -278,7 +278,7 @@ pub(super) fn lighttpd(text: &str) -> Option<Found> {
     })
 }
 
-/// Returns the first statement that restricts access. Statements in harmless blocks are ignored.
+/// Returns the first statement that restricts access, ignoring statements in harmless blocks.
 fn first_statement(tokens: &[Token], test: impl Fn(&[Token]) -> Option<&'static str>) -> Option<Found> {
     let mut blocks: Vec<String> = Vec::new();
     for statement in

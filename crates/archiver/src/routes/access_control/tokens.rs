@@ -112,7 +112,7 @@ impl Pair<'_> {
     }
 }
 
-/// Returns all pairs in file order, no matter how deeply they are nested.
+/// Returns all pairs in file order, regardless of how deeply they are nested.
 pub(super) fn pairs(tokens: &[Token]) -> impl Iterator<Item = Pair<'_>> {
     let is_word =
         |token: &Token| token.is_quoted || !matches!(&*token.text, "{" | "}" | "[" | "]" | "," | ":" | "=");

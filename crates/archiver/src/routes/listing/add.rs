@@ -1,4 +1,4 @@
-//! Adds folder listings to the routes. They only contain files that are served.
+//! Adds folder listings to the routes. Note that they should only contain files that are served.
 
 use std::sync::Arc;
 

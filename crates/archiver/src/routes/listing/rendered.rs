@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::{Entry, Listing};
 use crate::sources::source::GeneratedPage;
 
-/// Listings of this build and the last one, by folder. Clones share their pages.
+/// Listings of this build and the last one, by folder. Cloning does not copy any pages.
 #[derive(Clone, Default)]
 pub(crate) struct Listings {
     before: HashMap<Box<[u8]>, Arc<Rendered>>,

@@ -16,7 +16,7 @@ use crate::tree::folder_file;
 /// Maximum number of files of one kind that are reported individually.
 const REPORTED_MAX: usize = 5;
 
-/// We look for code in this many bytes at the start of a script.
+/// Number of bytes at the start of a script in which we look for code.
 const CODE_BYTES_MAX: u64 = 4096;
 
 /// Folders with serverless functions in the root of a site, and the host that would run them.

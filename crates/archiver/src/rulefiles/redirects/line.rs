@@ -250,7 +250,7 @@ impl Context<'_> {
     }
 }
 
-/// Rejects field lines, which belong into `_headers`, and access control for other servers.
+/// Rejects access control for other servers, and field lines that should be in `_headers`.
 fn refuse_field(line: &str) -> Result<(), RuleError> {
     let line = line.trim();
     if looks_like_target(line) {
@@ -275,7 +275,7 @@ fn refuse_access_control(words: &[&str]) -> Result<(), RuleError> {
     words.iter().take(2).try_for_each(|word| access_words::refuse_code(word))
 }
 
-/// Rejects lines with quoted words, which are common in configuration for other servers.
+/// Rejects lines with quoted words. These are common in configuration for other servers.
 fn refuse_quotes(words: &[&str]) -> Result<(), RuleError> {
     let Some(word) = words.iter().find(|word| word.starts_with(['"', '\''])) else { return Ok(()) };
     let message = format!(
