@@ -13,7 +13,8 @@ const MAPS: usize = 64;
 /// Everything that affects a response's fields, for responses that can be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// Digest of the archive. Another archive may have another head at the same address.
+    /// Digest of the archive. We need this because another archive may have a different head at the same
+    /// address.
     archive: Digest,
     /// Address of the head.
     head: usize,
@@ -48,7 +49,7 @@ impl Key {
     fn index(&self) -> usize {
         let etag = self.etag.as_ref().and_then(|etag| etag.first_chunk());
         let etag = etag.map_or(0, |start| u64::from_le_bytes(*start));
-        // Fibonacci hashing. We take the upper half because it depends on all bits.
+        // Fibonacci hashing. The upper half depends on all bits, so that is what we should use.
         let mixed = (etag ^ self.head as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize % MAPS
     }

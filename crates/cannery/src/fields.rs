@@ -60,7 +60,7 @@ fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
     values.push(value).map_err(|Full| Refusal::HeadTooLarge)
 }
 
-/// Parses a head in HTTP/1 syntax. We drop `Date` because servers add that themselves.
+/// Parses a head in HTTP/1 syntax. Servers will add `Date` themselves, so we need to drop it here.
 ///
 /// If `Location` is on the same origin, `prefix` is added to it.
 pub(crate) fn of_head(head: &[u8], prefix: &str) -> HeaderMap {

@@ -79,7 +79,7 @@ pub use cannery_routes::{
 #[cfg(feature = "server")]
 pub use cannery_server::{Addresses, EmbeddedArchive, RunningServer, Server, StartError, StopHandle};
 
-/// Settings of a [`Server`] for which it has no functions. See [`Server::configure`].
+/// Settings of a [`Server`] for which there are currently no functions. See [`Server::configure`].
 #[cfg(feature = "server")]
 pub use cannery_server::config;
 

@@ -49,7 +49,7 @@ impl Site {
 }
 
 impl Mount {
-    /// Answers any request. Paths outside the mount do not exist (404).
+    /// Answers any request. If the path is outside of the mount, it does not exist (404).
     #[must_use]
     pub fn respond<B>(&self, request: &http::Request<B>) -> Response<Body> {
         match self.place(request) {

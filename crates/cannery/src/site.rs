@@ -19,7 +19,7 @@ pub struct Site {
 /// An archive and its bytes, which become response bodies.
 pub(crate) struct Release {
     pub(crate) answers: Arc<Answers>,
-    /// The whole archive. Bodies are slices that share ownership, so they survive a replacement.
+    /// The whole archive. Bodies are slices that share ownership of it, and therefore survive a replacement.
     pub(crate) bytes: Bytes,
 }
 
@@ -64,7 +64,8 @@ impl Site {
         Archive::from_bytes(bytes).map(Site::new)
     }
 
-    /// Opens an archive embedded in the program, without copying it. See [`include_archive!`](crate::include_archive).
+    /// Opens an archive embedded in the program. This does not copy it. See
+    /// [`include_archive!`](crate::include_archive).
     ///
     /// # Errors
     ///

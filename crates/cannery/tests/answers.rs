@@ -1,4 +1,5 @@
-//! Compares `Site::respond` and its variants with `cannery-server`, and tests where they may differ.
+//! Compares `Site::respond` and its variants with `cannery-server`. There are also tests for places where
+//! they may differ.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]

@@ -1,4 +1,4 @@
-//! Runs the examples on real sockets. Each framework sends the same as `Site::respond` returns.
+//! Runs the examples on real sockets. Each framework should send exactly what `Site::respond` returns.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]

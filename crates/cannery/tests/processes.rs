@@ -25,7 +25,7 @@ use cannery_testkit::{Response, http1};
 /// This variable has the archive for [`program`].
 const ARCHIVE_VARIABLE: &str = "TEST_ARCHIVE";
 
-/// Limits each step. None takes nearly as long, even on a loaded machine.
+/// Time limit for each step. No step should take nearly as long, even on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Not a real test: the tests below start this file as a process and need this function as its

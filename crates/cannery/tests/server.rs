@@ -458,7 +458,7 @@ fn query_is_a_method_like_others() {
     assert_eq!(request(fixture.at, "QUERY", "/page", &[], b"").status, 405, "the site knows the method too");
 }
 
-/// Even if slow clients keep all threads for bodies busy, others get their bodies.
+/// Even if all threads for bodies are kept busy by slow clients, others should get their bodies.
 #[test]
 fn slow_clients_do_not_occupy_threads_for_good() {
     if std::env::var_os("CANNERY_SLOW").is_none() {
