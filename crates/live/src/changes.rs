@@ -1,4 +1,4 @@
-//! Collects the changes of a folder, including those made before or during its first build.
+//! Collects the changes of a folder. This includes changes made before or during its first build.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl FolderChanges {
             let event = match event {
                 Event::Started => {
                     let Some(inspect) = inspect.take() else { return };
-                    // Wait for the first build. Before that, a scan would only slow it down.
+                    // Wait for the first build, since a scan would only slow it down.
                     let _ = first_served.recv();
                     match inspect() {
                         Finding::Changed => Event::Changed,

@@ -26,6 +26,6 @@ pub struct ScanResult {
     /// start of the scan; however, if only the last scan has found a change, it is the end of that scan (`changed_before`), since
     /// a build that started earlier may have read a file before the change.
     pub since: Instant,
-    /// State of the files, unless the scan has found anything that this cannot express.
+    /// State of the files, or `None` if the scan has found anything that cannot be expressed by it.
     pub state: Option<FilesState>,
 }

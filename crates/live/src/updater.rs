@@ -52,7 +52,7 @@ pub trait BuildSink {
     /// Why the updates end, for example because the server is stopping.
     type Error;
 
-    /// Serves an archive. Once this returns, all requests must be answered from it.
+    /// Serves an archive. All requests that arrive after this returns must be answered from it.
     ///
     /// # Errors
     /// Any error ends the updates.
@@ -128,7 +128,7 @@ pub struct Updater<S> {
     scans_first: bool,
     /// The running background build.
     background: Option<BackgroundBuild>,
-    /// A build to make even if no change is reported.
+    /// A build that should be made even if no change is reported.
     retry: Option<Retry>,
     /// Time at which we began to hold back changes, since they may be steps of saving a file.
     saving_since: Option<Instant>,
@@ -144,7 +144,7 @@ pub struct Updater<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FolderState {
     Compiles,
-    /// The last quick build failed, and so will all others until the next change.
+    /// The last quick build failed. Until the next change, all others will fail too.
     Fails,
 }
 
@@ -170,7 +170,7 @@ enum BackgroundState {
     /// A quick build has started since. Anything that this build compresses will be reused by the next
     /// background build.
     Superseded,
-    /// A quick build has started since, and this one's deadline had not passed yet.
+    /// A quick build has started since, but the deadline of this one had not passed at that time.
     Canceled,
 }
 
@@ -323,7 +323,7 @@ impl<S: BuildSink> Updater<S> {
         let build = match self.compiler.build(Effort::Quick, &CancelFlag::default(), &()) {
             Ok(build) => build,
             Err(error) if error.is_unfinished() => {
-                // A program is probably replacing the folder. Keep quiet about it for now.
+                // A program is probably replacing the folder, so we should keep quiet about it for now.
                 self.retry_at(Instant::now() + UNFINISHED_PAUSE);
                 return Ok(());
             }
@@ -331,7 +331,8 @@ impl<S: BuildSink> Updater<S> {
                 if error.is_transient() {
                     self.retry_later();
                 } else {
-                    // This will not go away by itself, so wait for the next change.
+                    // This problem will not go away by itself, so there is no point in trying again before
+                    // the next change.
                     self.retry = None;
                     self.folder = FolderState::Fails;
                 }
@@ -448,7 +449,8 @@ impl<S: BuildSink> Updater<S> {
                 Ok(())
             }
             Err(error) => {
-                // This will not go away by itself, so wait for the next change.
+                // This problem will not go away by itself, so there is no point in trying again before the
+                // next change.
                 self.retry = None;
                 self.sink.handle(FolderEvent::Failed(&error))
             }
@@ -501,7 +503,7 @@ impl<S: BuildSink> Updater<S> {
             return false;
         }
 
-        // Real removals look just the same, so we cannot hold them back forever.
+        // Real removals look exactly the same, so we must not hold them back forever.
         let end = *self.saving_since.get_or_insert_with(Instant::now) + SAVE_MAX;
         if end <= Instant::now() {
             self.saving_since = None;
@@ -572,7 +574,7 @@ fn files_state(files: &BuiltFiles) -> FilesState {
 ///
 /// Threads spawned by this one inherit its priority.
 fn lower_priority() {
-    // Elsewhere, this would change the priority of the whole process.
+    // On other systems, this would change the priority of the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(19);
 }

@@ -110,7 +110,7 @@ impl Updater<Recorder> {
         self.compiler.build(Effort::Full, &CancelFlag::default(), &()).unwrap()
     }
 
-    /// Handles a scan. Returns the notifications of the builds that it causes.
+    /// Handles a scan and returns the notifications of any builds caused by it.
     fn after_scan(&mut self, since: Instant, state: Option<FilesState>) -> Vec<&'static str> {
         self.sink.0.clear();
         self.update_to(&ScanResult { since, state }).unwrap();
@@ -304,7 +304,7 @@ fn scan_precedes_builds_that_leave_out_what_it_finds() {
     assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["rebuilt"]);
 }
 
-/// One save in three steps was three changes, and pages were reloaded three times.
+/// One save in three steps used to count as three changes, and pages would be reloaded three times.
 #[test]
 fn steps_of_a_save_are_one_change() {
     let (folder, mut updater) = serving();
