@@ -30,7 +30,7 @@ use cannery_archiver::{Encoder, Error, Options, Report, library};
 
 use crate::linked::Target;
 
-/// Starts to describe an archive. `folder` is relative to the package's directory.
+/// Starts to describe an archive. Note that `folder` is relative to the package's directory.
 #[must_use]
 pub fn archive(folder: impl Into<PathBuf>) -> Builder {
     Builder { options: Options::new(folder, ""), is_included: false }

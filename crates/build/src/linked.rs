@@ -68,7 +68,7 @@ fn write_object(target: Target, symbol: &str, archive: &[u8]) -> io::Result<Vec<
         flags: SymbolFlags::None,
     });
 
-    // Without this section, GNU linkers would make the program's stack executable.
+    // GNU linkers need this section, otherwise they would make the program's stack executable.
     object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
 
     object.write().map_err(io::Error::other)
