@@ -36,7 +36,7 @@ pub struct Settings {
 /// How to find changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Use events, but poll if they cannot be relied upon.
+    /// Use events if possible. If they cannot be relied upon, poll instead.
     Auto,
     /// Poll at the given interval, or else as often as possible without using more than 2 % of a processor.
     Polling(Option<Duration>),
@@ -45,7 +45,7 @@ pub enum Mode {
 /// A report to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// From now on, every change will be reported. Earlier changes will not.
+    /// From now on, every change will be reported. Note that this does not include earlier changes.
     Started,
     /// Files may have changed.
     Changed,
@@ -177,7 +177,7 @@ enum Change {
 }
 
 impl Worker {
-    /// Tries to watch the folder. If that is not possible, starts polling.
+    /// Tries to watch the folder. If that is not possible, we need to fall back to polling.
     fn open(&mut self, mode: Mode, sender: &Sender<Message>) -> Source {
         if let Mode::Polling(interval) = mode {
             return Source::Poller(self.start_polling(interval, PollingReason::Requested));
@@ -228,7 +228,7 @@ impl Worker {
         }
     }
 
-    /// Waits for a message. If it's about a change, reports that.
+    /// Waits for a message and, if it is about a change, reports it.
     fn report_next(&mut self, watches: &mut Watches, messages: &Receiver<Message>) -> Result<(), End> {
         let change = match self.receive(watches, messages, IDENTITY_INTERVAL)? {
             Some(change) => change,
@@ -286,7 +286,7 @@ impl Worker {
     ) -> Result<Option<Change>, End> {
         match messages.recv_timeout(timeout) {
             Ok(Message::Signal(Signal::Failed(error))) => Err(End::Failed(error)),
-            // We do not know which events were lost, so check all directories.
+            // There is no way to know which events were lost, so we need to check all directories.
             Ok(Message::Signal(Signal::Lost)) => Ok(Some(Change::Directories)),
             Ok(Message::Signal(Signal::Changed(path))) => {
                 let concerns = watches.concerns(&self.root, &self.filter, &path);

@@ -43,7 +43,7 @@ impl Inspector {
         self.poller.state()
     }
 
-    /// Scans the folder again, and tells if anything has changed since the last scan.
+    /// Scans the folder again. Returns whether anything has changed since the last scan.
     pub fn inspect(&mut self) -> Finding {
         self.poller.scan(&self.root, &self.filter)
     }

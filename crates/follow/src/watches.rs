@@ -69,7 +69,8 @@ impl From<notify::Error> for WatchError {
     fn from(error: notify::Error) -> WatchError {
         match error.kind {
             ErrorKind::MaxFilesWatch => WatchError::Limit(Limit::Watches),
-            // `inotify_init(2)` fails with `EMFILE` or `ENFILE`. Watching a directory does not open any file.
+            // `inotify_init(2)` fails with `EMFILE` or `ENFILE`. Note that watching a directory does not open
+            // any file.
             ErrorKind::Io(source) if is_out_of_files(&source) => WatchError::Limit(Limit::Instances),
             kind => WatchError::Other(notify::Error::new(kind).to_string()),
         }
