@@ -37,7 +37,7 @@ pub fn bytes(number: u64) -> String {
     format!("{size:.decimals$} {}", UNITS[unit])
 }
 
-/// Formats `part` as a percentage of `whole` such as `23.4 %`.
+/// Formats `part` as a percentage of `whole`, for example `23.4 %`.
 ///
 /// By definition, anything is 100 % of 0.
 #[must_use]
@@ -46,7 +46,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// Formats a duration in seconds such as `0.04 s`, `12.3 s` or `3 min 20 s`.
+/// Formats a duration in seconds, for example `0.04 s`, `12.3 s` or `3 min 20 s`.
 #[must_use]
 pub fn seconds(duration: f64) -> String {
     if duration >= 119.95 {
@@ -109,7 +109,8 @@ impl Table {
             let mut line = " ".repeat(indent);
             for (cell, width) in row.iter().zip(&widths) {
                 let padding = " ".repeat(width - cell.text.chars().count());
-                // Escape sequences have no width, so we must pad by the plain text's length.
+                // Escape sequences do not have any width, so we need to pad according to the length of the
+                // plain text.
                 let shown = match cell.style {
                     CellStyle::Faint => paint.faint(&cell.text),
                     CellStyle::Text | CellStyle::Number => cell.text.clone(),

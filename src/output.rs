@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-/// Exit codes. The numbers must never change because scripts depend on them.
+/// Exit codes. Since scripts depend on them, the numbers MUST NOT be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Success.
@@ -108,7 +108,7 @@ pub fn report(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) | Err(Failure::PipeClosed) => {}
         Err(Failure::Clap(error)) => {
-            // If standard error is closed too, all we have is the exit code.
+            // If standard error is closed as well, the exit code is all we have left.
             let _ = error.print();
         }
         Err(Failure::Message { message, hint, .. }) => {

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::format;
 use crate::output;
 
-/// The bar appears once a build has taken this long.
+/// Time after which the bar appears.
 const BAR_DELAY: Duration = Duration::from_millis(400);
 
 /// Interval between plain lines for the same stage.
@@ -50,7 +50,7 @@ impl ProgressDisplay {
         ProgressDisplay::new(Style::Hidden)
     }
 
-    /// Shows a bar if standard error is a terminal, and nothing otherwise.
+    /// Shows a bar if standard error is a terminal. Otherwise, nothing is shown.
     #[must_use]
     pub fn on_terminal() -> ProgressDisplay {
         ProgressDisplay::new(if io::stderr().is_terminal() { Style::Bar } else { Style::Hidden })

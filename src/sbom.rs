@@ -1,4 +1,4 @@
-//! Software bill of materials: the packages in `Cargo.lock` as CycloneDX 1.5 JSON.
+//! Software bill of materials, i.e. the packages in `Cargo.lock` as CycloneDX 1.5 JSON.
 //!
 //! The lock file is compiled into the program. While it also contains packages that are only used by tests and tools, listing
 //! too many is better than missing a library.

@@ -1,4 +1,5 @@
-//! Serves archives. Contains no code of the archiver: for a folder, it starts `cannery-archiver`.
+//! Serves archives. This program does not contain any code of the archiver: if it needs to compile a folder,
+//! it will start `cannery-archiver`.
 
 #![forbid(unsafe_code)]
 

@@ -210,7 +210,7 @@ impl<'a> Counter<'a> {
             ScopeEntry::HeaderRule(_) => return Ok(()),
         };
 
-        // These bodies answer paths that are not known here, so they add no paths.
+        // These bodies answer paths that are not known here, so they should not count as paths.
         let Record::Resource(resource) = record else { return Ok(()) };
         for representation in resource.representations() {
             let representation = representation?;

@@ -16,7 +16,7 @@ use crate::flags::tools::Bundle;
 use crate::format;
 use crate::output::{self, Failure, Paint};
 
-/// Name of the server program. We look for it next to this one.
+/// Name of the server program. By default, it should be next to this one.
 const SERVER: &str = "cannery-server";
 
 /// Mode bits that let all users execute the file.
@@ -139,7 +139,7 @@ impl Program {
         replace_file(output, self.mode | EXECUTABLE, |mut file| {
             (&self.file).rewind()?;
             let copied = io::copy(&mut (&self.file).take(self.bytes), &mut file)?;
-            // The file may be replaced while we read it, for example by an update.
+            // The file may be replaced while it is being read, e.g. by an update.
             if copied != self.bytes {
                 let message = format!("{} was truncated meanwhile", self.path.display());
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));

@@ -256,7 +256,7 @@ fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
                 pending.push(entry.path());
-            // We follow a target only once, so links cannot lead us in circles.
+            // We must follow each target only once; otherwise, links could lead us in circles.
             } else if kind.is_symlink()
                 && let Ok(target) = fs::canonicalize(entry.path())
                 && !target.starts_with(inside)

@@ -18,7 +18,7 @@ pub(super) struct Interrupt {
 }
 
 impl Interrupt {
-    /// If a signal ends this process, removes temporary files of builds, and also `directory`.
+    /// If this process is ended by a signal, temporary files of builds will be removed, and `directory` too.
     pub(super) fn watch(directory: Option<PathBuf>) -> Interrupt {
         Interrupt { handle: start(directory) }
     }

@@ -52,7 +52,7 @@ pub(super) struct Label {
 }
 
 impl ReleaseDir {
-    /// Reads the directory. Archives are opened, but not read as a whole.
+    /// Reads the directory. This opens all archives, but does not read the whole of them.
     pub(super) fn read(path: &Path) -> io::Result<ReleaseDir> {
         let mut releases = Vec::new();
         for entry in fs::read_dir(path)? {
@@ -97,7 +97,7 @@ impl ReleaseDir {
         let link = self.release_path(OsStr::new(CURRENT));
         let is_file = fs::symlink_metadata(&link).is_ok_and(|found| !found.is_symlink());
         if is_file {
-            // The rename would delete it, and it may be an archive without another name.
+            // The rename would delete it, even though it may be an archive that does not have another name.
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let next = self.release_path(OsStr::new(&format!(".{CURRENT}.{}.tmp", std::process::id())));

@@ -107,7 +107,7 @@ fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     Ok(paths)
 }
 
-/// Finds a release by file name or serial. If both match, the name wins.
+/// Finds a release by file name or serial. The name takes precedence if both match.
 fn find<'a>(directory: &'a ReleaseDir, wanted: &str) -> Result<&'a Release, Failure> {
     let has_name = |release: &&Release| release.name == wanted || release.name == *format!("{wanted}.cdb");
     if let Some(release) = directory.releases.iter().find(has_name) {

@@ -83,7 +83,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     }
 
     log.first_build(&flags.folder, &build, started.elapsed())?;
-    // Print one URL for each interface, since the browser may run on another machine.
+    // Print one URL for each interface, because the browser may well run on another machine.
     let mut urls = Vec::new();
     // The first URL that works from other machines.
     let mut reachable = None;
@@ -120,7 +120,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
         browser::open(url);
     }
 
-    // From now on, another thread publishes a new archive after each change.
+    // From now on, a new archive will be published by another thread after each change.
     let publisher = server.publisher().expect("the archive is an open file");
     updates.serve(compiler, &build, publisher, log)?;
     // This handle would keep the first archive in memory, even once another one is served.

@@ -1,4 +1,4 @@
-//! `cannery-server`: starts a server, or a supervisor for several, and prints where it listens.
+//! `cannery-server`: starts a server (or a supervisor if there are several) and prints where it listens.
 //!
 //! The server itself is located in its own crate. There is no archiver code in this program either: for `--folder`, it
 //! runs `cannery-archiver`.
@@ -195,7 +195,7 @@ fn service_manager() -> Result<Notify, Failure> {
     })
 }
 
-/// Prints warnings and advice about the running server. With `--debug`, also prints its settings.
+/// Prints warnings and advice about the running server. If `--debug` is given, also prints its settings.
 fn print_setup(options: &ServerOptions, config: &Config, server: &RunningServer) {
     if config.tls.is_some() && !config.has_tls() {
         note("the certificates are not used: no `--bind-tls` names an address for TLS");
@@ -266,7 +266,7 @@ fn warn_of_open_admin(admin: Option<&Address>) {
     }
 }
 
-/// Prints a notice from the running server. With `quiet`, only prints warnings.
+/// Prints a notice from the running server. If `quiet` is set, only warnings are printed.
 fn print_notice(notice: &Notice, quiet: bool) {
     if notice.is_warning() {
         warn(&notice.to_string());

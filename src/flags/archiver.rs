@@ -1,4 +1,4 @@
-//! Flags of `cannery-archiver`. A site folder goes in, an archive comes out.
+//! Flags of `cannery-archiver`, which turns a site folder into an archive.
 //!
 //! We don't build here.
 

@@ -1,7 +1,7 @@
 //! Hints for command lines that would be right for another program. They tell users which of our flags or commands to
 //! use instead.
 //!
-//! Clap suggests the flag with the most similar name, but this may be misleading such as `--production` for `--port`.
+//! Clap suggests the flag with the most similar name, but this may be misleading, for example `--production` for `--port`.
 //! Therefore, suggestions are only kept if they are probably typing errors. There is also a table with flags and commands of
 //! other servers and site generators.
 

@@ -1,6 +1,6 @@
 //! Flags of `cannery-server`, and the configuration they mean.
 //!
-//! We don't open the archive or a socket here, and don't use the archiver.
+//! Note that this must not open the archive or a socket, or use the archiver.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;

@@ -3,7 +3,7 @@
 use super::*;
 use std::path::Path;
 
-/// If this variable is set, [`reference_matches_the_flags`] writes the pages instead of comparing them.
+/// If this variable is set, [`reference_matches_the_flags`] will write the pages instead of comparing them.
 const WRITE: &str = "CANNERY_WRITE_REFERENCE";
 
 #[test]

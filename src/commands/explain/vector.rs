@@ -28,7 +28,7 @@ struct Response {
     body: Option<Vec<Part>>,
 }
 
-/// Name and value. If a value is not UTF-8, it's decoded as ISO 8859-1.
+/// Name and value. If the value is not UTF-8, we fall back to ISO 8859-1.
 type Field = (String, String);
 
 #[derive(Debug, PartialEq, Serialize)]

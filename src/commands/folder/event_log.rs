@@ -1,4 +1,4 @@
-//! Reports what happens to a followed folder, either to people or to tools.
+//! Reports what happens to a followed folder. The output is meant for either people or tools.
 //!
 //! For each change, new warning or failure, there is one line on standard error for people. Tools get everything as JSON on
 //! standard output, with one object per line.

@@ -82,7 +82,7 @@ struct SiteState {
     failure: Option<BuildFailure>,
     /// Warnings of the served build.
     warnings: Vec<Diagnostic>,
-    /// Whether there has been a full build. Other builds do not find all warnings.
+    /// Whether there has been a full build. This matters because other builds cannot find all warnings.
     knows_all_warnings: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Processes that compile the folders of `--folder`. Each folder has its own process.
+//! Processes that compile the folders of `--folder`. There is one process for each folder.
 //!
 //! Archives are sent by the processes as open files. We must start these processes before the server enters its
 //! sandbox, because it will not be able to start programs from there.

@@ -89,7 +89,7 @@ impl CpuProfiler {
         let folder = fs::canonicalize(path).ok().and_then(|path| path.parent().map(Path::to_owned));
         let folder = folder.unwrap_or_default();
         let _ = tempfile::env::override_temp_dir(&folder);
-        // This also loads the program's symbols. The sandbox will not allow that later.
+        // This also loads the program's symbols, which will not be allowed in the sandbox later.
         let guard = ProfilerGuardBuilder::default().frequency(FREQUENCY_HZ).build();
         let guard = guard.map_err(|error| failed(&error))?;
         Ok(CpuProfiler { file, guard: ManuallyDrop::new(guard), temporary: open_temporary(&folder) })

@@ -89,7 +89,7 @@ impl Profile {
         put_number(&mut self.fields, 10, u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Adds a sample with a stack of functions (innermost first), values, and a label.
+    /// Adds a sample. It consists of a stack of functions (innermost first), values, and a label.
     pub(super) fn push(&mut self, stack: &[String], values: &[i64], label: Option<(&str, &str)>) {
         debug_assert_eq!(values.len(), self.values);
 

@@ -12,7 +12,7 @@ use crate::output::Failure;
 /// Sampling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Takes samples, and keeps the one with the highest memory usage.
+/// Takes samples, but only keeps the one with the highest memory usage.
 pub(super) struct MemorySampler(Arc<State>);
 
 struct State {
@@ -71,7 +71,7 @@ impl MemorySampler {
 }
 
 impl State {
-    /// Takes a sample, and keeps it if it's the largest so far.
+    /// Takes a sample and, if it is the largest so far, keeps it.
     fn sample(&self) {
         // If it cannot be read, skip this sample.
         let Ok(text) = read(&self.smaps) else { return };
