@@ -76,13 +76,13 @@ impl Route {
         Route { handler, thread, content_bytes_max }
     }
 
-    /// Returns which thread the handler runs on.
+    /// Returns the thread that the handler runs on.
     #[must_use]
     pub fn thread(&self) -> HandlerThread {
         self.thread
     }
 
-    /// Returns how much content a request may have, in bytes.
+    /// Returns the maximum content length of a request, in bytes.
     #[must_use]
     pub fn content_bytes_max(&self) -> u32 {
         self.content_bytes_max

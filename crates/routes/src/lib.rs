@@ -22,8 +22,8 @@
 //!
 //! A pattern is `[METHOD ][HOST]/[PATH]`.
 //!
-//! - **Method.** If there is not one, the pattern matches all methods. `GET` also matches `HEAD`.
-//! - **Host.** If there is not one, the pattern matches all hosts. Hosts are case-insensitive, and cannot have a port.
+//! - **Method.** If omitted, the pattern matches all methods. `GET` also matches `HEAD`.
+//! - **Host.** If omitted, the pattern matches all hosts. Hosts are case-insensitive, and cannot have a port.
 //! - **Path.** It consists of segments, each preceded by `/`:
 //!   - Text matches a segment if both are the same after percent-decoding. For example, `/caf%C3%A9` and `/café` are the same
 //!     pattern. `%2F` is part of a segment, and not a separator.

@@ -35,7 +35,7 @@ enum End {
     Rest,
 }
 
-/// A pattern as data, because the model does not parse.
+/// A pattern as data (the model cannot parse).
 #[derive(Debug, Clone)]
 struct Model {
     method: Option<&'static str>,

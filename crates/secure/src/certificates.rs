@@ -62,7 +62,7 @@ struct Stapled {
 pub struct Summary {
     /// File that contains the chain.
     pub path: PathBuf,
-    /// First DNS name. Empty if there is not one.
+    /// First DNS name (may be empty).
     pub name: String,
     /// Expiry as Unix time in seconds.
     pub not_after: i64,
@@ -264,7 +264,7 @@ impl Certificates {
 }
 
 impl Certificate {
-    /// Returns the first DNS name, or an empty string if there is not one.
+    /// Returns the first DNS name, or an empty string if there is none.
     fn first_name(&self) -> String {
         let first = self.certified.end_entity_cert().ok().and_then(|der| EndEntityCert::try_from(der).ok());
         first.and_then(|parsed| parsed.valid_dns_names().next().map(str::to_owned)).unwrap_or_default()

@@ -43,7 +43,7 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The file does not have a CERTIFICATE section.
+    /// The file has no CERTIFICATE section.
     #[error("{}: holds no certificate; a line `-----BEGIN CERTIFICATE-----` is expected (PEM)", path.display())]
     NoCertificate {
         /// The file.
@@ -59,7 +59,7 @@ pub enum Error {
         why: String,
     },
 
-    /// The file does not have a PRIVATE KEY section.
+    /// The file has no PRIVATE KEY section.
     #[error("{}: holds no private key; give the file that does, or one file with chain and key", path.display())]
     NoKey {
         /// The file.
@@ -126,7 +126,7 @@ pub enum Error {
         why: &'static str,
     },
 
-    /// There are not any sources of certificates.
+    /// There are no sources of certificates.
     #[error("there is no certificate; give a file, or use a self-signed certificate for testing")]
     NoSource,
 

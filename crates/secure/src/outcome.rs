@@ -15,7 +15,7 @@ pub struct OpenOutcome {
 /// Tells if a call has taken an expensive step of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandshakeStep {
-    /// There was not any complete handshake message.
+    /// There was no complete handshake message.
     #[default]
     None,
     /// At least one message was processed.

@@ -59,7 +59,7 @@ impl RecordFormat {
         HEADER_BYTES + CONTENT_BYTES_MAX + if self == Self::Tls13 { 256 } else { 2048 }
     }
 
-    /// Returns how much longer our records are than their content.
+    /// Returns the number of bytes by which our records are longer than their content.
     pub(crate) fn overhead(self) -> usize {
         HEADER_BYTES + self.nonce_bytes() + self.type_bytes() + TAG_BYTES
     }
@@ -122,7 +122,7 @@ impl RecordProtection {
         self.sequence + 1 >= self.sequence_max
     }
 
-    /// Returns how many more records the key may seal.
+    /// Returns the number of records that the key may still seal.
     pub(crate) fn records_left(&self) -> u64 {
         self.sequence_max.saturating_sub(self.sequence)
     }

@@ -30,12 +30,12 @@ impl<'a> Runs<'a> {
         runs
     }
 
-    /// Returns how many bytes remain.
+    /// Returns the number of bytes that remain.
     pub(crate) fn remaining(&self) -> usize {
         self.remaining
     }
 
-    /// Returns how many bytes the next record should contain, up to `max`.
+    /// Returns the number of bytes that the next record should contain (up to `max`).
     pub(crate) fn next_length(&self, max: usize) -> usize {
         let mut length = self.first().len();
         if length < CONTIGUOUS_BYTES_MIN {
@@ -99,7 +99,8 @@ pub(crate) struct RecordSizing {
 }
 
 impl RecordSizing {
-    /// Returns how much content the next record may contain, if `remaining` bytes are left to seal.
+    /// Returns the maximum content length of the next record, given that `remaining` bytes are left
+    /// to seal.
     pub(crate) fn content_bytes_max(self, remaining: usize) -> usize {
         let fits_flight = self.flight_bytes + remaining <= limits::FIRST_FLIGHT_BYTES;
         if fits_flight || self.flight_bytes >= limits::FIRST_FLIGHT_BYTES {

@@ -397,7 +397,7 @@ impl std::fmt::Debug for NoticeHandler {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Content {
-    /// Archives for one or more hosts. If there are not any, only handlers can respond.
+    /// Archives for one or more hosts. Without any, only handlers can respond.
     Archives {
         /// The archives.
         archives: Vec<NamedArchive>,

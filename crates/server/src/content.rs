@@ -187,7 +187,7 @@ impl Content {
     /// Returns the response to bytes that were refused as a request, and the archive that it refers to. If
     /// the default site has an error page for the status and foreign pages may read it, that page is used.
     pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
-        // This error is not one that the site's error page could explain.
+        // The site's error page would not be able to explain this error.
         if refusal == Refusal::PlainHttp {
             let answer =
                 Answer { status: refusal.status(), ..Answer::built_in(PLAIN_HTTP, Reason::BadRequest) };

@@ -50,7 +50,8 @@ impl Wait {
         }
     }
 
-    /// Returns how much earlier the wait ends if other clients are waiting for a connection.
+    /// Returns the time by which the wait will be shorter if other clients are waiting for a
+    /// connection.
     pub(crate) fn shortening(self, is_crowded: bool, timeouts: Option<&Timeouts>) -> Duration {
         match timeouts {
             Some(timeouts) if is_crowded && self == Wait::Request => {
@@ -66,7 +67,7 @@ pub(crate) fn earliest<const N: usize>(waits: [(Wait, Option<Instant>); N]) -> O
     waits.min_by_key(|(_, deadline)| *deadline)
 }
 
-/// Returns how many bytes a client must receive in this time at least.
+/// Returns the minimum number of bytes that a client must receive in this time.
 pub(crate) fn bytes_min(window: Duration) -> u64 {
     window.as_secs().max(1) * SEND_BYTES_PER_SECOND_MIN
 }
@@ -129,7 +130,8 @@ mod tests {
     const WINDOW: Duration = Duration::from_secs(30);
     const PACKET: u64 = 1400;
 
-    /// Returns after how many periods a client is too slow that acknowledges these bytes in each.
+    /// Returns the number of periods after which a client is too slow that acknowledges these bytes
+    /// in each.
     fn periods(outstanding: u64, acknowledged: impl Fn(u64) -> u64) -> Option<u64> {
         let start = Instant::now();
         let mut total = 0;

@@ -397,8 +397,8 @@ impl<D: DatagramSocket> Http3<D> {
         self.connections.iter().map(Connection::memory)
     }
 
-    /// Closes connections that `is_selected` picks by their memory, until there is room. Returns how many were
-    /// closed.
+    /// Closes connections that `is_selected` picks by their memory, until there is room. Returns the number
+    /// of connections closed.
     pub(crate) fn shed(&mut self, is_selected: impl Fn(u32) -> bool, cx: &mut WorkerContext) -> usize {
         let mut closed = 0;
         for index in 0..self.connections.index_end() {
@@ -452,7 +452,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Receives datagrams from a socket until there are not any more or the budget is used up.
+    /// Receives datagrams from a socket until there are no more of them or the budget is used up.
     fn receive(&mut self, number: usize, cx: &mut WorkerContext) {
         if self.receiving == Receiving::HandedOver {
             return;
@@ -643,7 +643,7 @@ enum Sending {
     Continues,
 }
 
-/// Sends a connection's datagrams until there are not any more or the budget is used up.
+/// Sends a connection's datagrams until there are no more of them or the budget is used up.
 fn send<D: DatagramSocket>(
     connection: &mut Connection,
     outlets: &mut [Outlet<D>],

@@ -17,7 +17,7 @@ pub enum Notice {
         path: PathBuf,
         /// Its host, or `None` for the default site.
         host: Option<String>,
-        /// Its serial number, or zero if it does not have one.
+        /// Its serial number, or zero if it has none.
         serial: u64,
         /// Its digest.
         digest: Digest,
@@ -35,7 +35,7 @@ pub enum Notice {
     Reloaded {
         /// The archive.
         path: PathBuf,
-        /// Its serial number, or zero if it does not have one.
+        /// Its serial number, or zero if it has none.
         serial: u64,
         /// Its digest.
         digest: Digest,
@@ -51,7 +51,7 @@ pub enum Notice {
         /// The error.
         why: String,
     },
-    /// A folder is not being followed any more. Its last version is still being served.
+    /// A folder is no longer being followed, but its last version is still being served.
     NotFollowed {
         /// The folder.
         path: PathBuf,
@@ -159,7 +159,7 @@ pub enum Notice {
         /// Time until it is restarted.
         delay: Duration,
     },
-    /// A takeover was requested from a process that does not have a supervisor.
+    /// A takeover was requested from a process without a supervisor.
     NoSupervisor,
     /// A new program was started to take over.
     SuccessorStarted {

@@ -40,7 +40,7 @@ pub(crate) struct BuiltinPages {
 }
 
 impl BuiltinPages {
-    /// Returns `false` if there is not such a page for a request target.
+    /// Returns `false` if there is no such page for a request target.
     #[inline]
     pub(crate) fn may_have(target: &[u8]) -> bool {
         // Nearly all requests have the origin form, and these comparisons are sufficient for that.

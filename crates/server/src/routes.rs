@@ -206,7 +206,7 @@ impl WorkerRoutes {
             }
         };
 
-        // With GET and HEAD, content does not have any meaning (RFC 9110 §9.3.1, §9.3.2).
+        // Content has no meaning in GET and HEAD requests (RFC 9110 §9.3.1, §9.3.2).
         let has_content = awaits_content && !matches!(head.request.method, Method::Get | Method::Head);
         match found.value.thread() {
             _ if has_content => Treatment::Receive { bytes_max: found.value.content_bytes_max() },

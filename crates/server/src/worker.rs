@@ -203,7 +203,7 @@ impl<L: EventLoop> Worker<L> {
         self.send_batch();
     }
 
-    /// Returns `true` if there are not any open connections.
+    /// Returns `true` if there are no open connections.
     pub(crate) fn is_idle(&self) -> bool {
         self.open_connections() == 0
     }

@@ -297,7 +297,7 @@ impl Outside {
         print_outcome("kill", rustix::process::test_kill_process(self.parent));
         print_outcome("open a process", rustix::process::pidfd_open(self.parent, PidfdFlags::empty()));
         print_outcome("start a process", Command::new("/bin/true").spawn().map(|mut child| child.wait()));
-        // This is last, because it does not return if it succeeds.
+        // This needs to be last because it does not return if it succeeds.
         if std::env::args().nth(2).is_some_and(|word| word != "off") {
             print_outcome::<(), io::Error>("execve", Err(Command::new("/bin/true").exec()));
         }

@@ -47,7 +47,7 @@ impl Addresses {
         self.validated.contains(&Some(address))
     }
 
-    /// Returns `true` if there is not any limit for any address.
+    /// Returns `true` if there is no limit for any address.
     #[inline]
     pub(super) fn are_validated(&self) -> bool {
         self.unvalidated.is_empty()

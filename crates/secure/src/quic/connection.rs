@@ -148,7 +148,7 @@ pub enum Event {
     /// The peer has sent too many packets without any effect. Callers should close the connection, after
     /// which any further datagrams are ignored.
     BudgetExceeded,
-    /// The connection has ended. There is not such an event after [`Connection::close`].
+    /// The connection has ended. Note that this event does not follow [`Connection::close`].
     Closed(CloseReason),
 }
 
@@ -694,12 +694,12 @@ impl Connection {
         self.quinn.send_stream(id.to_quinn()).priority().ok()
     }
 
-    /// Returns how many streams have unacknowledged data.
+    /// Returns the number of streams with unacknowledged data.
     pub fn unacknowledged_streams(&mut self) -> usize {
         self.quinn.streams().send_streams()
     }
 
-    /// Returns how much stream data is acknowledged, and how much is in flight.
+    /// Returns the amount of stream data that is acknowledged, followed by the amount in flight.
     pub fn delivery(&self) -> Delivery {
         let delivery = self.records.delivery();
         Delivery {

@@ -41,7 +41,7 @@ impl Delivery {
         self.acknowledged
     }
 
-    /// Returns how much stream data is in flight, in bytes.
+    /// Returns the amount of stream data in flight, in bytes.
     pub(super) fn unacknowledged(&self) -> u64 {
         self.unacknowledged
     }

@@ -433,7 +433,7 @@ impl Endpoint {
         self.half_open() >= QUIC_HALF_OPEN_MAX
     }
 
-    /// Returns how many accepted connections are not drained yet.
+    /// Returns the number of accepted connections that are not drained yet.
     pub fn connections(&self) -> usize {
         self.quinn.open_connections()
     }

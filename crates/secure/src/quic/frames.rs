@@ -40,7 +40,7 @@ pub(super) struct Ack<'a> {
     pub(super) delay: u64,
     /// The first range, followed by a gap and a length for each of the others.
     pub(super) ranges: &'a [u8],
-    /// ECN counts. Empty if the frame does not have any.
+    /// ECN counts, or empty if the frame has none.
     pub(super) ecn: &'a [u8],
 }
 

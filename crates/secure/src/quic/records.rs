@@ -68,7 +68,7 @@ pub(super) struct Packets {
 /// Limits the length of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SealLimit {
-    /// There is not any limit.
+    /// There is no limit.
     #[default]
     None,
     /// Limits packets that only respond to a PATH_CHALLENGE frame from another address.
@@ -192,7 +192,8 @@ impl Records {
         self.has_opened_handshake.load(Ordering::Relaxed)
     }
 
-    /// Returns how many packets with application data keys the peer has sent, according to their numbers.
+    /// Returns the number of packets with application data keys that the peer has sent, according to
+    /// their numbers.
     pub(super) fn packets(&self) -> u64 {
         self.packets.load(Ordering::Relaxed)
     }

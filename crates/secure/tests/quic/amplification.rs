@@ -50,7 +50,7 @@ impl Meter {
         assert!(*sent <= 3 * *received, "{destination} has sent {received} bytes, and is sent {sent}");
     }
 
-    /// Returns what the addresses were sent, and how many there are.
+    /// Returns the amount that the addresses were sent, followed by the number of addresses.
     fn sent(&self) -> (usize, usize) {
         let traffic = self.0.lock().unwrap();
         (traffic.values().map(|(_, sent)| sent).sum(), traffic.len())

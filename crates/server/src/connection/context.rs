@@ -42,7 +42,7 @@ pub(crate) struct WorkerContext {
     pub(crate) budget: IterationBudget,
     pub(crate) memory: MemoryBudget,
     pub(crate) observer: Observer,
-    /// `None` if the server does not have any routes.
+    /// `None` if the server has no routes.
     pub(crate) routes: Option<Box<WorkerRoutes>>,
     /// TCP connection that is being served, or was served last.
     pub(crate) current: Option<Token>,

@@ -67,7 +67,7 @@ impl<S: Socket> Connection<S> {
     /// Waits for the HTTP/2 stream with the earliest deadline.
     fn await_streams(&mut self, timeouts: &Timeouts, cx: &WorkerContext) {
         let next = self.protocol.next_deadline(cx.clock.now, timeouts);
-        // If there is not any deadline, then a handler is going to write more of a body.
+        // Without a deadline, it must be a handler that is going to write more of a body.
         self.wait = next.map_or(Wait::Body, |(wait, _)| wait);
         self.deadline = next.map(|(_, deadline)| deadline);
     }
@@ -100,7 +100,7 @@ impl<S: Socket> Connection<S> {
             return self.go_away(cx);
         }
 
-        // If there are not any timeouts, only closing connections have a deadline.
+        // If there are no timeouts, only closing connections have a deadline.
         let timeouts = cx.policy.timeouts.unwrap_or_default();
 
         match self.wait {

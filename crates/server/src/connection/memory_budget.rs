@@ -173,7 +173,7 @@ impl MemoryLimits {
     }
 }
 
-/// Returns how much of the process's memory counts against `RLIMIT_DATA`, in bytes.
+/// Returns the size, in bytes, of the process's memory that counts against `RLIMIT_DATA`.
 fn used_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:"))?;

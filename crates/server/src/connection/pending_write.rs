@@ -85,7 +85,7 @@ fn gather_output(
     Gather { inline, segments: segments.iter().copied(), skip: 0 }.send(writer, content, bytes_max)
 }
 
-/// Sends inline bytes, followed by a body. Returns how many bytes the socket took.
+/// Sends inline bytes, followed by a body. Returns the number of bytes that the socket took.
 #[inline]
 pub(super) fn send_with_body(
     writer: &mut Writer<'_, impl Socket>,

@@ -85,7 +85,7 @@ impl<'p> Client<'p> {
     }
 }
 
-/// How far we have come in responding to requests.
+/// Progress in responding to requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// All complete requests have been answered.
@@ -217,7 +217,7 @@ impl Protocol {
         }
     }
 
-    /// Returns how many bytes we have written since the last call.
+    /// Returns the number of bytes written since the last call.
     pub(super) fn bytes_since_last(&mut self) -> StreamBytes {
         match self {
             Protocol::H1(_) | Protocol::HandledH1(_) => StreamBytes::default(),

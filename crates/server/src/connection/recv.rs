@@ -42,7 +42,7 @@ pub(super) enum RecvOutcome {
         /// `true` if the socket is empty, so there will be an event when more data arrives.
         is_drained: bool,
     },
-    /// There is not any data yet. There will be an event.
+    /// There is no data yet. An event will be reported when there is.
     Blocked,
     /// The handshake continues in a later iteration, without an event.
     HandshakeDeferred,

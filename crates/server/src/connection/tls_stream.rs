@@ -191,7 +191,8 @@ impl TlsStream {
             budget.handshakes = budget.handshakes.saturating_sub(u32::from(has_taken_step));
             self.has_peer_closed = opened.peer_has_closed;
             self.is_handshake_deferred = opened.handshake_step == HandshakeStep::Deferred;
-            // Copying an empty slice does not allocate, so idle connections do not have a buffer.
+            // Note that copying an empty slice does not allocate, so idle connections have no
+            // buffer.
             self.incomplete = received[opened.consumed..len].to_vec();
         } else {
             self.incomplete = Vec::new();

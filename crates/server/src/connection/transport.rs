@@ -158,7 +158,7 @@ impl<S: Socket> Transport<S> {
         tls.close(&self.socket, &mut buffers.tls)
     }
 
-    /// Sends bytes on a connection without TLS. Returns how many bytes the socket took.
+    /// Sends bytes on a connection without TLS. Returns the number of bytes that the socket took.
     #[inline]
     pub(super) fn send_plain(&mut self, bytes: &[u8]) -> io::Result<usize> {
         debug_assert!(self.tls.is_none(), "these bytes are not encrypted");

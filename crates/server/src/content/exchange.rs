@@ -71,7 +71,7 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
             (true, _) => &responses.plain,
             (false, _) => &responses.close,
         };
-        // The response to HEAD does not have any content (RFC 9110 §9.3.2).
+        // The response to HEAD MUST NOT have any content (RFC 9110 §9.3.2).
         let is_head = self.head.common.request.method == Method::Head;
         let sent = if is_head { bytes.len() - dummy.body.len() } else { bytes.len() };
         self.http.respond_with_bytes(self.head, &bytes[..sent], output);

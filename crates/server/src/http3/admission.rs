@@ -244,7 +244,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Returns `true` if there is not any room for another connection.
+    /// Returns `true` if there is no room for another connection.
     fn is_full(&self, cx: &WorkerContext) -> bool {
         self.open >= self.open_max || cx.memory.is_tight()
     }

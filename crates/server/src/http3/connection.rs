@@ -129,7 +129,7 @@ struct Response {
 }
 
 impl Response {
-    /// Returns how much has not been written, in bytes.
+    /// Returns the number of bytes that have not been written yet.
     fn length(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
@@ -705,7 +705,7 @@ impl Connection {
         observer.count_http3(Http3Metric::Migrations, migrations.saturating_sub(before.migrations).into());
     }
 
-    /// Closes a connection that does not have any requests.
+    /// Closes a connection without any requests.
     pub(super) fn end_idle(&mut self, cx: &WorkerContext) {
         let reason = if cx.is_draining() { CloseReason::InOrder } else { CloseReason::TimedOut };
         self.close(ErrorCode::None, reason, cx);

@@ -28,7 +28,7 @@ pub(super) struct Router<D> {
 pub(super) struct Peers {
     /// Addresses of the forwarding sockets of all workers, indexed by worker number.
     pub(super) workers: Vec<SocketAddr>,
-    /// Like `workers`, but for the process we are taking over from. Empty if there is not one.
+    /// Like `workers`, but for the process we are taking over from (if any).
     pub(super) predecessors: Vec<SocketAddr>,
     /// Time that the predecessor will take to drain its connections.
     pub(super) drain: Duration,

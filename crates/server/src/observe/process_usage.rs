@@ -136,7 +136,7 @@ impl ProcessUsage {
     }
 }
 
-/// Returns how much CPU time this process has used, in seconds.
+/// Returns the CPU time used by this process, in seconds.
 pub(crate) fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     #[allow(clippy::cast_precision_loss, reason = "a statistic for operators")]

@@ -53,7 +53,7 @@ impl LoggedResponse<'_> {
         }
     }
 
-    /// Returns how many bytes of the content are sent.
+    /// Returns the number of content bytes that are sent.
     pub(super) fn content_bytes(&self) -> u64 {
         match self {
             LoggedResponse::Site(answer) => answer.sent_content_bytes(),

@@ -135,7 +135,7 @@ impl Status {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how many releases were accepted, and how many were refused.
+    /// Returns the number of releases that were accepted, followed by those that were refused.
     pub(crate) fn reloads(&self) -> (u64, u64) {
         (self.reloads.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
@@ -145,7 +145,7 @@ impl Status {
         self.log_lines_lost.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Returns how many access log lines could not be written.
+    /// Returns the number of access log lines that could not be written.
     pub(crate) fn log_lines_lost(&self) -> u64 {
         self.log_lines_lost.load(Ordering::Relaxed)
     }

@@ -15,7 +15,7 @@ pub(crate) struct Listening {
     addresses: Vec<(ListenerKind, Address)>,
     /// Listeners of each worker.
     by_worker: Vec<Vec<(ListenerKind, Listener)>>,
-    /// Reservations of the addresses. There are not any for inherited sockets.
+    /// Reservations of the addresses (none for inherited sockets).
     claims: Vec<Claim>,
 }
 

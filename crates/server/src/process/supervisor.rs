@@ -56,7 +56,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) predecessor_seed: Option<i32>,
     /// `true` if there are TLS listeners. In that case, the processes must share ticket keys.
     pub(super) has_tls: bool,
-    /// Drain timeout: how long connections may keep sending their responses.
+    /// Drain timeout, i.e. the time for connections to finish sending their responses.
     pub(super) drain: Duration,
     /// Receives notices.
     pub(super) on_notice: &'a dyn Fn(&Notice),

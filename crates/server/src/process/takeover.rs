@@ -212,7 +212,7 @@ pub(super) enum Readiness {
     Ready { process: u32 },
     /// The program was about to take over, but we have killed it.
     Killed,
-    /// There is not any message from a program, so the signal was sent by an operator.
+    /// There is no message from a program, which means that an operator has sent the signal.
     NotReady,
 }
 

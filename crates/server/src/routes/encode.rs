@@ -100,8 +100,8 @@ fn lowercase(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns which of the server's fields the handler overrides. `Content-Security-Policy` is never among these
-/// since several policies can apply together (CSP3 §8.1).
+/// Returns the server fields that the handler overrides. `Content-Security-Policy` is never among these since
+/// several policies can apply together (CSP3 §8.1).
 fn overrides(response: &Response) -> u8 {
     let fields = response.fields().filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Security-Policy"));
     fields.map(|(name, _)| override_bit(name)).fold(0, |all, bit| all | bit)

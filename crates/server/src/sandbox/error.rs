@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// There is not such a user or group.
+    /// There is no such user or group.
     #[error("there is no {kind} `{name}` in {}", file.display())]
     Unknown {
         /// `user` or `group`.

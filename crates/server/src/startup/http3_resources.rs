@@ -49,7 +49,7 @@ impl Http3Resources {
         let context = quic::Context::new(tls, http3.server_id, http3.early_data)?;
         let mut datagrams = Datagrams::open(http3, workers)?;
         datagrams.open_forwarding()?;
-        // The supervisor knows the port even if this process does not have any socket.
+        // The supervisor knows the port even if this process has no sockets.
         let port_of_part = http3.part.as_ref().map(|part| part.port);
         let own_port =
             || datagrams.addresses().first().and_then(Address::port).or(port_of_part).unwrap_or(443);

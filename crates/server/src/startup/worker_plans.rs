@@ -26,9 +26,9 @@ pub(super) struct WorkerPlans<'a> {
     pub(super) handover: Handover,
     pub(super) https_port: Option<u16>,
     pub(super) memory_bytes_max: u64,
-    /// Handler threads. `None` if the server does not have any routes.
+    /// Handler threads, or `None` if the server has no routes.
     pub(super) pools: Option<Pools>,
-    /// Watches handlers. `None` if the server does not have any routes.
+    /// Watches handlers. `None` if the server has no routes.
     pub(super) watchdog: Option<&'a mut Watchdog>,
     pub(super) stop_reporter: Sender<StopReport>,
     pub(super) notices: Sender<Notice>,

@@ -94,7 +94,8 @@ fn suites_protect_packets_as_those_of_rustls_do() {
             exchange(number, &server.local, &client.remote);
             exchange(number, &client.local, &server.remote);
             if number % 2 == 1 {
-                // Twice, because the first call only marks those that were used.
+                // This has to be called twice because the first call only marks those that were
+                // used.
                 drop_unused_keys();
                 drop_unused_keys();
             }

@@ -36,7 +36,7 @@ fn memory_of_bursts_is_kept_between_them() {
     assert!(seconds_until_release(&mut memory).is_some());
 }
 
-/// Returns after how many ticks memory is released, if it is within a minute.
+/// Returns the number of ticks after which memory is released, if it is within a minute.
 fn seconds_until_release(memory: &mut MemoryBudget) -> Option<u32> {
     (1..=60).find(|_| memory.tick())
 }

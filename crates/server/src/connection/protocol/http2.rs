@@ -19,7 +19,7 @@ use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
 #[derive(Debug)]
 pub(in crate::connection) struct Http2 {
     pub(super) http: h2::Connection,
-    /// Release that pending bodies come from. `None` if there are not any.
+    /// Release that pending bodies come from, or `None` if there are none.
     pub(super) content: Option<Arc<Content>>,
     /// `true` if our SETTINGS have been written.
     has_begun: bool,

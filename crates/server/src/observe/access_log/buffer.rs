@@ -160,7 +160,7 @@ impl LogBuffer {
         self.lines > 0
     }
 
-    /// Sends all lines to the writer thread. Returns how many lines were dropped since the last call.
+    /// Sends all lines to the writer thread. Returns the number of lines dropped since the last call.
     pub(crate) fn flush(&mut self) -> u64 {
         if self.has_lines() {
             self.send();

@@ -100,7 +100,8 @@ impl Counts {
         self.0.iter().sum()
     }
 
-    /// Returns how many requests took at most `seconds`. The resolution is that of the buckets.
+    /// Returns the number of requests that took at most `seconds`, with the resolution of the
+    /// buckets.
     pub(crate) fn up_to(&self, seconds: f64) -> u64 {
         let ends = (0..BUCKETS).map(upper_bound);
         ends.zip(self.0).filter(|(end, _)| *end <= seconds * 1e6).map(|(_, count)| count).sum()

@@ -23,7 +23,7 @@ impl Encoding {
             b"utf-16" | b"utf-16le" | b"unicode" | b"ucs-2" | b"iso-10646-ucs-2" | b"csunicode"
             | b"unicodefeff" => Encoding::Utf16Le,
             b"utf-16be" | b"unicodefffe" => Encoding::Utf16Be,
-            // If there is not any label, we recognize UTF-16 by the first character.
+            // Without a label, UTF-16 can be recognized by the first character.
             b"" => match document {
                 [first, 0, ..] if *first != 0 => Encoding::Utf16Le,
                 [0, first, ..] if *first != 0 => Encoding::Utf16Be,

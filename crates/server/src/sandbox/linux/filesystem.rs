@@ -54,7 +54,7 @@ fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::Restrictio
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(REQUESTED))?
-        // All addresses have already been bound, so there are not any rules for them.
+        // All addresses have already been bound, so no rules are needed for them.
         .handle_access(AccessNet::from_all(REQUESTED))?
         .scope(Scope::from_all(REQUESTED))?
         .create()?;
@@ -67,7 +67,7 @@ fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::Restrictio
     rules.restrict_self()
 }
 
-/// Returns which access to allow below which path.
+/// Returns the access to allow below each path.
 fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let with = |access: BitFlags<AccessFs>| move |path| (path, access);
     let read =

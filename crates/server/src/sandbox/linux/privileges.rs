@@ -100,7 +100,7 @@ fn empty_bounding_set() -> rustix::io::Result<()> {
         match capability_is_in_bounding_set(capability) {
             Ok(true) => remove_capability_from_bounding_set(capability)?,
             Ok(false) => {}
-            // The kernel does not have any more capabilities.
+            // The kernel has no more capabilities.
             Err(_) => break,
         }
     }

@@ -522,7 +522,7 @@ pub(super) fn worker(
     Worker::new(Simulated::new(network.clone()), plan).expect("the simulation watches any socket")
 }
 
-/// Returns what a worker needs to serve HTTP/3 on a network.
+/// Returns everything that a worker needs to serve HTTP/3 on a network.
 pub(super) fn http3_plan(
     network: &Network,
     predecessor: Option<SocketAddr>,

@@ -124,7 +124,7 @@ impl Http3Stepper {
         http3.len()
     }
 
-    /// Returns how many datagrams of connection attempts are waiting for later iterations.
+    /// Returns the number of connection attempt datagrams that are waiting for later iterations.
     #[cfg(test)]
     pub(crate) fn waiting_attempts(&self) -> usize {
         self.worker.http3.as_ref().expect("the worker serves HTTP/3").waiting_attempts()

@@ -168,7 +168,7 @@ impl Run {
         None
     }
 
-    /// Returns how long a release is open that is replaced after two seconds.
+    /// Returns the time for which a release is open that is replaced after two seconds.
     pub(super) fn release_is_open_for(self) -> Option<Duration> {
         let mut running = Running::start(self.replaced_at(Duration::from_secs(2)));
         while running.network.elapsed() < LONG {

@@ -130,7 +130,7 @@ impl Scripted {
         }
     }
 
-    /// Returns how many responses it has read to the end.
+    /// Returns the number of responses that it has read to the end.
     pub(in crate::worker::simulation) fn finished(&self) -> usize {
         self.finished
     }
