@@ -7,7 +7,7 @@
 //! calls, or read the clock.
 //!
 //! We use `rustls` for the handshake, signatures and the key schedule. However, its types are not part of our
-//! interface in order for new versions of `rustls` to affect this crate only. After the handshake, we protect
+//! interface, so new versions of `rustls` should only affect this crate. After the handshake, we protect
 //! records ourselves (see [`record`] for the reasons).
 //!
 //! The transport for HTTP/3 is implemented in [`quic`], using the same certificates.

@@ -30,7 +30,6 @@ impl<'a> Runs<'a> {
         runs
     }
 
-    /// Returns the number of bytes that remain.
     pub(crate) fn remaining(&self) -> usize {
         self.remaining
     }

@@ -130,8 +130,8 @@ impl Session {
 
     /// Seals all of `runs` into records and appends these to `sealed`.
     ///
-    /// Short runs share a record. At the start of a long response, records are small in order for the peer to
-    /// be able to open the first ones early (dynamic record sizing).
+    /// Short runs share a record. At the start of a long response, records are small, which allows the peer
+    /// to open the first ones early (dynamic record sizing).
     ///
     /// # Errors
     /// Returns an error if the handshake is not complete, the session is closed, or the key has reached its

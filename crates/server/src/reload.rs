@@ -128,7 +128,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Replaces the content. This needs to wake up the workers in order for them to notice.
+    /// Replaces the content, and wakes up the workers because they would not notice otherwise.
     fn replace(&self, content: Content) {
         self.current.replace(Arc::new(content));
         for waker in &self.wakers {

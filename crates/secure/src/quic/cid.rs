@@ -85,8 +85,8 @@ pub struct Issuer {
 
 /// Length of connection IDs, and the position of the worker in them.
 ///
-/// A filter in the kernel applies the same rule as [`worker_of`](Self::worker_of) in order for all
-/// datagrams of a connection to reach the same worker.
+/// A filter in the kernel applies the same rule as [`worker_of`](Self::worker_of) to ensure that
+/// all datagrams of a connection reach the same worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionIdLayout {
     server_id: Option<ServerId>,

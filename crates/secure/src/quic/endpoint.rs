@@ -1,9 +1,9 @@
 //! An endpoint routes datagrams to connections, admits new connections, and replies to other datagrams.
 //!
 //! Half-open connections are counted, including those that the caller has not accepted yet. From
-//! [`QUIC_HALF_OPEN_BEFORE_RETRY`] on, clients have to prove their address with a Retry packet first, in
-//! order that a flood of forged addresses does not take any state. From [`QUIC_HALF_OPEN_MAX`] on, Initial
-//! packets are dropped before any cryptography is done.
+//! [`QUIC_HALF_OPEN_BEFORE_RETRY`] on, clients have to prove their address with a Retry packet first, so a
+//! flood of forged addresses does not take any state. From [`QUIC_HALF_OPEN_MAX`] on, Initial packets are
+//! dropped before any cryptography is done.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -112,10 +112,10 @@ impl From<EarlyKeys> for (Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>
 
 /// Keys for later key phases (RFC 9001 §6), each of which is derived when it is first used.
 ///
-/// `quinn-proto` requests keys one phase in advance in order that the timing of an update does not tell an
-/// observer anything. However, only few connections ever update their keys, and each would need more than a
-/// kilobyte for them. The downside of deriving them late is that an observer may learn when the keys are
-/// first updated, and that a forged packet can cause one derivation.
+/// `quinn-proto` requests keys one phase in advance because the timing of an update might otherwise tell
+/// an observer anything. However, only few connections ever update their keys, and each would need more
+/// than a kilobyte for them. The downside of deriving them late is that an observer may learn when the
+/// keys are first updated, and that a forged packet can cause one derivation.
 pub(super) struct LaterKeys {
     secrets: Arc<Mutex<Secrets>>,
     limits: Limits,

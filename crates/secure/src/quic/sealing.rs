@@ -1,5 +1,5 @@
-//! Shortens packets to addresses that may be forged in order for them to fit into the address's allowance
-//! (RFC 9000 §8.1, §8.2.1).
+//! Shortens packets to addresses that may be forged if they would not fit into the address's allowance
+//! otherwise (RFC 9000 §8.1, §8.2.1).
 //!
 //! `quinn-proto` immediately sends a datagram of full length to a new address, and we get to see its frames
 //! when they are sealed. Since a packet with a short header ends where the datagram ends, padding can still

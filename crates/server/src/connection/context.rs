@@ -151,8 +151,8 @@ impl WorkerContext {
 
     /// Waits until recent changes of an edited folder are served.
     ///
-    /// This should be called after receiving requests but before processing them, in order for the
-    /// responses to contain every change that was made before the request.
+    /// This should be called after receiving requests but before processing them. The responses
+    /// will then contain every change that was made before the request.
     #[cold]
     pub(crate) fn refresh_folder(&mut self) {
         if let Some(folder) = &self.policy.live_folder {

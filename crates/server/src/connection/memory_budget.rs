@@ -108,8 +108,8 @@ impl MemoryBudget {
         self.bytes() > self.bytes_max / 8 * 7
     }
 
-    /// Returns the number of bytes to free. This is more than strictly necessary in order not to reach the
-    /// limit again soon.
+    /// Returns the number of bytes to free. This is more than strictly necessary so that we will not reach
+    /// the limit again soon.
     pub(crate) fn excess(&self) -> u64 {
         self.bytes().saturating_sub(self.bytes_max / 4 * 3)
     }

@@ -10,8 +10,8 @@ use super::flow::Flow;
 use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
 use super::tls_stream::{TlsBuffers, TlsStream};
 
-/// Buffers that are used by one transport at a time, in order that idle connections do not need
-/// their own.
+/// Buffers that are used by one transport at a time. This way, idle connections do not need their
+/// own.
 pub(super) struct Buffers {
     /// Data received without TLS.
     received: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Admits new connections. Their datagrams and handshakes have to wait in order for responses to be
-//! sent first.
+//! Admits new connections. Their datagrams and handshakes have to wait until responses have been
+//! sent.
 //!
 //! ```text
 //! datagram ──▶ waits ──▶ endpoint ──▶ Retry packet, refusal

@@ -58,7 +58,6 @@ impl Attempts {
         self.queue.is_empty()
     }
 
-    /// Returns the number of datagrams that are waiting.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.queue.iter().filter(|datagram| !datagram.is_removed).count()

@@ -56,7 +56,6 @@ impl OwnStream {
         self.pending.retain(|piece| !piece.is_empty());
     }
 
-    /// Returns the number of pending bytes.
     pub(super) fn pending_bytes(&self) -> usize {
         self.pending.iter().map(Bytes::len).sum()
     }

@@ -34,8 +34,8 @@ pub(super) struct ProcessSlot {
     pub(super) listeners: Vec<(ListenerKind, Listener)>,
     /// UDP sockets. `None` if there is no HTTP/3.
     pub(super) datagrams: Option<ProcessDatagrams>,
-    /// Ends of socket pairs for statistics. They need to outlive the processes in order for the admin process
-    /// to keep its ends.
+    /// Ends of socket pairs for statistics. They need to outlive the processes because the admin process
+    /// keeps its ends.
     pub(super) stats: Vec<UnixDatagram>,
     child: Option<Child>,
     /// Our end of a socket to the process.

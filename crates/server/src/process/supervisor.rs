@@ -1,8 +1,8 @@
 //! Supervisor of several processes that share their addresses. It starts them, restarts those that exit, and
 //! finally stops all of them.
 //!
-//! The supervisor does not serve anything itself. It owns the listening sockets in order that no connection
-//! is refused while a process is down. Each process also inherits the listening sockets of all others, from
+//! The supervisor does not serve anything itself. It owns the listening sockets, so no connection is
+//! refused while a process is down. Each process also inherits the listening sockets of all others, from
 //! which it accepts while their process is down (`down_processes`). A process reports readiness over a
 //! private socket pair between itself and the supervisor. Note that the supervisor never forks without
 //! executing a program.
@@ -164,8 +164,8 @@ impl Supervisor<'_> {
         Ok(reason)
     }
 
-    /// Returns the seed of the ticket keys. If possible, this is the predecessor's seed in order for its
-    /// tickets and connection IDs to remain valid; otherwise, it is a new one.
+    /// Returns the seed of the ticket keys. If possible, this is the predecessor's seed, which keeps its
+    /// tickets and connection IDs valid; otherwise, it is a new one.
     fn seed(&self) -> io::Result<Option<Seed>> {
         match self.predecessor_seed {
             _ if !self.has_tls => Ok(None),

@@ -1,9 +1,9 @@
 //! Keeps track of the threads that write bodies, including the bodies that occupy them and the time for
 //! which others have been waiting.
 //!
-//! A body occupies its thread for as long as the client is receiving it, possibly at a slow rate. To avoid
-//! that a few slow clients make everyone else wait, each body only gets a limited time while others are
-//! waiting.
+//! A body occupies its thread for as long as the client is receiving it, possibly at a slow rate. While
+//! other bodies are waiting, each one only gets a limited time. Otherwise, a few slow clients could make
+//! everyone else wait.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -83,8 +83,8 @@ impl Output {
         Err(WriteError { cause, lines: count(&lines[line_end..]) })
     }
 
-    /// Writes as much as possible. Returns the number of bytes written, and the error if that is not all
-    /// of them.
+    /// Writes as much as possible. Returns the number of bytes written, along with the error if some
+    /// could not be written.
     fn write_bytes(&mut self, bytes: &[u8], control: &Control) -> (usize, io::Result<()>) {
         let mut written = 0;
         while written < bytes.len() {

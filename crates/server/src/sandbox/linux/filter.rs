@@ -45,7 +45,7 @@ impl Filters {
 
         let mut process = Filter::compile(&calls, deny_action)?;
         // A filter can check the flags of `clone`, but not those of `clone3`. Pretend that the kernel does
-        // not have the latter in order for the C library to fall back to `clone`.
+        // not have the latter, which makes the C library fall back to `clone`.
         process.0.push(deny(&[libc::SYS_clone3], libc::ENOSYS)?);
 
         Ok(Filters {

@@ -294,7 +294,8 @@ fn table() -> Vec<Row> {
 const TAKES_NOTHING: Habits =
     Habits { bytes_per_second: 0, pings: Duration::from_millis(250), ..Habits::GOOD };
 
-/// A client that acknowledges a packet from time to time, to avoid that QUIC itself ends the connection.
+/// A client that acknowledges a packet from time to time, as QUIC itself would otherwise end the
+/// connection.
 const HEARS_LITTLE: Habits =
     Habits { bytes_per_second: 0, hearing: Hearing::OneIn(Duration::from_secs(20)), ..Habits::GOOD };
 

@@ -58,8 +58,8 @@ pub(super) enum Outcome {
     Complete,
     /// The server has refused the connection or a request because it stops.
     Refused,
-    /// The connection attempt was not answered. This happens when the server is stopping, in order for
-    /// another one to answer the next attempt.
+    /// The connection attempt was not answered. This happens when the server is stopping: it ignores
+    /// the attempt and another one can answer the next.
     Unanswered,
     /// The connection was lost.
     Lost(String),
