@@ -1,8 +1,8 @@
 //! HTTP/1.1, HTTP/2, HTTP/3 and TLS clients for tests. In addition, there are a relay that impairs the path of datagrams, a
 //! generated site of many files, and choices from seeds.
 //!
-//! The clients check each response strictly: if one violates the protocol, the test will fail with a panic. Any bytes can be sent,
-//! since we need to test how the server handles violations too. Note that this crate must *not* import crates of the product;
+//! The clients check each response strictly: if one violates the protocol, the test will fail with a panic. They can send any bytes
+//! because we also need to test how the server handles violations. Note that this crate must *not* import crates of the product;
 //! otherwise, their errors could be repeated in the tests.
 
 #![forbid(unsafe_code)]

@@ -81,7 +81,7 @@ pub enum WriteError {
     /// The system cannot write the file, or cannot read a body.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The archive would exceed 4 GiB, which is the limit of the 32-bit format.
+    /// The archive would exceed 4 GiB, the limit of the 32-bit format.
     ///
     /// The writer is still usable: you can continue in the 64-bit format with [`crate::Writer::widen`].
     #[error("the archive would exceed 4 GiB, the limit of the 32-bit format: use `--format cdb64`")]

@@ -93,7 +93,7 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Reads the reference to table `number`, which is less than 256.
+    /// Reads the reference to table `number` (less than 256).
     #[inline]
     fn at(file: &'a [u8], format: Format, number: u64) -> Result<Self, Corrupt> {
         let offset = number * 2 * format.quantity_bytes();

@@ -9,7 +9,7 @@
 
 use cannery_base::swar::{WORD_BYTES, first_eq_mask, first_lt_mask, repeat};
 
-/// Maximum length of a key in bytes. It limits request targets too.
+/// Maximum length of a key in bytes. This is also the limit for request targets.
 pub const KEY_BYTES_MAX: usize = 8 * 1024;
 
 /// Represents an encoded slash in a key.
@@ -67,7 +67,7 @@ impl<'a> Key<'a> {
         is_key.then_some(Key(target))
     }
 
-    /// Normalizes the path of a request target, which is everything before the `?`.
+    /// Normalizes the path of a request target, that is, everything before the `?`.
     ///
     /// Paths that are already in normal form (i.e. most of them) are borrowed; others are written to `buffer`.
     ///
@@ -211,7 +211,8 @@ fn is_plain(path: &[u8]) -> bool {
     // checked, as previous words have covered this pair.
     for (number, word) in words.iter().chain([last]).enumerate() {
         let word = u64::from_le_bytes(*word);
-        // Above the first correct flag, others may be wrong, but only for a dot after a slash, which should be rejected anyway.
+        // Above the first correct flag, others may be wrong, but only for a dot after a slash. Such paths should be rejected
+        // anyway.
         let slashes = first_eq_mask(word, b'/');
         // `/` and `.` only differ in the lowest bit.
         let slashes_and_dots = first_eq_mask(word | repeat(1), b'/');

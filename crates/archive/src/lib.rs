@@ -1,9 +1,9 @@
 //! The archive format: reads and writes a site as one immutable file of canned responses.
 //!
 //! An archive is a constant database (CDB). The writer streams records into it once; after that, any number of readers can map the
-//! file and find a record with two memory accesses. This crate contains both the container (32-bit and 64-bit, see [`Format`]) and
-//! the schema on top of it, which are specified byte by byte in `FORMAT.md`. Data flows from [`Writer`] to a file, and from there
-//! to [`Archive`] and [`Record`].
+//! file and find a record with two memory accesses. This crate provides both the container (32-bit and 64-bit, see [`Format`]) and
+//! the schema on top of it. `FORMAT.md` specifies them byte by byte. Data flows from [`Writer`] to a file, and from there to
+//! [`Archive`] and [`Record`].
 //!
 //! This crate does not know HTTP, compression or sockets.
 //!

@@ -106,7 +106,7 @@ impl Archive {
         Ok(Archive { bytes, format, facts })
     }
 
-    /// Returns `true` if the bytes are in private memory rather than in a mapped file, which other processes could change.
+    /// Returns `true` if the bytes are in private memory. Otherwise they are in a mapped file that other processes could change.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         self.bytes.is_private()
@@ -200,7 +200,7 @@ impl Archive {
         Scopes { archive: self, host, key, at: 0, hash: prefix_hash(host), depth: 0 }
     }
 
-    /// Reads the head at `position`, which comes from a representation.
+    /// Reads the head at `position`, as given by a representation.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if there is not a head at `position`.
@@ -249,7 +249,7 @@ impl Archive {
 
     /// Finds the body with this digest.
     ///
-    /// The bytes are *not* checked against the digest. On the request path, use the extent instead, which is known there already.
+    /// This does *not* check the bytes against the digest. On the request path, you should use the extent instead.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
@@ -363,7 +363,7 @@ fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     })
 }
 
-/// Returns the hash of everything before the path in a stored key, i.e. of `//` and the host in lower case, or of nothing.
+/// Returns the hash of everything before the path in a stored key: `//` and the host in lower case, or nothing.
 #[inline]
 fn prefix_hash(host: Option<&[u8]>) -> Hash {
     host.map_or(Hash::EMPTY, |host| {

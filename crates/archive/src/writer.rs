@@ -550,7 +550,7 @@ fn bounded(length: u64, max: usize) -> usize {
     usize::try_from(length).map_or(max, |length| length.min(max))
 }
 
-/// Returns a stored key: `//` and the host (if any), the path, and `suffix`, i.e. `/` for a scope.
+/// Returns a stored key: `//` and the host (if any), the path, and `suffix` (`/` for a scope).
 fn full_key(host: Option<&str>, path: &[u8], suffix: &[u8]) -> Vec<u8> {
     let (slashes, host) = host.map_or((b"".as_slice(), ""), |host| (b"//", host));
     [slashes, host.to_ascii_lowercase().as_bytes(), path, suffix].concat()

@@ -1,7 +1,7 @@
 //! HTTP dates (RFC 9110 §5.6.7) and RFC 3339 timestamps in UTC.
 //!
-//! Times are in seconds since 1970-01-01 00:00:00 UTC, without leap seconds. The clock is never read. However, the obsolete date
-//! format that lacks the century needs the current time, so callers have to pass it in.
+//! Times are in seconds since 1970-01-01 00:00:00 UTC, without leap seconds. This module never reads the clock. However, the
+//! current time is needed for the obsolete date format that lacks the century, so callers have to pass it in.
 //!
 //! Both parsing and formatting happen on the request path, so we do it ourselves: these functions do not allocate, and they
 //! interpret two-digit years like the RFC requires.
@@ -157,8 +157,8 @@ fn two_digits(number: u64) -> [u8; 2] {
 
 /// A day in the proleptic Gregorian calendar.
 ///
-/// Days are converted by Howard Hinnant's `days_from_civil` and `civil_from_days`, which count in eras of 400 years (all of them
-/// have the same number of days). Years begin in March to make the leap day the last day of the year.
+/// To convert days, we use Howard Hinnant's `days_from_civil` and `civil_from_days`. They count in eras of 400 years (all of them
+/// have the same number of days). Years begin in March, so that the leap day is the last day of the year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Date {
     year: u64,

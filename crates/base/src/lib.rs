@@ -1,7 +1,7 @@
 //! Helpers for several crates. They do not know archives or HTTP messages.
 //!
-//! All of them are pure functions of bytes, integers and file metadata, i.e. they do not do I/O, read the clock or allocate. There
-//! are no dependencies.
+//! All of them are pure functions of bytes, integers and file metadata: no I/O, no clock, no allocations. There are no dependencies
+//! either.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 

@@ -173,7 +173,7 @@ fn send(sender: &UnixDatagram, socket: BorrowedFd<'_>, tag: u32) -> io::Result<(
 enum Message {
     /// A connection and its tag.
     Connection { tag: u32, socket: OwnedFd },
-    /// A message without its connection, which the kernel will have closed if this process had run out of descriptors.
+    /// A message without its connection. This happens when the process had run out of descriptors, so that the kernel closed it.
     Lost,
     /// The queue is empty.
     None,

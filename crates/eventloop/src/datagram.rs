@@ -21,7 +21,7 @@ pub use claim::DatagramClaim;
 pub use routing::WorkerRouting;
 pub use udp_socket::{BufferSizes, DatagramOptions, UdpSocket};
 
-/// A non-blocking, unconnected UDP socket, which will be closed when it is dropped.
+/// A non-blocking, unconnected UDP socket. The socket will be closed when the value is dropped.
 pub trait DatagramSocket {
     /// Receives datagrams into `batch`, replacing what was in there.
     ///
@@ -73,7 +73,7 @@ pub enum Backlog {
     Possible,
 }
 
-/// Datagrams for one peer, all of the same size except for the last one, which may be shorter (GSO).
+/// Datagrams for one peer. All of them have the same size, except that the last may be shorter (GSO).
 ///
 /// This is what callers send. If necessary, the socket will pass it to the system as several messages.
 #[derive(Debug, Clone, Copy)]

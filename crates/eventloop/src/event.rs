@@ -24,6 +24,6 @@ pub struct Readiness {
     pub read_closed: bool,
     /// There is room to send.
     pub writable: bool,
-    /// The connection has failed, i.e. neither direction works any more.
+    /// The connection has failed. Neither direction can be used any more.
     pub failed: bool,
 }

@@ -11,8 +11,8 @@ use crate::token::Token;
 
 /// An event loop. It waits, returns events one at a time and accepts connections.
 ///
-/// Events are edge-triggered, i.e. they report *changes*. Callers that handle an event need to go on until the socket has nothing
-/// more to receive or no more room to send. Otherwise there will not be another event.
+/// Events are edge-triggered: they report *changes*. Callers that handle an event need to go on until the socket has nothing more
+/// to receive or no more room to send. Otherwise there will not be another event.
 pub trait EventLoop {
     /// A listening socket.
     type Listener;
@@ -61,8 +61,8 @@ pub trait EventLoop {
         let _ = connections;
     }
 
-    /// Transfers a connection that was just accepted to the least loaded loop, which will also get `tag` (event loops do not
-    /// interpret it). If this loop does not have notably more connections, the connection is returned instead.
+    /// Transfers a connection that was just accepted to the least loaded loop, along with `tag` (event loops do not interpret
+    /// this). If this loop does not have notably more connections, the connection is returned instead.
     fn transfer(&mut self, accepted: Accepted<Self::Socket>, tag: u32) -> Option<Accepted<Self::Socket>> {
         let _ = tag;
         Some(accepted)
@@ -93,8 +93,8 @@ pub trait EventLoop {
     /// Closes a listener. New connections will be refused unless another process is listening on the same socket.
     fn close_listener(&mut self, listener: Self::Listener);
 
-    /// Starts watching a socket for datagrams until it is removed. `number` must be below 256. Note that datagrams which are
-    /// already there will cause an event as well.
+    /// Starts watching a socket for datagrams until it is removed. `number` must be below 256. Note that there will also be an
+    /// event for datagrams that have arrived before.
     ///
     /// # Errors
     /// The system call fails.

@@ -7,7 +7,7 @@
 //! - on other systems, `Portable` waits for readiness using `mio`;
 //! - [`simulated::Simulated`] is for tests: network and time are generated from a seed.
 //!
-//! Each system call has a function of its own in the platform's directory, where all the `unsafe` code is too.
+//! Each system call has a function of its own in the platform's directory. All the `unsafe` code is there too.
 //!
 //! This crate is internal to Cannery: its interface may change in any release. Programs should use the crate `cannery` instead.
 

@@ -1,6 +1,6 @@
 //! Listening sockets. They are opened at startup, one per worker, or inherited from the parent process.
 //!
-//! Socket options are set on listeners only. Connections inherit them, which saves the system calls.
+//! We set socket options on listeners only. Connections inherit them, and this saves the system calls.
 
 use std::fs::{Permissions, set_permissions};
 use std::io;

@@ -1,6 +1,6 @@
 //! Systems other than Linux: an event loop based on `mio`, and system calls through libraries.
 //!
-//! This can be built on Linux as well (with the feature `portable`), which we do for tests.
+//! This can also be built on Linux (with the feature `portable`). We do this for tests.
 
 mod poll;
 pub(crate) mod syscalls;

@@ -3,8 +3,8 @@
 //! If an asset is missing, fallback pages do not apply: a missing script should be a 404 rather than the application's HTML with
 //! status 200. A suffix belongs to assets unless its media type is one of pages.
 //!
-//! Suffixes of source code are ambiguous because pages may have addresses like `/blog/node.js` as well. In this case, the purpose
-//! of the request decides if it is known; see [`Intent`](crate::Intent).
+//! Suffixes of source code are ambiguous: pages can have addresses like `/blog/node.js` as well. In this case, we use the purpose
+//! of the request if we know it; see [`Intent`](crate::Intent).
 //!
 //! The archiver's tests compare this list to its media types and to `docs/rules.md`.
 
@@ -312,7 +312,7 @@ pub const FILE_SUFFIXES: [&str; 300] = [
     "zstd",
 ];
 
-/// Suffixes of scripts, styles, source code and other text, which may occur in addresses of pages as well. Lower case and sorted.
+/// Suffixes of scripts, styles, source code and other text. Note that pages can have them too. Lower case and sorted.
 pub const TEXT_SUFFIXES: [&str; 54] = [
     "adoc",
     "bib",

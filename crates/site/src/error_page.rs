@@ -16,7 +16,7 @@ const END: &[u8] = b"</main></html>\n";
 /// uses the same number.
 pub const PLAIN_HTTP: u16 = 497;
 
-/// A built-in page that shows a text for the status, as well as the requested path or host (if known).
+/// A built-in page, showing a text for the status and the requested path or host (if known).
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorPage<'a> {
     text: &'static [u8],

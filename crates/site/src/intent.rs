@@ -57,7 +57,7 @@ impl Intent {
     pub fn take_destination(&mut self, value: &[u8]) {
         self.destination = match value {
             b"document" | b"iframe" | b"frame" | b"fencedframe" => Destination::Document,
-            // Scripts may fetch pages, and these elements may show pages as well as images and PDF files.
+            // Scripts may fetch pages, and these elements can show pages, images and PDF files alike.
             b"" | b"empty" | b"embed" | b"object" => Destination::Any,
             _ => Destination::Part,
         };

@@ -3,8 +3,8 @@
 //! In order not to leak internal names, it usually does not have a host, unless the site's author has written one or the operator
 //! wants `https`. Captures are percent-encoded, so they cannot end the field.
 //!
-//! If the author has written a path, the `Location` will always be a path as well. It never starts with `//` because that would be
-//! a different host (open redirect).
+//! If the author has written a path, the `Location` will always be a path. It never starts with `//` because that would be a
+//! different host (open redirect).
 
 use cannery_archive::{Key, Piece, Redirect, UrlPiece};
 

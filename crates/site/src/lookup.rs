@@ -49,9 +49,9 @@ pub(crate) enum Counting {
     All,
     /// Only rules for exactly this path. For pages that a rule or a listing shows there.
     Exact,
-    /// No rules, i.e. for errors, redirects, and pages instead of a missing path. For example, `immutable` for `/assets/*` is meant
-    /// for the files in this directory, and a `Content-Disposition` is meant for the download. The page's head already has the
-    /// right fields.
+    /// No rules. This is used for errors, redirects, and pages instead of a missing path. For example, `immutable` for `/assets/*`
+    /// is meant for the files in this directory, and a `Content-Disposition` is meant for the download. The page's head already has
+    /// the right fields.
     None,
 }
 

@@ -97,7 +97,8 @@ fn coding_of(name: &[u8]) -> Option<Coding> {
     known.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, coding)| coding)
 }
 
-/// Parses an element of the list, i.e. a name, possibly with a weight. Malformed elements give `None` and should be ignored.
+/// Parses an element of the list: a name, possibly with a weight. This returns `None` for a malformed element, which should be
+/// ignored.
 fn parse_element(element: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = element.split(|byte| *byte == b';');
     let name = parts.next().map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())?;

@@ -1,5 +1,5 @@
-//! Resolves a path to a record. The order is: exact path, slash redirects, rules, and finally fallback pages. For a host without
-//! its own site, each step looks into the default site as well.
+//! Resolves a path to a record. We try the exact path first, then slash redirects, then rules, and finally fallback pages. When a
+//! host does not have its own site, each step also looks into the default site.
 //!
 //! If there is a record for the path, a single lookup is enough. Otherwise, we need to search the index of rules and then walk the
 //! path once, to find all scopes from the root down to the site's deepest one.
@@ -184,8 +184,8 @@ fn reason_of(record: Record<'_>) -> Reason {
     }
 }
 
-/// Looks for the path with (or without) a slash at the end. If this is a redirect as well, its target is used directly in order to
-/// redirect the client only once.
+/// Looks for the path with (or without) a slash at the end. If the record found is a redirect, we use its target directly, so that
+/// the client will only be redirected once.
 fn other_slash<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,

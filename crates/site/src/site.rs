@@ -184,7 +184,7 @@ impl Site {
         lookup.answer(found, buffers, header_rules)
     }
 
-    /// Returns the answer to a malformed request, i.e. an error with this status.
+    /// Returns the answer to a malformed request: an error with this status.
     #[must_use]
     pub fn refusal(&self, status: u16) -> Answer<'_> {
         // We do not know which codings the client accepts. Identity is always fine.

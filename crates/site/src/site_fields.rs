@@ -4,7 +4,7 @@
 
 use cannery_archive::{HeaderEffect, HeaderField};
 
-/// Maximum number of fields that header rules may add for one path, which the archiver checks.
+/// Maximum number of fields that header rules may add for one path. The archiver ensures this.
 pub const SITE_FIELDS_MAX: usize = 256;
 
 /// All header rules that match a request, combined.

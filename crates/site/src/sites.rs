@@ -46,8 +46,8 @@ impl<'a> Sites<'a> {
         Sites { archive, next: host.map_or(Next::Default, Next::Host) }
     }
 
-    /// Returns the wildcard to try after this host, i.e. the next shorter suffix. Those with more labels than any wildcard in the
-    /// archive are skipped.
+    /// Returns the wildcard to try after this host, that is, the next shorter suffix. Suffixes with more labels than any wildcard
+    /// in the archive are skipped.
     fn after(&self, host: &'a [u8]) -> Next<'a> {
         if host.len() > NAME_BYTES_MAX {
             return Next::Default;

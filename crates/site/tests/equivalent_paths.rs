@@ -8,8 +8,8 @@ mod support;
 use cannery_site::{Body, Fields, Method, Request, Scratch, Site};
 use proptest::prelude::*;
 
-/// Decoded segments of paths that lead to different kinds of answers. A 0 byte means an encoded slash. An empty last segment means
-/// a slash at the end, i.e. a directory.
+/// Decoded segments of paths that lead to different kinds of answers. We use a 0 byte for an encoded slash. If the last segment is
+/// empty, there is a slash at the end, so this is a directory.
 const PATHS: [&[&[u8]]; 12] = [
     &[b""],
     &[b"docs", b"7.html"],

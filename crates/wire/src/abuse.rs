@@ -1,8 +1,8 @@
 //! Limits for the work that an HTTP/2 or HTTP/3 peer may cause without sending requests.
 //!
 //! A peer that only sends requests and accepts the responses will never get to these limits. Frames that do not lead to a response
-//! cost tokens. More tokens are added over time and also for each response because busy clients typically send more control frames
-//! as well. The time is an argument.
+//! cost tokens. We add tokens over time and also for each response, because busy clients typically send more control frames. The
+//! time is an argument.
 
 use crate::limits::{
     CREDIT_MAX, CREDIT_PER_RESPONSE, CREDIT_PER_SECOND, CREDITED_DATA_BYTES_MIN, RESETS_MAX,

@@ -26,7 +26,7 @@ pub(crate) fn redirect_caching(status: u16, location: &Location<'_>, fields: &Se
     }
 }
 
-/// Returns `true` if an error is sent with the head of a 2xx page, in which case we need to replace its `Cache-Control`.
+/// Returns `true` when an error is sent with the head of a 2xx page. We need to replace its `Cache-Control` then.
 pub(crate) fn is_success_sent_as_error(answer: &Answer<'_>) -> bool {
     let head = match &answer.fields {
         Fields::Canned { head, .. } => head,

@@ -19,8 +19,8 @@ pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns `true` if a value is valid for `Host` (RFC 9110 §7.2), i.e. a host (RFC 3986 §3.2.2) with or without a port. Note that
-/// it may be empty if the target does not have an authority.
+/// Returns `true` if a value is valid for `Host` (RFC 9110 §7.2): a host (RFC 3986 §3.2.2) with or without a port. Note that the
+/// value can be empty when the target does not have an authority.
 #[must_use]
 pub fn is_host(value: &[u8]) -> bool {
     let rest = &value[value.iter().take_while(|byte| is_host_byte(**byte)).count()..];

@@ -1,6 +1,6 @@
 //! The Huffman code of HPACK strings (RFC 7541 appendix B).
 //!
-//! This code is canonical, i.e. it only depends on the lengths of the symbols. We use this to compute all tables at compile time.
+//! This code is canonical: it only depends on the lengths of the symbols. We use this to compute all tables at compile time.
 //! Encoding and decoding take linear time.
 
 use std::ops::Range;
@@ -207,7 +207,7 @@ pub fn encode(string: &[u8], out: &mut Vec<u8>) {
     }
 
     if bits > 0 {
-        // Add padding, i.e. the start of EOS, which only has ones (RFC 7541 §5.2).
+        // Add padding, using the start of EOS, which only has ones (RFC 7541 §5.2).
         out.push((pending << (8 - bits) | 0xff >> bits).to_le_bytes()[0]);
     }
 }

@@ -1,6 +1,6 @@
 //! Limits for the peer's bytes and for the work that they may cause, each with its unit and reason.
 //!
-//! All limits of this crate are in this file, except for timeouts: these are up to the server, which has the clock.
+//! This file has all limits of this crate, except for timeouts. The server is responsible for these because it has the clock.
 
 /// Maximum length of a request head, in bytes, including the empty line at the end. Browsers typically send less than 4 KiB, unless
 /// a site has set too many cookies. nginx and Apache allow 8 KiB for *each* field.
@@ -33,19 +33,19 @@ pub const PROXY_LINE_BYTES_MAX: usize = 107;
 /// proxies send less than 2 KiB. nginx accepts 4 KiB.
 pub const PROXY_HEADER_BYTES_MAX: usize = 4096;
 
-/// Size of the peer's dynamic table in HPACK, in bytes as defined by RFC 7541 §4.1. This is the default before SETTINGS, which is
+/// Size of the peer's dynamic table in HPACK, in bytes as defined by RFC 7541 §4.1. We use the default before SETTINGS. This is
 /// enough for the fields that browsers repeat.
 pub const HPACK_TABLE_BYTES: usize = 4096;
 
 /// Size of the peer's dynamic table in QPACK, in bytes as defined by RFC 9204 §3.2.1. Same as in HPACK.
 pub const QPACK_TABLE_BYTES: usize = 4096;
 
-/// Maximum length of an instruction on a QPACK encoder stream, in bytes: two strings and their lengths. Note that strings have to
-/// fit into the table, and that the Huffman code needs at most 30 bits for each byte.
+/// Maximum length of an instruction on a QPACK encoder stream, in bytes: two strings and their lengths. Strings must fit into the
+/// table, and the Huffman code needs at most 30 bits for each byte.
 pub const QPACK_INSTRUCTION_BYTES_MAX: usize = 4 * QPACK_TABLE_BYTES + 16;
 
-/// Maximum length of an encoded field section in HTTP/3, in bytes. Longer ones are not decoded, and the request is refused just as
-/// if the fields themselves were too long.
+/// Maximum length of an encoded field section in HTTP/3, in bytes. We do not decode longer ones, and refuse the request just as if
+/// the fields themselves were too long.
 pub const FIELD_SECTION_BYTES_MAX: u64 = HEAD_BYTES_MAX as u64;
 
 /// Maximum length of a frame on the peer's control stream, in bytes. In browsers, SETTINGS typically has about 30 and priorities
@@ -59,8 +59,8 @@ pub const INSTRUCTION_BYTES_PER_TOKEN: usize = 64;
 /// only has to deal with one buffer.
 pub const STREAM_BODY_COPIED_BYTES_MAX: u64 = 1024;
 
-/// Maximum length of an HTTP/2 request's fields, in bytes as defined by RFC 9113 §6.5.2, i.e. each field costs 32 in addition to
-/// its name and value. If the limit is exceeded, the request is refused. Fields beyond it are still decoded, but ignored.
+/// Maximum length of an HTTP/2 request's fields, in bytes as defined by RFC 9113 §6.5.2 (each field costs 32 in addition to its
+/// name and value). We refuse the request when it exceeds the limit. Fields beyond the limit are still decoded, but ignored.
 pub const FIELD_LIST_BYTES_MAX: usize = HEAD_BYTES_MAX;
 
 /// Maximum length of the fields that are decoded at all, in the same unit, before the connection is closed. Two bytes may decode to
@@ -95,12 +95,12 @@ pub const OUTPUT_BYTES: usize = 64 * 1024;
 /// Maximum number of segments per call. A response with a large body needs two.
 pub const SEGMENTS_MAX: usize = 64;
 
-/// Number of bytes that are encrypted at once if the peer accepts all of them, equal to what one loop iteration sends. Records that
-/// the socket does not accept have to stay in memory, so with a slower peer, the limit will be [`SEALED_BYTES_MIN`] next time.
+/// Number of bytes that we encrypt at once when the peer accepts all of them. This is what one loop iteration sends. Records that
+/// the socket does not accept need to stay in memory, so with a slower peer, the limit will be [`SEALED_BYTES_MIN`] next time.
 pub const SEALED_BYTES_MAX: usize = 256 * 1024;
 
-/// Number of bytes that are encrypted at once if the peer is slower than we are, i.e. one record. With ten thousand slow peers,
-/// this takes 160 MiB.
+/// Number of bytes that we encrypt at once when the peer is slower than we are. This is one record. With ten thousand slow peers,
+/// it takes 160 MiB.
 pub const SEALED_BYTES_MIN: usize = 16 * 1024;
 
 /// Maximum number of handshakes per loop iteration. Only the expensive part counts (a signature and the key exchange), as it makes
@@ -109,8 +109,8 @@ pub const SEALED_BYTES_MIN: usize = 16 * 1024;
 /// datagrams.
 pub const HANDSHAKES_PER_ITERATION_MAX: u32 = 2;
 
-/// Space that is necessary in order to write another response, in bytes. It is enough for a large head and a body that is copied. A
-/// multipart response may be larger, in which case the buffer grows until it is sent.
+/// Space needed to write another response, in bytes. This is enough for a large head and a body that is copied. A multipart
+/// response can be larger; the buffer will grow until it is sent.
 pub const RESPONSE_BYTES_RESERVED: usize = 12 * 1024;
 
 /// Maximum number of segments in a response: a head, and for each part a text and a range of the archive.

@@ -49,7 +49,7 @@ pub trait Multiplexed {
     /// Lets the connection read more requests in the meantime, so that this one can be answered later.
     fn postpone(&mut self, stream: Self::StreamId);
 
-    /// Returns `true` if a postponed request still waits for its response, i.e. was not cancelled.
+    /// Returns `true` if a postponed request still waits for its response. Returns `false` once it was cancelled.
     fn is_postponed(&mut self, stream: Self::StreamId) -> bool;
 
     /// Prepares for the response to a postponed request.

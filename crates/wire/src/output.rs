@@ -1,5 +1,5 @@
-//! Output buffer. It contains encoded bytes as well as references to ranges of archives that should be sent
-//! in between.
+//! Output buffer. This contains encoded bytes, and references to ranges of archives that should be sent in
+//! between.
 //!
 //! Responses to pipelined requests share an output, so that we can send all of them with a single system
 //! call. Large bodies are never copied.
@@ -78,7 +78,7 @@ impl Output {
         &mut self.bytes
     }
 
-    /// Returns the number of inline bytes, which is also the position of the next one.
+    /// Returns the number of inline bytes. This is also the position of the next one.
     #[inline]
     pub(crate) fn inline_bytes(&self) -> usize {
         self.bytes.len()

@@ -1,4 +1,4 @@
-//! Request lines of refused requests, which are still logged as far as they can be read.
+//! Request lines of refused requests. We still log them as far as we can read them.
 //!
 //! This parser is lenient on purpose: a log should show the client's request no matter what is wrong with it.
 

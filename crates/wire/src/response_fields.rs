@@ -195,7 +195,7 @@ impl<E: FieldEncoder> Section<'_, E> {
                 self.put_rule_line(name, line, archive);
             }
         }
-        // The head has the fields whose values are made from the path. They replace the server's, too.
+        // The head has the fields whose values are made from the path. These also replace the server's fields.
         let of_head = match &answer.fields {
             Fields::Canned { head, .. } | Fields::Partial { head, .. } | Fields::NotModified { head, .. } => {
                 head.overrides

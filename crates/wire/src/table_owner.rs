@@ -14,7 +14,7 @@ const _: () = assert!((LINE_IDS as usize) < LINE_SLOTS, "the server has lines to
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TableOwner {
     owner: Option<Owner>,
-    /// Whether the current section is from a different archive, in which case its lines are sent as literals.
+    /// Whether the current section is from a different archive. If so, we send its lines as literals.
     is_for_other_archive: bool,
 }
 

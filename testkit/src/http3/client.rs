@@ -369,8 +369,8 @@ impl Client {
         self.await_close_or_reset().expect("a code, and no stateless reset")
     }
 
-    /// Does the same, but accepts a stateless reset as well. The result is `None` in this case: the server has closed the
-    /// connection and forgotten it, while its notice was lost among other datagrams.
+    /// Does the same, but also accepts a stateless reset. The result is `None` in this case: the server has closed the connection
+    /// and forgotten it, while its notice was lost among other datagrams.
     ///
     /// # Panics
     ///
@@ -384,8 +384,8 @@ impl Client {
         }
     }
 
-    /// Returns `true` if the connection was lost without an error on either side, i.e. by a timeout, by a stateless reset, or
-    /// because the server has closed it with H3_NO_ERROR.
+    /// Returns `true` if the connection was lost without an error on either side. This can be a timeout, a stateless reset, or the
+    /// server closing it with H3_NO_ERROR.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         match &self.lost {

@@ -1,4 +1,4 @@
-//! Facts: the first record, which readers need before they can look up anything.
+//! Facts: the first record. Readers need this before they can look up anything.
 //!
 //! Comes right after the header, at a fixed position, to recognize an archive and its width. Data for people should go to the
 //! manifest instead.
@@ -90,7 +90,7 @@ pub struct Facts {
     pub wildcard_labels_max: u16,
     /// Length of the longest path with a record, in bytes.
     pub path_bytes_max: u16,
-    /// Maximum number of directories between the root and a scope, i.e. the depth at which we can stop looking for scopes.
+    /// Maximum number of directories between the root and a scope. This tells us when to stop looking for scopes.
     pub scope_depth_max: u16,
     /// Number of path records.
     pub paths: u64,

@@ -19,7 +19,7 @@ pub enum Format {
 pub(crate) const TABLES: usize = 256;
 
 impl Format {
-    /// Returns the size of a quantity (i.e. a position, length or hash), in bytes.
+    /// Returns the size of a quantity (a position, length or hash), in bytes.
     #[must_use]
     pub const fn quantity_bytes(self) -> u64 {
         match self {

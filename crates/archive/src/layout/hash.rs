@@ -30,7 +30,7 @@ impl Hash {
         bytes.iter().fold(self, |hash, byte| hash.push(*byte))
     }
 
-    /// Returns the 64-bit hash, which is what `cdb64` stores.
+    /// Returns the 64-bit hash, as stored by `cdb64`.
     #[must_use]
     pub const fn value(self) -> u64 {
         self.0

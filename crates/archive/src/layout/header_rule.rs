@@ -1,6 +1,6 @@
-//! Header rules, which come from `_headers`. They match hosts and paths, and add or remove fields.
+//! Header rules from `_headers`. They match hosts and paths, and add or remove fields.
 //!
-//! The archiver applies them to files. However, the server needs them as well, for paths that the archiver did not know.
+//! The archiver applies them to files. However, the server needs them too, for paths that the archiver did not know.
 
 use super::piece::{self, Piece, Pieces};
 use super::{Fields, length_u8, length_u16};
@@ -45,7 +45,7 @@ pub struct HeaderField<'a> {
 /// Effect of a header rule on a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderEffect {
-    /// Removes all values. The server's own field is removed too.
+    /// Removes all values, including the server's own field.
     Remove,
     /// Appends the value to earlier values, as one list.
     Join,

@@ -1,8 +1,8 @@
-//! Padding: records full of zeros, which page-align large bodies.
+//! Padding: records full of zeros, used to page-align large bodies.
 //!
-//! If a body is page-aligned, zero-copy sends can pass whole pages to the kernel, and a response head plus sixteen pages will fill
-//! a segment exactly. The price for this is about 2 KiB per large body. Only the writer needs to know about padding; archives
-//! without it are valid as well, just slower to send.
+//! When a body is page-aligned, zero-copy sends can pass whole pages to the kernel, and a response head plus sixteen pages will
+//! fill a segment exactly. The price for this is about 2 KiB per large body. Only the writer needs to know about padding; archives
+//! without it are valid, just slower to send.
 
 use super::format::Format;
 use super::{BODY_KEY_BYTES, ORDINAL_KEY_BYTES};

@@ -1,6 +1,6 @@
 //! Patterns and templates in rules. Both consist of literals and captures, and have the same encoding.
 //!
-//! A rule matches a path against its pattern and then expands a template with the captures, which yields a redirect target or
+//! A rule matches a path against its pattern and then expands a template using the captures. The result is a redirect target or
 //! another path.
 
 use super::{Fields, put_bytes_u16};

@@ -129,7 +129,7 @@ impl<'a> Iterator for Representations<'a> {
     }
 }
 
-/// A representation of a resource, which is its content in one coding.
+/// A representation of a resource: its content in one coding.
 #[derive(Debug, Clone, Copy)]
 pub struct Representation<'a> {
     /// The content coding.

@@ -241,8 +241,8 @@ impl<'a> RuleIndex<'a> {
             *word = (u64::from_le_bytes(exact[index]) | stripped) & !skipped;
         }
 
-        // Intersect with the rules that accept each segment. Note that a slash at the end means one more, empty segment, which
-        // patterns do not need to have.
+        // Intersect with the rules that accept each segment. Note that a slash at the end counts as one more, empty segment.
+        // Patterns do not need to have it.
         let last = count - usize::from(ends_with_slash);
         let mut segments = path_segments.take(self.depth).enumerate();
         for (position, segment) in segments.by_ref().take(last) {
@@ -455,7 +455,7 @@ fn retain_members(base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u6
     if remaining == 0 { Retained::None } else { Retained::Some }
 }
 
-/// Removes bits that are not in any of these sets. Returns the union of the remaining words, i.e. 0 if none are left.
+/// Removes bits that are not in any of these sets. Returns the union of the remaining words, or 0 when none are left.
 #[inline]
 fn intersect(bits: &mut [u64], base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2]) -> u64 {
     let word = |bytes: &[u8; WORD_BYTES]| u64::from_le_bytes(*bytes);

@@ -24,7 +24,7 @@ const PAGES_ONLY: u8 = 1 << 1;
 /// A directory's scope. It applies to all paths below the directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// Whether this is the root scope of a host with a complete site, for which we should not search the default site as well.
+    /// Whether this is the root scope of a host with a complete site. If so, we should not search the default site for this host.
     pub own_site: bool,
     pages: Fields<'a>,
     indexes: Fields<'a>,

@@ -98,7 +98,7 @@ impl Lease {
     ///
     /// Returns `None` if the file belongs to another user or is open for writing, or if its file system does not support leases.
     pub(crate) fn take(file: &File) -> io::Result<Option<Lease>> {
-        // The lease belongs to the open file description, which is shared by both descriptors.
+        // The lease belongs to the open file description, and both descriptors share this.
         Ok(Lease::on(file.try_clone()?).ok())
     }
 

@@ -172,7 +172,7 @@ impl Request {
                 self.push(libc::IPPROTO_IP, ipv4_info::TYPE, &data);
             }
             IpAddr::V6(source) => {
-                // `in6_pktinfo`: an address and an interface index, which is up to routing.
+                // `in6_pktinfo`: an address and an interface index (up to routing).
                 let mut data = [0; 20];
                 data[..16].copy_from_slice(&source.octets());
                 self.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &data);

@@ -22,7 +22,7 @@ pub struct WorkerRouting {
     pub worker_byte: u8,
 }
 
-/// First bit of a long header, i.e. of a header with an explicit connection ID length (RFC 8999 §5.1).
+/// First bit of a long header. Long headers have an explicit connection ID length (RFC 8999 §5.1).
 pub(crate) const LONG_HEADER: u8 = 0x80;
 
 /// Offset of the connection ID length in a long header, right after the first byte and the version.
@@ -34,8 +34,8 @@ pub(crate) const LONG_ID_AT: u8 = 6;
 /// Position of the connection ID in a short header.
 pub(crate) const SHORT_ID_AT: u8 = 1;
 
-/// Used in place of the worker byte if the connection ID is too short to have one. Clients choose a random ID first, and an Initial
-/// packet's ID MUST have at least eight bytes (RFC 9000 §7.2), so this byte is random as well.
+/// Used in place of the worker byte when the connection ID is too short to have one. Clients choose a random ID first, and an
+/// Initial packet's ID MUST have at least eight bytes (RFC 9000 §7.2), so this byte is random too.
 pub(crate) const RANDOM_BYTE: u8 = 3;
 
 impl WorkerRouting {

@@ -3,7 +3,7 @@
 //! Together with `uring/ring.rs`, this file contains all `unsafe` code for Linux. Errors are passed on as they are, except for
 //! "would block" and "interrupted".
 //!
-//! The C library's functions are cancellation points, i.e. they cost two atomic operations per call in a multithreaded program. We
+//! The C library's functions are cancellation points. In a multithreaded program, this means two atomic operations per call. We
 //! never cancel threads, so we can use `syscall(2)` on the hot path.
 
 #![allow(unsafe_code)]
@@ -84,7 +84,7 @@ pub(super) fn epoll_modify(epoll: &OwnedFd, watched: RawFd, events: u32, data: u
     Ok(())
 }
 
-/// Stops watching a descriptor. Note that closing it would not be enough if another process has it open as well.
+/// Stops watching a descriptor. Just closing the descriptor would not be enough if another process has it open.
 pub(super) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Result<()> {
     let epoll = epoll.as_raw_fd();
     let watched = watched.as_raw_fd();

@@ -25,7 +25,7 @@ impl Waker {
 
     /// Wakes up the loop.
     pub fn wake(&self) {
-        // This can only fail with 2^64 - 1 pending wake-ups, in which case the loop will wake up anyway.
+        // This can only fail when there are 2^64 - 1 pending wake-ups. The loop will wake up anyway.
         let _ = (&*self.0).write(&1u64.to_ne_bytes());
     }
 

@@ -1,8 +1,8 @@
 //! Zero-copy sends: moves pages of memory to a socket through a pipe, without copying them.
 //!
 //! First, `vmsplice(2)` makes the pipe refer to pages, and then `splice(2)` moves these references to the socket. Each thread has a
-//! pipe that is empty between sends. All this is like `sendfile(2)`, but for memory: no descriptor of the archive is needed, and
-//! the archive may as well have been read into memory. Note that the bytes in these pages must *never* change.
+//! pipe that is empty between sends. All this is like `sendfile(2)`, but for memory: we do not need a descriptor of the archive,
+//! and it also works when the archive was read into memory. Note that the bytes in these pages must *never* change.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -15,8 +15,8 @@ use super::syscalls;
 /// in vain.
 const SPLICE_BYTES_MAX: usize = 128 * 1024;
 
-/// The pipe capacity that we request, in bytes. Pipes count pages, and data may start in the middle of a page. If the system grants
-/// less, we will have to splice fewer bytes at a time.
+/// The pipe capacity that we request, in bytes. Pipes count pages, and data can start in the middle of a page. When the system
+/// grants less, we need to splice fewer bytes at a time.
 const PIPE_BYTES: usize = 2 * SPLICE_BYTES_MAX;
 
 /// A body of this length always fits into one segment, wherever in a page it starts. Note that the kernel builds segments from up

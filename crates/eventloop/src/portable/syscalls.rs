@@ -64,7 +64,7 @@ pub(crate) fn unacknowledged_bytes(_socket: BorrowedFd<'_>) -> io::Result<u64> {
 /// Does nothing because other allocators return free memory on their own.
 pub(crate) fn release_free_memory() {}
 
-/// Limits the number of bytes that the kernel buffers for a connection. Note that bytes in flight count as well on these systems.
+/// Limits the number of bytes that the kernel buffers for a connection. On these systems, this includes bytes in flight.
 pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_send_buffer_size(4 * bytes as usize)
 }

@@ -29,7 +29,7 @@ impl Waker {
 
     /// Wakes up the loop.
     pub fn wake(&self) {
-        // This can only fail if the buffer is full of pending wake-ups, in which case the loop will wake up anyway.
+        // This can only fail when the buffer is full of pending wake-ups. The loop will wake up anyway.
         let _ = (&self.0.sender).write(&[1]);
     }
 

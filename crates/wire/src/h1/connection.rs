@@ -29,7 +29,7 @@ pub struct Connection {
 /// The part of a message that the next bytes belong to.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
-    /// A request head whose end is not among the first `scanned` bytes, i.e. those that have arrived so far.
+    /// A request head. Its end is not among the first `scanned` bytes that have arrived so far.
     ///
     /// `is_head` is set if the incomplete or refused request uses the method `HEAD`.
     Head { scanned: usize, is_head: bool },
@@ -403,7 +403,7 @@ fn begins_as_head(input: &[u8]) -> bool {
 
 /// Returns `true` if `bytes` contains an empty line.
 ///
-/// Bare line feeds count as well, so that the parser will refuse them at once instead of waiting for more input.
+/// Bare line feeds count too. This way, the parser will refuse them at once instead of waiting for more input.
 fn has_end_of_head(bytes: &[u8]) -> bool {
     bytes.windows(4).any(|window| window == b"\r\n\r\n") || bytes.windows(2).any(|window| window == b"\n\n")
 }

@@ -43,7 +43,7 @@ pub(super) enum Chunked {
     DataEnd,
     /// After the CR that follows a chunk's data.
     DataLineEnd,
-    /// Within a trailer field name (RFC 9112 §7.1.2), after `bytes` bytes, i.e. 0 at the start of a line.
+    /// Within a trailer field name (RFC 9112 §7.1.2), after `bytes` bytes. This is 0 at the start of a line.
     TrailerName { bytes: u16 },
     /// Within a trailer field value, after `bytes` bytes of the line.
     TrailerValue { bytes: u16 },

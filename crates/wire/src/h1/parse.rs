@@ -378,8 +378,8 @@ fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
 /// Checks `Transfer-Encoding`. Unless `chunked` is the last coding, the end of the content cannot be found
 /// (RFC 9112 §6.3).
 ///
-/// In other lists, we ignore empty elements. Here, however, other parsers may treat them differently, which
-/// would risk request smuggling (§11.2).
+/// In other lists, we ignore empty elements. We cannot do that here: if other parsers treat them differently,
+/// we would risk request smuggling (§11.2).
 fn check_transfer_codings(value: &[u8]) -> Result<(), Refusal> {
     let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
     let mut codings = value.rsplit(|byte| *byte == b',').map(trim);

@@ -38,8 +38,8 @@ pub struct Connection {
     /// Bit set of the last 64 streams up to `last_stream`. Streams that the peer opened are set, skipped IDs are clear (RFC 9113
     /// §5.1.1).
     opened_streams: u64,
-    /// Streams that we reset before the peer ended them, oldest first. We need to ignore further frames on them, which may still be
-    /// in flight (RFC 9113 §5.1).
+    /// Streams that we reset before the peer ended them, oldest first. More frames might still be in flight, and we need to ignore
+    /// them (RFC 9113 §5.1).
     reset_streams: Vec<u32>,
     /// The last request, until it is answered.
     pub(super) pending_request: Option<PendingRequest>,

@@ -12,7 +12,7 @@ use crate::limits::PRIORITIES_REMEMBERED_MAX;
 use crate::output::Output;
 use crate::priority::Priority;
 
-/// Payload of the PING that follows our first GOAWAY. An acknowledgement means that the peer has seen the GOAWAY as well.
+/// Payload of the PING that follows our first GOAWAY. When this is acknowledged, we know that the peer has also seen the GOAWAY.
 const GOAWAY_PING: [u8; 8] = *b"cannery!";
 
 /// Last stream in our first GOAWAY, higher than any other ID. It announces that another GOAWAY will follow (RFC 9113 §6.8).

@@ -19,8 +19,8 @@ const NO_RFC7540_PRIORITIES: u16 = 9;
 /// Length of a parameter, in bytes.
 const PARAMETER_BYTES: usize = 6;
 
-/// Payload of our SETTINGS. The other parameters keep their defaults, i.e. 4 KiB tables, 64 KiB windows and
-/// 16 KiB frames.
+/// Payload of our SETTINGS. We use the defaults of the other parameters: 4 KiB tables, 64 KiB windows and 16
+/// KiB frames.
 pub(super) const OURS: [u8; 3 * PARAMETER_BYTES] = {
     #[allow(clippy::cast_possible_truncation, reason = "the assertion below")]
     let list_bytes = FIELD_LIST_BYTES_MAX as u32;

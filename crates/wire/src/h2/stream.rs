@@ -27,8 +27,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Returns `true` if the response is complete and the stream only waits for request content, which will
-    /// be discarded.
+    /// Returns `true` if the response is complete and the stream only waits for request content that we will
+    /// discard.
     pub(super) fn is_answered(&self) -> bool {
         self.body.is_none() && self.request.is_none()
     }
@@ -112,7 +112,7 @@ pub(super) struct Streams {
     list: Vec<Stream>,
     /// Number of streams with a body.
     bodies: usize,
-    /// Number of open bodies among them. Open bodies are in memory, i.e. they do not refer to an archive.
+    /// Number of open bodies among them. Open bodies are in memory and do not refer to an archive.
     open_bodies: usize,
     /// Number of streams with a request that we will answer later.
     requests: usize,

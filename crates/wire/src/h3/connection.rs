@@ -182,15 +182,15 @@ impl Connection {
         [&stream_type(kind::CONTROL), settings::OURS.as_slice()].concat()
     }
 
-    /// Returns the start of our QPACK encoder stream, which only consists of its type. Use
-    /// [`take_encoder_stream`](Self::take_encoder_stream) for the rest.
+    /// Returns the start of our QPACK encoder stream: just its type. Use [`take_encoder_stream`](Self::take_encoder_stream) for the
+    /// rest.
     #[must_use]
     pub fn encoder_stream_start() -> Vec<u8> {
         stream_type(kind::QPACK_ENCODER)
     }
 
-    /// Returns the start of our QPACK decoder stream, which only consists of its type. Use
-    /// [`take_decoder_stream`](Self::take_decoder_stream) for the rest.
+    /// Returns the start of our QPACK decoder stream: just its type. Use [`take_decoder_stream`](Self::take_decoder_stream) for the
+    /// rest.
     #[must_use]
     pub fn decoder_stream_start() -> Vec<u8> {
         stream_type(kind::QPACK_DECODER)
@@ -235,7 +235,7 @@ impl Connection {
         self.requests.iter().map(|request| request.since).min()
     }
 
-    /// Sets the total number of request streams that the peer may open. Note that closed streams count as well.
+    /// Sets the total number of request streams that the peer may open, including closed ones.
     pub fn set_stream_limit(&mut self, streams: u64) {
         self.stream_limit = StreamId::request(streams);
     }

@@ -6,9 +6,9 @@ use crate::head_store::{HeadStore, Trailers, Verdict};
 use crate::qpack::{Decoder, InsertCount};
 use crate::request_head::Version;
 
-/// Acknowledgments are collected up to this length. If each one was sent at once, every response packet would carry another frame
-/// that QUIC needs to keep track of. On the other hand, the peer's encoder cannot evict entries until we acknowledge the sections
-/// that use them, so it may have to use literals for some requests.
+/// We collect acknowledgments up to this length. If we sent each one at once, every response packet would carry another frame that
+/// QUIC needs to keep track of. On the other hand, the peer's encoder cannot evict entries until we acknowledge the sections that
+/// use them, so it might use literals for some requests.
 const ACKNOWLEDGMENT_BYTES_MAX: usize = 32;
 
 /// Reads the field sections of a connection.

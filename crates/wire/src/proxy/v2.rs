@@ -1,6 +1,6 @@
 //! PROXY protocol version 2. The header is a binary block (section 2.2).
 //!
-//! The addresses may be followed by extensions (TLVs). All of them have to be well-formed, but only the checksum is used.
+//! The addresses may be followed by extensions (TLVs). All of them must be well-formed, but we only use the checksum.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -35,8 +35,7 @@ pub struct Decoder {
 pub struct FieldSection {
     /// Whether `take` was called for all fields.
     pub list: List,
-    /// Set if the section refers to the dynamic table, in which case the encoder expects an acknowledgment
-    /// ([`Decoder::acknowledge`]).
+    /// Set if the section refers to the dynamic table. The encoder expects an acknowledgment then ([`Decoder::acknowledge`]).
     pub uses_table: Option<InsertCount>,
 }
 
@@ -59,7 +58,7 @@ impl Decoder {
 
     /// Executes the instructions on the peer's encoder stream, which may be incomplete.
     ///
-    /// `strings` is a temporary buffer, which we will clear.
+    /// `strings` is used as a temporary buffer and will be cleared.
     ///
     /// # Errors
     /// [`Error::EncoderStream`] if an instruction is invalid. You have to close the connection.
@@ -117,9 +116,9 @@ impl Decoder {
         self.table.insert(&field_of(name, value, strings))
     }
 
-    /// Decodes a section, which must be complete and calls `take` with each field.
+    /// Decodes a complete section, calling `take` with each field.
     ///
-    /// `strings` is a temporary buffer, which we will clear.
+    /// `strings` is used as a temporary buffer and will be cleared.
     ///
     /// # Errors
     /// [`Error::FieldSection`] or [`Error::TooLarge`] if the section is invalid. You have to close the connection.
@@ -231,8 +230,7 @@ impl Decoder {
                 let (index, rest) = integer::decode(bytes, 6)?;
                 Ok((self.before_base(prefix, index)?, rest))
             }
-            // Literal field line with name reference. There is a bit that tells intermediaries not to index the field, which can be
-            // ignored here.
+            // Literal field line with name reference. We can ignore the bit that tells intermediaries not to index the field.
             0b0100_0000.. => {
                 let (index, rest) = integer::decode(bytes, 4)?;
                 let is_static = first & 0b0001_0000 != 0;

@@ -34,8 +34,8 @@ pub struct EncoderTable {
     sent_count: u8,
     /// Number of insertions that the peer has acknowledged (RFC 9204 §2.1.4). `known_received <= sent_count <= insert_count`.
     known_received: u8,
-    /// The section's Required Insert Count (RFC 9204 §2.1.2), i.e. the largest insert count of all entries that the section refers
-    /// to. At most `known_received`, which is the Base.
+    /// The section's Required Insert Count (RFC 9204 §2.1.2): the largest insert count of all entries that the section refers to.
+    /// This is at most `known_received`, which we use as the Base.
     required: u8,
     /// Total size of the entries (RFC 9204 §3.2.1), in bytes, at most `capacity`.
     used: usize,
@@ -216,7 +216,7 @@ impl EncoderTable {
     #[cold]
     fn insert(&mut self, line: QpackLine<'_>, slot: usize) {
         let size = usize::from(line.size);
-        // In a damaged archive, lines may have other sizes, which could make our numbers overflow.
+        // In a damaged archive, lines can have other sizes. This could make our numbers overflow.
         let is_sized =
             (ENTRY_BYTES_MIN..=QPACK_TABLE_BYTES).contains(&size) && line.representation.len() <= size;
         if is_sized && put_insertion(&mut self.encoder_stream, line.representation).is_ok() {

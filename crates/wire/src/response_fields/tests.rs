@@ -1,5 +1,5 @@
-//! Tests that each kind of response has the same status and fields in HTTP/1, HTTP/2 and HTTP/3, in the same order. The length of
-//! heads is tested as well.
+//! Tests that each kind of response has the same status and fields in HTTP/1, HTTP/2 and HTTP/3, in the same order. Also tests the
+//! length of heads.
 
 use std::io::{Read, Seek};
 

@@ -1,6 +1,6 @@
 //! Builds rule indexes.
 //!
-//! The result is deterministic, i.e. the same patterns give the same bytes. Rules are numbered by their index in the input.
+//! The result is deterministic: given the same patterns, we get the same bytes. Rules are numbered by their index in the input.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -4,8 +4,8 @@
 //! to accept responses), we need to pause it: the bytes received so far are kept, and the kernel will not receive more until the
 //! connection has read them.
 //!
-//! The first receive is a single operation; only the following one is multishot. Many connections send one request and close after
-//! the response, in which case we would have to cancel a multishot operation.
+//! We use a single operation for the first receive and a multishot operation after that. Many connections send one request and
+//! close after the response. We would only have to cancel a multishot operation then.
 
 use std::collections::VecDeque;
 use std::io;

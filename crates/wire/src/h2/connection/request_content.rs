@@ -59,7 +59,7 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Counts received content against the connection window, which is reopened once half of it has been used.
+    /// Counts received content against the connection window. We reopen this window once half of it has been used.
     ///
     /// This is acceptable even for content that we keep, since there is a limit for each request, and one for the memory of the
     /// connection as a whole.

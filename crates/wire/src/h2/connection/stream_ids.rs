@@ -70,8 +70,8 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if the peer opened this stream, which must not be above `last_stream`. Only 64 streams are remembered; all
-    /// earlier ones are assumed to have been opened.
+    /// Returns `true` if the peer opened this stream, which must not be above `last_stream`. We only remember 64 streams and assume
+    /// that all earlier ones were opened.
     fn was_opened(&self, id: u32) -> bool {
         let steps = (self.last_stream - id) / 2;
         self.opened_streams.checked_shr(steps).is_none_or(|opened| opened & 1 == 1)

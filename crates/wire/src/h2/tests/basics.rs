@@ -168,7 +168,7 @@ fn graceful_shutdown_answers_earlier_requests() {
 
 #[test]
 fn frames_beyond_the_final_goaway_are_ignored() {
-    // Requests may be on their way when a client receives the GOAWAY, in which case it will still send their content (RFC 9113
+    // Requests may be on their way when a client receives the GOAWAY. The client will still send their content then (RFC 9113
     // §6.8).
     let mut peer = Peer::open();
     peer.fills = false;

@@ -21,7 +21,7 @@ enum Operation {
         urgency: u8,
         incremental: bool,
     },
-    /// Requests a body and announces content. The length may be announced too.
+    /// Requests a body and announces content, possibly with its length.
     Post {
         bytes: u64,
         length: Option<u64>,

@@ -364,7 +364,7 @@ impl Both {
         }
 
         self.remember(kind, flags, stream, ours);
-        // The other server checks incomplete blocks too. We only check complete ones.
+        // The other server also checks incomplete blocks. We only check complete ones.
         let agree = ours == theirs || matches!((ours, theirs), (Refused(_), Fine));
         let ends = matches!(ours, Away(_)) || self.theirs.is_over;
         if agree && !ends {
@@ -409,7 +409,7 @@ impl Both {
     }
 }
 
-/// Returns a server's verdict, i.e. the first error in the frames that the server writes.
+/// Returns a server's verdict: the first error in the frames that the server writes.
 fn verdict_in(written: &[u8]) -> Verdict {
     let mut rest = written;
     while let Some(frame) = Frame::parse(&mut rest) {
