@@ -260,7 +260,7 @@ fn coding_of(found: &Path<'_>) -> Option<Coding> {
 
 /// Checks that a body can be decoded.
 ///
-/// Since the format does not contain checksums, clients would otherwise get damaged bytes. Shared bodies are only checked
+/// The format does not contain checksums, so without this clients might get damaged bytes. We only check shared bodies
 /// once.
 fn check_body(found: &Path<'_>, checked: &mut HashSet<(*const u8, Coding)>) -> Result<(), ReadError> {
     let Some(coding) = coding_of(found) else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! Reads archives made by kawipiko. These are 32-bit constant databases in which paths refer to heads and
 //! bodies.
 //!
-//! No number in the file should be trusted. A changed byte inside a body cannot be detected, because there is
-//! no checksum; any other inconsistency is an error that includes a position.
+//! We should not trust any number in the file. There is no checksum, so a changed byte inside a body will go
+//! unnoticed; any other inconsistency is an error that includes a position.
 
 mod tables;
 

@@ -116,7 +116,7 @@ impl<'a> Links<'a> {
         self.files.len() as u64
     }
 
-    /// Returns a warning for each broken link, or a single note with their number.
+    /// Warns about each broken link, or if there are to be no individual warnings, just notes their number.
     ///
     /// # Errors
     /// Returns an error if a source cannot be read.
@@ -193,8 +193,8 @@ impl<'a> Links<'a> {
         broken
     }
 
-    /// Returns the broken links of a file (each of them only once) and policies that would block the
-    /// preview script.
+    /// Checks a file for broken links (each of them is only reported once) and for policies that
+    /// would block the preview script.
     fn check_file(
         &self,
         file: &LinkingFile,
@@ -253,8 +253,7 @@ impl<'a> Links<'a> {
         !is_exception && self.is_internal(url, file)
     }
 
-    /// Returns a warning for each name that was left out by a built-in rule even though there are links
-    /// to it.
+    /// Warns about each name that was left out by a built-in rule even though there are links to it.
     fn linked_left_out(&self, broken: &[(SourceId, BrokenLink)]) -> Vec<Diagnostic> {
         let mut found = Vec::new();
         for skipped in self.sources.skipped.iter().filter(|skipped| left_out::is_built_in(skipped)) {

@@ -43,8 +43,8 @@ pub(crate) struct Host {
     pub(crate) has_site: bool,
 }
 
-/// Returns the index of a host into lists that have an entry for each site, starting with the
-/// default site.
+/// The index of a host into lists that have an entry for each site. The default site comes
+/// first in these.
 pub(crate) fn site_index(host: HostId) -> usize {
     host.map_or(0, |host| host as usize + 1)
 }
@@ -112,8 +112,8 @@ pub(crate) struct Routes {
     pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
     /// Scopes by folder key.
     pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
-    /// Number of rules in which the ends of the pattern overlap, so that they cannot be excluded by the
-    /// server's index.
+    /// Number of rules in which the ends of the pattern overlap. The server's index is not able to
+    /// exclude these.
     pub(crate) overlapping_rules: usize,
     /// Generated texts by status. We need these for rules with an error status if there is no
     /// page for it.
@@ -169,7 +169,7 @@ struct Alias {
     is_weak: bool,
 }
 
-/// Removes files that cannot be reached by any request. Returns warnings about them.
+/// Removes files that no request can reach, and warns about them.
 pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
     let mut buffer = KeyBuffer::new();
     let mut diagnostics = Vec::new();
@@ -368,8 +368,8 @@ fn folder_keys(sources: &Sources, routes: &Routes) -> HashSet<(HostId, Box<[u8]>
     keys
 }
 
-/// Returns a single note about all pages with a short name that is also the name of a folder with an
-/// index page.
+/// If the short name of a page is also the name of a folder with an index page, this should be
+/// noted. There is a single note for all such pages.
 fn hiding_note(sources: &Sources, hiding: &[(SourceId, HostId, Box<[u8]>)]) -> Option<Diagnostic> {
     let (id, _, folder) = hiding.first()?;
     let folder = String::from_utf8_lossy(folder);
@@ -400,8 +400,8 @@ impl Routes {
     /// Returns the index of a host, and adds the host if it's new.
     pub(crate) fn add_host(&mut self, name: &str) -> u32 {
         let id = self.host_ids.get(name).copied().unwrap_or_else(|| {
-            // This cannot overflow: each host takes at least a line or a file, of which there are
-            // fewer than 2^32.
+            // This should not overflow: each host takes at least a line or a file, and there are
+            // fewer than 2^32 of these.
             let id = u32::try_from(self.hosts.len()).expect("hosts are counted by 32 bits");
             self.hosts.push(Host { name: name.to_owned(), has_site: false });
             self.host_ids.insert(name.to_owned(), id);
@@ -413,7 +413,7 @@ impl Routes {
         id
     }
 
-    /// Returns the index of a host that has a site of its own, adding the host if necessary.
+    /// Returns the index of a host that has a site of its own. If necessary, this adds the host.
     fn add_site(&mut self, name: &str) -> u32 {
         let id = self.add_host(name);
         self.hosts[id as usize].has_site = true;
@@ -425,8 +425,8 @@ impl Routes {
         std::iter::once(None).chain((0..).take(self.hosts.len()).map(Some))
     }
 
-    /// Returns the sites in which the server looks up this host's paths: the host itself, matching wildcards, and the default
-    /// site, in this order.
+    /// Lists the sites in which the server will look up this host's paths: the host itself, matching wildcards, and the
+    /// default site, in this order.
     ///
     /// The list ends with the first host that has a site of its own.
     pub(crate) fn sites_of(&self, host: HostId) -> Vec<HostId> {
@@ -463,8 +463,8 @@ impl Routes {
         let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         folders.map(|(slash, _)| &path[..=slash]).any(|folder| {
             let scope = self.scopes.get(&(host, folder.into()));
-            // Since the path has no suffix, there is no need to distinguish fallbacks for pages
-            // from those for assets.
+            // The path does not have a suffix, so we do not need to distinguish fallbacks for
+            // pages from those for assets.
             scope.is_some_and(|scope| !scope.fallbacks.is_empty())
         })
     }
@@ -514,8 +514,8 @@ impl Routes {
         host.is_some_and(|host| self.hosts[host as usize].has_site)
     }
 
-    /// Returns the source that answers a percent-decoded path on a host, or `None` if the path does not exist or is
-    /// redirected.
+    /// Looks up the source that answers a percent-decoded path on a host. If the path does not exist or is
+    /// redirected, this returns `None`.
     pub(crate) fn source_at(&self, host: HostId, path: &[u8]) -> Option<SourceId> {
         let mut buffer = KeyBuffer::new();
         let key = Key::from_parts([path.strip_prefix(b"/").unwrap_or(path)], &mut buffer).ok()?;
@@ -542,7 +542,8 @@ impl Routes {
     }
 }
 
-/// Returns the name of another file with the same folder and suffix that is named by a number which isn't a status.
+/// Looks for another file with the same folder and suffix that is named by a number. The number must not be a
+/// status.
 fn numbered_sibling(sources: &Sources, id: SourceId) -> Option<String> {
     let path = sources.path(id);
     let folder = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];

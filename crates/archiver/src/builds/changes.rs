@@ -24,13 +24,14 @@ pub struct Change {
 }
 
 impl BuiltFiles {
-    /// Returns the paths of all files (relative to the source folder) and their stamps, in
-    /// arbitrary order.
+    /// Iterates over the paths of all files (relative to the source folder) and their stamps,
+    /// in arbitrary order.
     pub fn stamps(&self) -> impl Iterator<Item = (&[u8], &FileStamp)> {
         self.0.iter().map(|(path, file)| (&**path, &file.stamp))
     }
 
-    /// Returns the files that were added, modified or removed since another build by the same compiler, sorted by path.
+    /// Compares this with another build by the same compiler. The result contains all files that were added, modified
+    /// or removed since then, sorted by path.
     #[must_use]
     pub fn changes_since(&self, before: &BuiltFiles) -> Vec<Change> {
         let differing = self.0.iter().filter_map(|(path, new)| {

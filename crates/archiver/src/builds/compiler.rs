@@ -78,8 +78,8 @@ struct History {
 pub struct Build {
     /// Builds are numbered in the order in which they start, from 1.
     pub number: u64,
-    /// The archive, either in memory, where it cannot be changed by any process, or on disk, where it
-    /// cannot be changed by other users.
+    /// The archive, either in memory or on disk. In memory, it can no longer be changed by any
+    /// process; on disk, this is only true for other users.
     pub archive: File,
     /// The report.
     pub report: Report,
@@ -200,8 +200,8 @@ impl Compiler {
                     unreliable.extend(self.path_of(&error));
                 }
                 Err(error) => {
-                    // Any other error implies that the folder is not empty, so we need to reset the clock. We cannot do this for a
-                    // canceled build, because it may not have got that far.
+                    // Any other error implies that the folder is not empty, so we need to reset the clock. We should not do this
+                    // for a canceled build, because it may not have got that far.
                     if !matches!(error, Error::Canceled) {
                         self.history().unfinished_since = None;
                     }
@@ -273,7 +273,8 @@ impl Compiler {
         for path in &unsettled {
             history.unsettled.entry(path.clone()).or_insert_with(Instant::now);
         }
-        // Since builds may overtake each other, the next build should be based on the one that started last.
+        // Builds may overtake each other, so we need to make sure that the next one is based on the build
+        // that started last.
         if history.last.as_ref().is_none_or(|last| last.number < number) {
             self.results.settle(&snapshot);
             history.last = Some(snapshot);

@@ -26,7 +26,7 @@ type FolderId = (u64, u64);
 impl FollowedNames {
     /// Returns the names for the folder in `options`.
     ///
-    /// Note that the ignore file is not read, since it may change at any time.
+    /// Note that this does not read the ignore file, because it may change at any time.
     #[must_use]
     pub fn of(options: &Options) -> FollowedNames {
         let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
@@ -50,8 +50,8 @@ impl FollowedNames {
         self.boundary().is_ok_and(|boundary| boundary.admits(link, target, true))
     }
 
-    /// Returns the boundary of the folder. This needs to be determined each time, since the folder may have
-    /// been replaced.
+    /// Returns the boundary of the folder. The folder may have been replaced, so this needs to be
+    /// determined each time.
     fn boundary(&self) -> io::Result<Arc<Boundary>> {
         let found = fs::metadata(&self.root)?;
         let identity = (found.dev(), found.ino());

@@ -108,8 +108,8 @@ pub(crate) fn sources(
     Ok((sources, report))
 }
 
-/// Returns an error if a folder had a page for `/` or many more files in the last build, but no longer does, as a program
-/// may be replacing all of it. Listings should not count for `has_start_page`.
+/// Returns an error if a folder had a page for `/` or many more files in the last build, but no longer does. This might
+/// mean that a program is currently replacing all of it. Listings should not count for `has_start_page`.
 pub(crate) fn check_unfinished(
     options: &Options,
     sources: &Sources,

@@ -114,7 +114,7 @@ pub(super) fn hold_back(
     let now = SystemTime::now();
     let earlier = &mut session.earlier;
     let unreliable = session.unreliable;
-    // Files that were changed long ago cannot be half-written. For all others, we need to look.
+    // If a file was changed long ago, it won't be half-written. For all others, we need to look.
     let may_be_half_written = |file: &SourceFile| {
         writers::is_recent(&file.stamp, now)
             && earlier.unchanged(&file.path, &file.stamp).is_none()
@@ -153,8 +153,8 @@ pub(super) fn hold_back(
         }
     }
 
-    // Since there is no last version of a new file to fall back on, it cannot be part of this
-    // build.
+    // There is no last version of a new file to fall back on, so we need to leave it out of
+    // this build.
     files.retain(|file| !held_back.contains(&file.path) || earlier.known(&file.path).is_some());
     files.retain(|file| !vanished.contains(&file.path));
     earlier.held_back.clone_from(&held_back);

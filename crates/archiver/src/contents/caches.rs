@@ -70,7 +70,8 @@ impl Caches<'_> {
         matches!(self, Caches::Disk(DiskCaches { sources: Some(_), .. }))
     }
 
-    /// Returns the cached result of compressing a content of `length` bytes, if it's valid.
+    /// Looks up the cached result of compressing a content of `length` bytes. Only valid results are
+    /// returned.
     pub(super) fn result(&self, key: &ResultKey, length: u64, coders: &mut Coders) -> Option<Outcome> {
         match self {
             Caches::Disk(DiskCaches { compress, sources, .. }) => {

@@ -84,8 +84,8 @@ impl Coders {
 
     /// Whether `coded` decodes to the content of `length` bytes with this digest.
     ///
-    /// There must not be any trailing bytes, since clients might read on. At most `length` bytes are allocated, regardless of the
-    /// length claimed by `coded`.
+    /// There must not be any trailing bytes, because clients might read on. This allocates at most `length` bytes, regardless of
+    /// the length claimed by `coded`.
     pub(super) fn decodes_to(
         &mut self,
         coding: Coding,
@@ -204,7 +204,7 @@ fn brotli(content: &[u8], quality: i32) -> Option<Vec<u8>> {
     Some(coded)
 }
 
-/// Returns the smallest window that spans the content, given that a window of 2^n covers 2^n - 16 bytes.
+/// Computes the smallest window that spans the content. Note that a window of 2^n only covers 2^n - 16 bytes.
 ///
 /// With a larger window, the server and every client would need more memory but no bytes would be saved.
 fn brotli_window_bits(length: usize) -> i32 {

@@ -110,7 +110,7 @@ impl CompressCache {
         })
     }
 
-    /// Returns the result for a content of `length` bytes if there is a valid one.
+    /// Looks up the result for a content of `length` bytes. Only valid results are returned.
     ///
     /// If its digest is `verified`, then the result does not have to be decoded again.
     pub(super) fn find(

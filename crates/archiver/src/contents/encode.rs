@@ -236,8 +236,8 @@ impl Encoding<'_> {
                 store_identity(content, source, self.sources, store)?;
             }
 
-            // Since clients that accept Brotli or Zstandard accept gzip too, these are only useful if they are
-            // smaller.
+            // These are only useful if they are smaller than gzip: clients that accept Brotli or Zstandard
+            // should accept gzip too.
             let gzip = content.forms.iter().find(|form| form.coding == Coding::Gzip).map(|form| form.length);
             let special = |coding| matches!(coding, Coding::Brotli | Coding::Zstd);
             content.forms.retain(|form| !special(form.coding) || gzip.is_none_or(|gzip| form.length < gzip));

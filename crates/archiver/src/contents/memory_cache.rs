@@ -14,7 +14,7 @@ use crate::sources::snapshot::Snapshot;
 
 /// Maximum number of bytes held by the cache. Further results are only stored in the archive of their build, so they are
 /// lost if that build is abandoned. However, the next build will store everything that is in the cache, making room again.
-/// This way, even frequent edits cannot keep a large site from being compressed eventually.
+/// This way, even a large site that is edited frequently will be compressed eventually.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Default)]

@@ -29,7 +29,7 @@ use crate::sources::source_facts::{Examination, Probe, SourceFacts};
 /// Longer sources are streamed instead of being held in memory.
 pub(super) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
 
-/// Maximum length of sources that are compressed, since encoders have to hold them in memory.
+/// Maximum length of sources that are compressed. Encoders need to hold these in memory.
 pub const ENCODED_BYTES_MAX: u64 = 128 << 20;
 
 /// Minimum length of sources that are compressed. For shorter ones, `Content-Encoding` and `Vary` would take more
@@ -395,7 +395,7 @@ fn store_streamed(
 
 /// Hashes a file while reading it.
 ///
-/// Since the error type of the archive cannot express read errors, these are remembered here.
+/// The error type of the archive has no room for read errors, so we need to remember them here.
 struct Hashed {
     file: File,
     hasher: blake3::Hasher,

@@ -34,7 +34,7 @@ const MAGIC: &[u8; 8] = b"CANRSRC3";
 /// Minimum age, in nanoseconds, of files to be stored, as some file systems have a resolution of two seconds.
 const RACY_NS: i128 = 2_000_000_000;
 
-/// File mode. Other users must not be able to write to the file, since we trust it.
+/// File mode. We trust this file, so other users must not be able to write to it.
 const MODE: u32 = 0o600;
 
 /// Permission bits that would let other users write.
@@ -75,8 +75,8 @@ pub(super) struct SourcesCache {
 }
 
 impl SourcesCache {
-    /// Loads the cache at `place`, or starts with an empty one if it does not exist or cannot be
-    /// trusted.
+    /// Loads the cache at `place`. If it does not exist or we should not trust it, we start with
+    /// an empty one.
     ///
     /// # Errors
     /// Returns an error if the name exists but is not a regular file.
@@ -95,7 +95,8 @@ impl SourcesCache {
         Ok(SourcesCache { place: place.to_owned(), memory, began_ns, unused })
     }
 
-    /// Returns the properties of the file at this absolute path if its stamp is still the same.
+    /// Looks up the properties of the file at this absolute path. If its stamp has changed, this returns
+    /// `None`.
     pub(super) fn find(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
         self.memory.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
     }

@@ -2,8 +2,8 @@
 //!
 //! The pages of such a file belong to the page cache, so the kernel may drop them and read them again when needed. The file does
 //! not have a name, so other users are unable to open it, and the kernel will remove it together with the last descriptor and
-//! mapping, even after a crash. Unlike memory, however, a file cannot be sealed: a process of the same user that may trace ours
-//! is able to modify it via `/proc/PID/fd`.
+//! mapping, even after a crash. Note, however, that a file (unlike memory) can't be sealed: a process of the same user that may
+//! trace ours is able to modify it via `/proc/PID/fd`.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -51,8 +51,8 @@ pub struct TemporaryDirectory {
 }
 
 impl TemporaryDirectory {
-    /// Returns the directory given by the environment, or `/var/tmp` if there is none or if it is in
-    /// memory.
+    /// Determines the directory from the environment. If there is none, or if it is in memory, this
+    /// falls back to `/var/tmp`.
     #[must_use]
     pub fn from_environment() -> TemporaryDirectory {
         TemporaryDirectory::from_variables(env::var_os)
@@ -86,8 +86,8 @@ impl TemporaryDirectory {
     /// Creates an empty, unnamed file for reading and writing.
     ///
     /// # Errors
-    /// Returns the system's error, for example if the directory is missing, not writable, or in
-    /// memory.
+    /// This fails if e.g. the directory is missing, not writable, or in memory. The error is
+    /// the system's.
     pub fn create(&self) -> io::Result<File> {
         if let Some(create) = &self.create {
             return create();

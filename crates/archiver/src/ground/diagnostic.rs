@@ -93,8 +93,8 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Escapes control characters. We cannot trust names and contents of files: they may contain escape sequences, and these must
-/// not reach the terminal.
+/// Escapes control characters. We should not trust names and contents of files: they may contain escape sequences, and these
+/// must not reach the terminal.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {

@@ -19,8 +19,8 @@ impl Uses {
         *self.heads.entry(head).or_insert(0) += uses;
     }
 
-    /// Returns the number of uses of each line, except for those that do not fit into a dynamic table or are in HPACK's
-    /// static table.
+    /// Counts how many times each line is used. This ignores lines that do not fit into a dynamic table or are already
+    /// in HPACK's static table.
     fn lines(&self) -> HashMap<Line, u64> {
         let mut lines = HashMap::new();
         for (head, uses) in &self.heads {

@@ -30,8 +30,8 @@ pub(crate) struct Jobs<'j, J, W> {
 /// number of bytes that it will hold until it is committed.
 ///
 /// # Errors
-/// Returns the first error in job order. At this point, all earlier results have been committed, but none of
-/// the later ones.
+/// If several jobs fail, this returns the first error in job order. At this point, all earlier results have
+/// been committed, but none of the later ones.
 pub(crate) fn run<J, W, S, R, E>(
     limits: Limits,
     jobs: &Jobs<'_, J, W>,
@@ -164,8 +164,8 @@ impl<R, E> Queue<R, E> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<R, E>> {
-        // The state is consistent even after another thread has panicked, since it is only changed
-        // by plain assignments.
+        // The state is only changed by plain assignments, so it should be consistent even after
+        // another thread has panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
 //! Report of a build: numbers, sizes, remarks.
 //!
-//! Since times differ from run to run, the manifest in the archive only contains the numbers.
+//! The manifest in the archive only contains the numbers, because times will differ from run to run.
 
 use std::collections::HashSet;
 

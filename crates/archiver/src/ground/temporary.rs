@@ -1,7 +1,7 @@
 //! Temporary files. They are removed when dropped or, if the process is interrupted, all at once.
 //!
-//! The list of files has to be global, since a signal ends the whole process. Files are only created, renamed or removed while
-//! the list is locked, so that [`remove_all`] cannot miss any of them.
+//! The list of files has to be global because a signal ends the whole process. We only create, rename or remove files while
+//! the list is locked. This ensures that [`remove_all`] won't miss any of them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};

@@ -53,8 +53,8 @@ pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), R
     Ok((Some(labels.join(".")), if path.is_empty() { "/" } else { path }))
 }
 
-/// Returns a host in lower case without its port, where `*.example.com` stands for all hosts below
-/// `example.com`.
+/// Parses a host and converts it to lower case, without its port. `*.example.com` stands for all
+/// hosts below `example.com`.
 pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
     let host = match authority.find(']') {
         Some(end) if authority.starts_with('[') => &authority[..=end],

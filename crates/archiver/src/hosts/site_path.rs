@@ -32,7 +32,7 @@ pub(crate) fn site_of(path: &[u8]) -> Site<'_> {
     }
 }
 
-/// Returns a source path with a wildcard host's folder spelled `*.example.com`. This is how it would be spelled in paths of
+/// Spells the folder of a wildcard host `*.example.com` in a source path. This is how it would be spelled in paths of
 /// earlier releases.
 pub(crate) fn canonical(path: &[u8]) -> Cow<'_, [u8]> {
     match path.strip_prefix(b"_hosts/_wildcard.") {
@@ -53,16 +53,16 @@ pub(crate) fn is_host_folder(folder: &[u8]) -> bool {
     matches!(site_of(&[folder, b"/"].concat()), Site::Host(_, b""))
 }
 
-/// Returns the subfolder of `_hosts/` that contains a file, or the file itself if it is located directly in
-/// `_hosts/`.
+/// Returns the subfolder of `_hosts/` that contains a file. If the file is located directly in `_hosts/`,
+/// this is the file itself.
 pub(crate) fn host_folder(path: &[u8]) -> &[u8] {
     let rest = path.strip_prefix(HOSTS_FOLDER).unwrap_or_default();
     let name = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
     &path[..path.len() - rest.len() + name]
 }
 
-/// Returns the correct spelling for a subfolder of `_hosts/` that is named after a host, but differently
-/// from requests.
+/// Corrects the spelling of a subfolder of `_hosts/`. This is needed if it is named after a host, but
+/// not in the form used in requests.
 pub(crate) fn ascii_folder(folder: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(folder.strip_prefix(HOSTS_FOLDER)?).ok()?;
     let host = ascii_host(name)?;

@@ -269,8 +269,8 @@ const MEDIA_NAMES: [&[u8]; 11] = [
     b"twitter:image:src",
 ];
 
-/// Returns the URL in a refresh such as `5; url=/next` (see "shared declarative refresh steps" in
-/// HTML).
+/// Extracts the URL from a refresh such as `5; url=/next` (see "shared declarative refresh steps"
+/// in HTML).
 fn refresh_target(content: &[u8]) -> Option<&[u8]> {
     let is_time = |byte: &u8| byte.is_ascii_digit() || *byte == b'.' || byte.is_ascii_whitespace();
     let start = content.iter().position(|byte| !is_time(byte))?;
@@ -371,8 +371,8 @@ fn push(links: &mut Vec<Link>, reference: &[u8], offset: usize) {
     }
 }
 
-/// Returns the index of the quote at the end of the string at the start of `text`, or the end of the
-/// text if it is not closed.
+/// Finds the quote at the end of the string at the start of `text`. If the string is not closed,
+/// this is the end of the text.
 fn string_end(text: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < text.len() && text[at] != quote {

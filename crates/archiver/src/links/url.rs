@@ -70,7 +70,8 @@ fn scheme(reference: &[u8]) -> Option<&[u8]> {
     is_scheme.then_some(scheme)
 }
 
-/// Returns the host of an authority in lower case, or `None` if there is a user or an unusual port.
+/// Extracts the host from an authority and converts it to lower case. If there is a user or an unusual port,
+/// this returns `None`.
 fn host(authority: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(authority).ok()?;
     let (host, port) = match text.rsplit_once(':') {

@@ -59,7 +59,7 @@ impl MediaTypes {
         Ok(())
     }
 
-    /// Returns the type of the file at `path`. The path should be relative to the source root.
+    /// Determines the type of the file at `path`. The path should be relative to the source root.
     pub fn of(&self, path: &[u8]) -> MediaType<'_> {
         let mut buffer = [0; SHORT_BYTES_MAX];
         let Some(extension) = lower_case_extension(file_name(path), &mut buffer) else {

@@ -3,8 +3,8 @@
 //! Build tools use names such as `app-3f9a1c02.js` to allow clients to keep a copy forever. Before we trust such a name, we need
 //! to hash the content and check that the name contains the start of the digest.
 //!
-//! However, some tools hash other things, for example their input, or the content before other names are inserted. Such names
-//! cannot be verified here, see the module `bundles` instead.
+//! However, some tools hash other things, for example their input, or the content before other names are inserted. We are not
+//! able to verify such names here, see the module `bundles` instead.
 //!
 //! # Probability of a false match
 //!
@@ -176,7 +176,7 @@ fn carries(name: &[u8], encoded: &[u8]) -> bool {
 
 /// Whether a prefix of `rest` that ends at a separator is also a prefix of `encoded`.
 ///
-/// Since a separator might be a base64url digit as well, we need to try each of them.
+/// Note that a separator might also be a base64url digit, so we need to try each of them.
 fn begins_with_token(rest: &[u8], encoded: &[u8]) -> bool {
     let shared = rest.iter().zip(encoded).take_while(|(a, b)| a == b).count();
     (TOKEN_LEN_MIN..=shared).any(|end| rest.get(end).is_none_or(|&byte| is_separator(byte)))

@@ -64,8 +64,8 @@ pub(crate) fn role(name: &[u8]) -> Role<'_> {
     }
 }
 
-/// Returns the status in a name without suffix (e.g. `_404` or `404`), and whether the name begins with an
-/// underscore.
+/// Recognizes a status in a name without suffix (e.g. `_404` or `404`). Also returns whether the name
+/// begins with an underscore.
 fn error_of(stem: &[u8]) -> Option<(u16, bool)> {
     let number = stem.strip_prefix(b"_").unwrap_or(stem);
     let status = number_of(number).filter(|status| ERRORS.contains(status))?;

@@ -116,7 +116,7 @@ struct Delivery<'p> {
 }
 
 impl Delivery<'_> {
-    /// Returns a page that will be sent for paths that are not known at build time.
+    /// A page that will be sent for paths that are not known at build time.
     fn without_path(host: HostId, id: SourceId, status: u16) -> Delivery<'static> {
         Delivery { host, id, status, path: None, origin: Origin::Alias }
     }
@@ -279,7 +279,7 @@ impl<'a> Emission<'a> {
         RulePath { site: site_index(host), host: routes.host_name(host), path, is_rewritten }
     }
 
-    /// Returns the header fields of the page's own file if it is sent in place of another path.
+    /// If a page is sent in place of another path, we also need the header fields of its own file.
     fn own_fields(&self, delivery: &Delivery<'_>) -> &'a MergedFields {
         let own = delivery.is_stand_in().then(|| self.stand_ins.representation(delivery.host, delivery.id));
         own.flatten().unwrap_or(&NO_FIELDS)
@@ -359,7 +359,7 @@ impl<'a> Emission<'a> {
         Ok(())
     }
 
-    /// Returns the record for a source. This also writes the heads of its representations.
+    /// Writes the heads of a source's representations and returns the record for it.
     fn resource(
         &mut self,
         writer: &mut Writer,

@@ -82,8 +82,8 @@ pub(super) fn caching<'a>(
         return None;
     }
     if status >= 400 {
-        // A page for a missing path must not outlive the next release, in which the path may exist. Note that caches cannot
-        // revalidate errors.
+        // A page for a missing path must not outlive the next release, because the path may exist there. Note that caches
+        // are not able to revalidate errors.
         return Some("no-store");
     }
     if options.preview {
@@ -143,8 +143,8 @@ impl<'a> Heads<'a> {
         self.line_ids = LineIds::of(&uses);
     }
 
-    /// Returns the head of a representation with the header rules of `path`, writing it if it is new. If there is no path, the
-    /// head is returned without rules, as the server will add the fields for the requested path.
+    /// Returns the head of a representation with the header rules of `path`. If the head is new, this also writes it. If there
+    /// is no path, the head won't contain any rules, because the server will add the fields for the requested path.
     ///
     /// `own` contains the fields of a file that is sent in place of another path.
     pub(super) fn of(
@@ -176,8 +176,8 @@ impl<'a> Heads<'a> {
     ) -> Result<HeadId, WriteError> {
         let mut added = own.clone();
         if let Some(RulePath { site, host, path, is_rewritten }) = path {
-            // The fields of matching rules will be added to this head by the server. As it cannot replace any, these must not
-            // be included here.
+            // The server will add the fields of matching rules to this head. It is not able to replace any, so we must not
+            // include these here.
             let rules = self.rules(site);
             added.retain(|name| !headers::is_named_exactly(rules, path, name));
             if !is_rewritten {
@@ -216,8 +216,7 @@ impl<'a> Heads<'a> {
         self.write_ruled(writer, head.clone(), Some(plain))
     }
 
-    /// Returns the ID of a head with fields from rules, where `plain` is the same head without
-    /// these fields.
+    /// Like `write`, but for a head with fields from rules. `plain` is the same head without these fields.
     fn write_ruled(
         &mut self,
         writer: &mut Writer,
@@ -239,13 +238,13 @@ impl<'a> Heads<'a> {
         Ok(id)
     }
 
-    /// Returns the header rules of a site, which the server will apply to paths that are not known at
-    /// build time.
+    /// The header rules of a site. The server will apply these to paths that are not known at build
+    /// time.
     pub(super) fn rules(&self, site: usize) -> &'a [HeaderRule] {
         self.rules.get(site).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the merged header rules of a path, including the fields of a file that is shown in its
+    /// Merges the header rules of a path. This includes the fields of a file that is shown in its
     /// place.
     fn merge(&mut self, rule_path: RulePath<'_>, own: &MergedFields) -> &MergedFields {
         let RulePath { site, host, path, is_rewritten } = rule_path;

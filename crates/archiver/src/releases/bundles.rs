@@ -1,7 +1,7 @@
 //! Recognizes fingerprinted names that were made by build tools.
 //!
-//! Some tools hash their input, or the content before other names are inserted. Since the hash does not match the content then,
-//! [`fingerprint`](crate::properties::fingerprint) cannot verify such names. They may still be trusted if there is evidence
+//! Some tools hash their input, or the content before other names are inserted. The hash will not match the content then, so
+//! [`fingerprint`](crate::properties::fingerprint) is unable to verify such names. We may still trust them if there is evidence
 //! that they were made by a tool:
 //!
 //! - Its folder: `_app/immutable/` is reserved for fingerprints, as are names with a hash in `_next/static/`, `_astro/` and
@@ -82,7 +82,7 @@ impl<'a> InferableNames<'a> {
             && !is_page_by_rule()
     }
 
-    /// Returns the media type that header rules set for a path in the source folder.
+    /// Looks up the media type that header rules set for a path in the source folder.
     fn ruled_type(&self, path: &[u8]) -> Option<String> {
         let (routes, rules) = self.typed?;
         let (host, path) = match site_of(path) {
@@ -102,7 +102,7 @@ fn is_entry_type(text: &str) -> bool {
     entries.iter().any(|entry| essence(text).trim().eq_ignore_ascii_case(entry))
 }
 
-/// Removes the mark from names that do contain a verified digest, but cannot be fingerprints for some other
+/// Removes the mark from names that do contain a verified digest, but can't be fingerprints for some other
 /// reason.
 pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, contents: &mut Contents) {
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
@@ -131,7 +131,7 @@ pub(crate) fn mark(
     let mut changed = Vec::new();
     let mut newly_mutable = Vec::new();
     for (file, content) in sources.files.iter().zip(&mut contents.by_source) {
-        // Earlier releases have the last word: if one of them had other bytes under this name, it cannot be a
+        // Earlier releases have the last word: if one of them had other bytes under this name, it is not a
         // fingerprint.
         let path: &[u8] = &file.path;
         if let Some(refuted) = evidence.refutation(path) {
@@ -181,8 +181,8 @@ pub(crate) fn mark(
     Ok(remarks)
 }
 
-/// Returns a warning about a changed file that used to be immutable, either because of a flag or in an
-/// earlier release.
+/// Warns about a changed file that used to be immutable, either because of a flag or in an earlier
+/// release.
 fn changed_file(path: &[u8], is_declared: bool, refuted: Option<&evidence::Refuted>) -> Diagnostic {
     let name = String::from_utf8_lossy(path);
     let immutable_in = refuted.and_then(|refuted| refuted.immutable_in);

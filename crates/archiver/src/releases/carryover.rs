@@ -163,8 +163,8 @@ fn gather<'a>(
         let GoneFile { stored, resource, place, path } = found?;
         let was_withdrawn = resource.origin == Origin::Rule && resource.status == WITHDRAWN_STATUS;
 
-        // More names may be recognized than by the earlier build, since it is now possible to compare two
-        // releases.
+        // We may recognize more names than the earlier build did, because it is now possible to compare
+        // two releases.
         let is_fingerprinted = resource.origin == Origin::Carried
             || evidence.has_fingerprinted_key(stored)
             || is_immutable(archive, &resource)?;

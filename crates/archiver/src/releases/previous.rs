@@ -166,8 +166,8 @@ impl Previous {
 
     /// Checks that no other archive in this build's release directory has the same serial.
     ///
-    /// This is only done if the serial was chosen with others in mind, since builds without `--previous` and `--serial` do not
-    /// number releases.
+    /// We should only do this if the serial was chosen with others in mind. Note that builds without `--previous` and
+    /// `--serial` do not number releases.
     fn refuse_existing_serial(&self, options: &Options, own: Option<&Path>) -> Result<(), Error> {
         let directory = match options.archive.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -202,8 +202,8 @@ impl Previous {
         Ok(())
     }
 
-    /// Returns the serial of this release. If none was given, this is the serial of the newest
-    /// earlier release plus one.
+    /// Determines the serial of this release. If none was given, this is the serial of the
+    /// newest earlier release plus one.
     pub(crate) fn serial(&self, options: &Options) -> u64 {
         options.serial.unwrap_or_else(|| self.serial_max.map_or(1, |newest| newest.saturating_add(1)))
     }
@@ -238,8 +238,8 @@ impl Previous {
 
     /// Drops releases that exceed the maximum number or age.
     ///
-    /// Since clients can load the pages of a release until the next one replaces it, this is when it starts to age. The age is
-    /// unknown if its successor has no date.
+    /// A release starts to age when the next one replaces it, because until then clients are able to load its pages. The age
+    /// is unknown if its successor has no date.
     fn apply_limits(&mut self, options: &Options) {
         let age_max = options.previous_age_days.map(|days| u64::from(days) * SECONDS_PER_DAY);
         let mut replaced = options.released;

@@ -10,8 +10,8 @@ use crate::releases::resources::{GoneFile, gone_files};
 use crate::routes::Routes;
 use crate::settings::options::Options;
 
-/// Returns a note about immutable files that only exist in the replaced archive, unless earlier releases were passed to
-/// the build.
+/// Looks for immutable files that only exist in the replaced archive and returns a note about them, unless earlier
+/// releases were passed to the build.
 ///
 /// Note that the archive at the destination must not affect the result: the same folder and flags should give the same
 /// bytes everywhere.

@@ -17,8 +17,8 @@ use crate::sources::source::{Source, SourceId, Sources};
 /// `Content-Encoding` from the rules.
 ///
 /// # Errors
-/// Returns an error if a file cannot be read. Failing to decode a file, on the other hand, results
-/// in a diagnostic.
+/// Returns an error if a file cannot be read. If it can be read but not decoded, this will be a
+/// diagnostic instead.
 pub(crate) fn find(
     routes: &mut Routes,
     sources: &mut Sources,

@@ -70,8 +70,8 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
     Ok(rules)
 }
 
-/// Reports rules with a value that refers to the path if they do not match any known path, since the value can only be
-/// made for known paths.
+/// Reports rules with a value that refers to the path if they do not match any known path. We are only able to make
+/// the value for known paths.
 fn warn_of_unused_placeholders(routes: &mut Routes, rules: &[Vec<HeaderRule>]) {
     for (site, rules) in rules.iter().enumerate() {
         for rule in rules.iter().filter(|rule| rule.fields.iter().any(|field| rule.is_reference(field))) {

@@ -94,7 +94,7 @@ impl Listing {
         html
     }
 
-    /// Returns the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`.
+    /// Renders the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`.
     ///
     /// Only files have `size` (in bytes). `modified` is in UTC (RFC 3339), if known. Note that `name` may contain U+FFFD if
     /// a name is not UTF-8, but `href` always works.

@@ -108,8 +108,8 @@ enum Walk {
     Ends(usize),
 }
 
-/// Returns a diagnostic for each redirect loop, and for each chain that is too long for browsers. Rules need to be passed
-/// together with their sites.
+/// Reports each redirect loop, and each chain that is too long for browsers. Rules need to be passed together with their
+/// sites.
 pub(super) fn find(
     routes: &Routes,
     rules: &[(HostId, RedirectRule)],
@@ -431,7 +431,8 @@ impl<'r> RuleMap<'r> {
         url.host.as_deref().map_or_else(|| vec![None], |host| self.routes.sites_of_name(host))
     }
 
-    /// Returns the redirect that answers a URL, searching in the same order as the server, or `None` if there is another answer.
+    /// Looks up the redirect that answers a URL. This should search in the same order as the server. If there is another answer,
+    /// returns `None`.
     fn next(&self, url: &Url) -> Option<Step> {
         let sites = self.sites(url);
         let bytes: Option<Vec<u8>> = url.path.iter().map(Symbol::byte).collect();
@@ -469,7 +470,7 @@ impl<'r> RuleMap<'r> {
         self.statics.get(&(site, path.into(), force)).copied()
     }
 
-    /// Returns the first rule with captures that matches a path, either with or without its trailing
+    /// Finds the first rule with captures that matches a path, either with or without its trailing
     /// slash.
     fn pattern(&self, site: HostId, path: &[Symbol], force: bool) -> Option<usize> {
         let index = self.patterns.get(&(site, force))?;

@@ -1,7 +1,7 @@
 //! Adds the rules in `_redirects` to the routes. If a rule is for a single path, it will become a route; otherwise, it is added
 //! to the scope of its site's root.
 //!
-//! Rules that we cannot honor are reported with their file and line.
+//! If we are not able to honor a rule, it is reported with its file and line.
 
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
     }
 }
 
-/// Returns the source at the constant path that a rule rewrites to, reporting it if there is none.
+/// Looks up the source at the constant path that a rule rewrites to. If there is none, this is reported.
 ///
 /// Rules with an error status withdraw everything that they match. This must work even without an error page, so we use a line
 /// of text if necessary.

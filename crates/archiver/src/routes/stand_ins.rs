@@ -25,7 +25,7 @@ use crate::sources::source::{SourceId, Sources};
 /// The fields that header rules set for the page's own file, for each page that stands in for other
 /// paths.
 ///
-/// Since rules may be for one host, the key includes the site for which the page is sent.
+/// The key needs to include the site for which the page is sent, because rules may be for one host.
 #[derive(Default)]
 pub(crate) struct StandIns(HashMap<(HostId, SourceId), OwnFields>);
 
@@ -66,12 +66,12 @@ impl StandIns {
         self.0.get(&(host, id)).map(|own| &own.representation).filter(|fields| !fields.is_empty())
     }
 
-    /// Returns the `Cache-Control` set by rules for a source that is sent for another path of a site.
+    /// Same, but only for the `Cache-Control` set by rules.
     fn own_caching(&self, host: HostId, id: SourceId) -> Option<&str> {
         self.0.get(&(host, id)).and_then(|own| own.cache_control.as_deref())
     }
 
-    /// Returns the `Cache-Control` for a source with this status that is sent for another path of a site.
+    /// Determines the `Cache-Control` for a source with this status that is sent for another path of a site.
     pub(crate) fn caching<'a>(
         &'a self,
         options: &'a Options,
@@ -89,8 +89,8 @@ impl StandIns {
             }
         }
         if status >= 400 {
-            // A page for a missing path must not outlive the next release, in which the path may exist. Note that caches
-            // cannot revalidate errors.
+            // A page for a missing path must not outlive the next release, because the path may exist there. Note that
+            // caches are not able to revalidate errors.
             return Some("no-store");
         }
         if options.preview {
@@ -132,7 +132,7 @@ fn constant_source(routes: &Routes, host: HostId, ordinal: u32) -> Option<(HostI
 /// If a host shares a site and is named in a header rule, gives it its own copies of the pages that stand in for other paths.
 ///
 /// This is only needed for rules with fields about content, because the heads of the shared site's pages
-/// cannot have these.
+/// must not have these.
 pub(crate) fn repeat_for_hosts(routes: &mut Routes, rules: &mut Vec<Vec<HeaderRule>>) {
     let named: BTreeSet<String> = rules
         .iter()
@@ -181,8 +181,8 @@ fn repeat(routes: &mut Routes, shared: HostId, host: HostId) {
     }
 }
 
-/// Returns the `Cache-Control` set by rules for a file, unless it is unsuitable for a page that stands in for other
-/// paths.
+/// Determines the `Cache-Control` set by rules for a file. It is ignored if it is unsuitable for a page that stands
+/// in for other paths.
 fn own_caching(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> Option<String> {
     let value_of = |merged: MergedFields| {
         merged.fields.into_iter().find(|(name, _)| name == "cache-control").map(|(_, value)| value)

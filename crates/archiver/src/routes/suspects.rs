@@ -135,8 +135,8 @@ pub(crate) fn find(sources: &Sources, options: &Options) -> Vec<Diagnostic> {
     found
 }
 
-/// Returns a single note about all files that were compressed by a build tool and still have their
-/// originals next to them.
+/// Notes files that were compressed by a build tool while their originals are still next to them. There should
+/// only be a single note about all of these.
 fn coded_copies(sources: &Sources, options: &Options) -> Option<Diagnostic> {
     let is_copy = |path: &[u8]| {
         let original = CODED_SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix))?;
@@ -170,7 +170,7 @@ fn is_archive(sources: &Sources, path: &[u8]) -> bool {
     read.is_ok() && has_schema_version(&start)
 }
 
-/// Returns a warning if the name of a file is suspicious or, for key files, its start.
+/// Checks if the name of a file is suspicious or, for key files, its start.
 fn examine(root: &Path, path: &[u8], name: &[u8]) -> Option<Diagnostic> {
     let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
     if let Some((_, meant)) = NEAR_MISSES.iter().find(|(near, _)| lower == *near)

@@ -94,7 +94,7 @@ pub(crate) fn field_named(name: &str) -> Option<&'static str> {
     FIELDS.into_iter().find(|known| letters(known) == name)
 }
 
-/// Returns the field if its name would not occur at the start of data or of a page about HTTP.
+/// Only returns the field if its name would not occur at the start of data or of a page about HTTP.
 pub(crate) fn unmistakable(field: &'static str) -> Option<&'static str> {
     matches!(field, "Basic-Auth" | "WWW-Authenticate").then_some(field)
 }

@@ -131,7 +131,7 @@ impl HeaderRule {
 
     /// Rejects values that refer to a part of the host.
     ///
-    /// They cannot be supported, because the fields of a path are only stored once.
+    /// We do not support these, because the fields of a path are only stored once.
     fn refuse_host_reference(&self, field: HeaderField) -> Result<HeaderField, RuleError> {
         let host = self.host.as_deref().unwrap_or_default();
         let names: Vec<String> =
@@ -230,8 +230,8 @@ pub(crate) fn merge_for_rewrite(
 
 /// Merges fields with values that refer to this path.
 ///
-/// The server cannot compute these, as it gets the head without rules if there are rules for single hosts. Names that are set or
-/// removed by another rule are left to the server.
+/// The server is not able to compute these: if there are rules for single hosts, it gets the head without rules. Names that are
+/// set or removed by another rule are left to the server.
 pub(crate) fn merge_references(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
     let mut merged = MergedFields::default();
     if !rules.iter().any(|rule| rule.host.is_some()) {
@@ -433,8 +433,8 @@ impl Parser<'_> {
             return Ok(());
         }
 
-        // Like Netlify and Cloudflare, we ignore indentation. This is safe because field names cannot contain
-        // a slash.
+        // Like Netlify and Cloudflare, we ignore indentation. This is safe because field names do not contain
+        // slashes.
         if is_path(content) {
             return self.open_block(line, content);
         }
@@ -499,8 +499,7 @@ impl Parser<'_> {
     }
 }
 
-/// Returns a warning if a rule sets a single-valued field that was already set by an earlier rule for the
-/// same path.
+/// Warns if a rule sets a single-valued field that was already set by an earlier rule for the same path.
 fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     let is_set = |rule: &HeaderRule, name: &str| {
         let last = rule.fields.iter().rev().find(|field| field.name() == name);
@@ -522,14 +521,13 @@ fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     Some(RuleError::new("header-twice", message))
 }
 
-/// Returns `true` if the line is a path, given that field names cannot begin with `/` or contain
-/// `//`.
+/// Whether the line is a path. Note that field names must not begin with `/` or contain `//`.
 fn is_path(text: &str) -> bool {
     text.starts_with(['/', '*'])
         || text.contains("://") && !text.split("://").next().unwrap_or("").contains([' ', ':'])
 }
 
-/// Returns an error for lines that are neither a path nor a field, e.g. a `_redirects` rule, or a path without its first slash
+/// Creates an error for lines that are neither a path nor a field, e.g. a `_redirects` rule, or a path without its first slash
 /// such as `blog/*`.
 fn misplaced(text: &str) -> Option<RuleError> {
     let is_field = text.starts_with('!') || text.contains(':') && !text.split(':').next()?.contains('/');

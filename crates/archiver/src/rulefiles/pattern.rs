@@ -117,7 +117,7 @@ impl Pattern {
 
     /// Matches the bytes of a path or the symbols of another pattern.
     ///
-    /// `byte_of` must return the byte for symbols that are a byte, and `in_segment` must be `true` for symbols that cannot
+    /// `byte_of` must return the byte for symbols that are a byte. `in_segment` must be `true` for symbols that never
     /// contain `/`.
     fn match_symbols<'s, S>(
         &self,
@@ -153,8 +153,7 @@ impl Pattern {
                     captures.push(head);
                     rest = tail;
                 }
-                // Since a splat takes everything except for the literal after it, there is nothing
-                // left to match.
+                // Nothing left to match: a splat takes everything except for the literal after it.
                 PatternPiece::Splat => {
                     let literal: &[u8] = match pieces.next() {
                         Some(PatternPiece::Literal(literal)) => literal,
@@ -249,7 +248,7 @@ fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
     text.len()
 }
 
-/// Returns the identifier at the start of `text`. It may consist of letters, digits and `_`, but must not begin with
+/// Parses the identifier at the start of `text`. It may consist of letters, digits and `_`, but must not begin with
 /// a digit.
 pub(super) fn identifier(text: &str) -> &str {
     if text.starts_with(|first: char| first.is_ascii_digit()) {

@@ -25,7 +25,7 @@ pub(crate) fn percent_encode(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String 
     text
 }
 
-/// Percent-decodes a path. Requests cannot contain encoded separators or NUL, so we reject them.
+/// Percent-decodes a path. Requests must not contain encoded separators or NUL, so we reject them.
 pub(crate) fn percent_decode(text: &[u8]) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

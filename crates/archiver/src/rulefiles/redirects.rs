@@ -1,7 +1,7 @@
 //! Parser for `_redirects` in three dialects.
 //!
-//! If a rule cannot be honored as a whole, it is reported with its line and ignored. For example, it may proxy another origin, or
-//! have a condition on the query or the visitor. It is not known yet at this point which paths exist.
+//! If we are not able to honor a rule as a whole, it is reported with its line and ignored. For example, it may proxy another
+//! origin, or have a condition on the query or the visitor. Note that we do not know yet which paths exist.
 //!
 //! | dialect | code if none is given | beats a file | `*` | `:name` begins |
 //! |---|---|---|---|---|
@@ -113,8 +113,8 @@ fn answers_everything(source: &Pattern, action: &Action) -> bool {
     is_page && !is_asset_itself && !path.pieces.iter().any(shows_capture)
 }
 
-/// Returns a note for rules that answer requests for missing assets with a page, as the provider would do for this
-/// dialect.
+/// Creates a note for rules that answer requests for missing assets with a page. This is what the provider would
+/// do for this dialect.
 fn answers_for_assets() -> RuleError {
     let message = "this rule answers requests for missing scripts and images with a page and status 200 too, as this dialect requires; to \
                    exclude them, select Cannery's dialect by `# dialect: cannery` on the first line";

@@ -76,8 +76,8 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// Some files cannot be read in a folder that is being edited. They will be left out in the next
-    /// attempt.
+    /// Some files cannot be read in a folder that is being edited. The next attempt will leave them
+    /// out.
     #[error("{} has files that cannot be read", folder.display())]
     Unreadable {
         /// The source folder.

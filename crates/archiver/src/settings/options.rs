@@ -1,7 +1,7 @@
 //! Build options with their defaults, and the reasons for these.
 //!
-//! This is a plain value in which levels that are out of range cannot be represented. The command line is parsed
-//! elsewhere.
+//! This is a plain value. It is not possible to represent levels that are out of range. The command line is
+//! parsed elsewhere.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -62,14 +62,14 @@ pub struct Options {
     /// Archives of earlier releases, or directories containing them, from which fingerprinted files are carried forward.
     /// Default: none.
     pub previous: Vec<PathBuf>,
-    /// Maximum number of earlier releases to carry. Default: 3, since two are needed for pages of the release before last, and a
-    /// deploy is sometimes followed by a fix right away.
+    /// Maximum number of earlier releases to carry. Default: 3. Pages of the release before last need two, and sometimes a
+    /// deploy is followed by a fix right away.
     pub previous_releases: usize,
     /// Maximum number of days to carry a release after it was replaced. This only works if releases have dates.
     /// Default: no limit.
     pub previous_age_days: Option<u32>,
-    /// Leaves out files that are not served under their own name such as `_redirects`. Note that `extract` cannot restore
-    /// the whole folder then. Default: off.
+    /// Leaves out files that are not served under their own name such as `_redirects`. Note that `extract` will not be
+    /// able to restore the whole folder then. Default: off.
     pub exclude_file_listing: bool,
     /// Adds a listing page to each folder without an index page, and `_listing.json` to every folder. Default: off, as listings
     /// reveal names even if nothing links to them.
@@ -99,7 +99,8 @@ pub struct Options {
     pub check_links_except: Vec<LinkException>,
     /// Treatment of symbolic links out of the source folder. Default: follow them, with a warning.
     pub links_out: LinksOut,
-    /// Publishes sparse files. Default: off, since an archive would contain all the zeros, most of which are not on the disk.
+    /// Publishes sparse files. Default: off, because an archive would contain all the zeros, and most of these are not on the
+    /// disk.
     pub allow_sparse: bool,
     /// Publishes folders without files, or without a page for `/`. Default: off, as this is usually the wrong folder.
     pub allow_empty: bool,
@@ -312,7 +313,7 @@ impl Levels {
     /// Sets the level of `encoder`, which may be [`Self::DEFAULT_WORD`] or [`Self::EXTREME_WORD`].
     ///
     /// # Errors
-    /// Returns an error and keeps the old level if the encoder does not have this one.
+    /// Returns an error if the encoder does not have this level. The old level will be kept.
     pub fn set(&mut self, encoder: Encoder, level: i32) -> Result<(), LevelError> {
         let (lowest, default, highest) = encoder.range();
         self.0[encoder as usize] = match level {

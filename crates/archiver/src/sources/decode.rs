@@ -1,6 +1,6 @@
 //! Decodes bodies in any content coding.
 //!
-//! Lengths in the data are not trusted: there is a limit for the content, and if it cannot be allocated, this is an
+//! We do not trust lengths in the data: there is a limit for the content, and being unable to allocate it is an
 //! error.
 
 use std::io::{self, Write};
@@ -25,7 +25,8 @@ pub enum DecodeError {
     OutOfMemory,
 }
 
-/// Returns the content of `body`. If it is compressed, the content must not exceed `bytes_max` bytes.
+/// Decodes `body` if necessary and returns its content. If it is compressed, the content must not exceed
+/// `bytes_max` bytes.
 ///
 /// # Errors
 /// The body is malformed, or its content is too long.
@@ -121,7 +122,7 @@ fn unzstd(body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     }
 }
 
-/// Returns an empty vector with room for `length` bytes, or an error if this is too much.
+/// Allocates an empty vector with room for `length` bytes. This fails if it is too much.
 fn allocate(length: usize, bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     if length as u64 > bytes_max {
         return Err(DecodeError::TooLong);

@@ -118,7 +118,8 @@ pub(crate) struct Earlier {
     /// Files that have been held back for too long, so they should be read even while they are still
     /// being written.
     pub(crate) overdue: BTreeSet<Box<[u8]>>,
-    /// Contents of new files, captured when the folder was listed, since temporary files may vanish at any moment.
+    /// Contents of new files. These need to be captured when the folder is listed, because temporary files may
+    /// vanish at any moment.
     pub(crate) captured: HashMap<Box<[u8]>, Captured>,
 }
 
@@ -137,8 +138,8 @@ impl Earlier {
         (is_usable && known.stamp == *stamp).then_some(known)
     }
 
-    /// Returns a file that the last build had to decode from this coding if its stamp is still the
-    /// same.
+    /// Looks up a file that the last build had to decode from this coding. This requires that its
+    /// stamp is still the same.
     pub(crate) fn unchanged_decoded(
         &self,
         path: &[u8],
@@ -154,7 +155,7 @@ impl Earlier {
         self.snapshot.as_ref()?.files.get(path)
     }
 
-    /// Returns the captured content of a new file and its stamp at that time.
+    /// The captured content of a new file, and its stamp at that time.
     pub(super) fn captured(&self, path: &[u8]) -> Option<(FileStamp, &[u8])> {
         self.captured.get(path).map(|captured| (captured.stamp, &*captured.content))
     }

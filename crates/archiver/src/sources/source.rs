@@ -128,8 +128,8 @@ impl Sources {
     /// Returns the number of sources, which is the next unused ID.
     ///
     /// # Panics
-    /// Panics if there are 2^32 sources. In practice this cannot happen, as their names alone would take hundreds of
-    /// gigabytes of memory.
+    /// Panics if there are 2^32 sources. This should not happen in practice: their names alone would take hundreds
+    /// of gigabytes of memory.
     pub(crate) fn next_id(&self) -> SourceId {
         SourceId::try_from(self.len()).expect("a build has fewer than 2^32 sources")
     }
@@ -183,8 +183,7 @@ impl Sources {
         self.script_pages.as_ref().is_some_and(is_page)
     }
 
-    /// Returns the modification time of a file in seconds since 1970, or `None` if it is earlier than
-    /// this.
+    /// The modification time of a file in seconds since 1970, or `None` if it is earlier than this.
     pub(crate) fn modified(&self, id: SourceId) -> Option<u64> {
         match self.of(id) {
             Source::File(file) => u64::try_from(file.stamp.version.modified_ns / 1_000_000_000).ok(),
@@ -272,7 +271,7 @@ impl Sources {
         Ok(precompressed::stamp_of_decoded(&stamp, *length))
     }
 
-    /// Returns the content of a file if it is available and the file has not changed since then.
+    /// Looks for the content of a file. It is only available if the file has not changed since then.
     fn stored(&self, id: SourceId, file: &SourceFile) -> Option<EarlierVersion<'_>> {
         let earlier = self.earlier.as_ref()?;
         if let Some(Precompressed { coding, .. }) = self.precompressed.get(&id)
@@ -293,8 +292,8 @@ impl Sources {
         self.earlier.as_ref()?.extent(digest)
     }
 
-    /// Returns the last version of a file that is changing or missing. This may be from the last build, or it may have
-    /// been captured in memory.
+    /// Falls back to the last version of a file that is changing or missing. This may be from the last build, or it
+    /// may have been captured in memory.
     ///
     /// # Errors
     /// Returns `error` if it has another reason, or if there is no such version.
@@ -370,7 +369,7 @@ impl Sources {
         }
     }
 
-    /// Returns the bytes of a source, or an error if their digest is different.
+    /// Reads the bytes of a source once more. This fails if their digest is different.
     ///
     /// Bytes from the last build are returned without copying.
     pub(crate) fn read_again(&self, id: SourceId, digest: &Digest) -> Result<Cow<'_, [u8]>, Error> {
@@ -410,7 +409,7 @@ fn expect_end(file: &mut File) -> std::io::Result<()> {
     }
 }
 
-/// Returns the error for a file that is not changing, but has a length other than reported by the
+/// Creates the error for a file that is not changing, but has a length other than reported by the
 /// system.
 fn false_length(path: &Path, stamp: &FileStamp) -> Error {
     let message = format!(
@@ -452,7 +451,8 @@ fn unchanged(
 /// Reads a small file into memory, like [`settled`] but with a single attempt.
 ///
 /// # Errors
-/// Returns [`Error::Changing`] if the file changes or is being written, or the system's error if it cannot be read.
+/// Returns [`Error::Changing`] if the file changes or is being written. If it cannot be read, this is the system's
+/// error.
 pub(crate) fn capture(confinement: &Confinement, path: &Path) -> Result<(FileStamp, Vec<u8>), Error> {
     let mut bytes = Vec::new();
     let read = |opened: &mut File, stamp: &FileStamp| read_whole(opened, stamp, &mut bytes);

@@ -14,8 +14,9 @@ use cannery_base::FileStamp;
 /// unique too, given that file systems have a resolution of two seconds in the worst case.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// Time without changes after which a file is assumed to be complete if writers cannot be detected. This also applies to
-/// files that are just being created, as these exist for a moment before they are opened for writing.
+/// If we are unable to detect writers, this is the time without changes after which a file is assumed to be complete. It
+/// also applies to files that are just being created, because these exist for a moment before they are opened for
+/// writing.
 const QUIET_AFTER: Duration = Duration::from_millis(30);
 
 /// Same, but for empty files. These may have been truncated in order to be written again.
@@ -44,12 +45,12 @@ pub(crate) fn is_half_written(file: &File, stamp: &FileStamp) -> bool {
     }
 }
 
-/// Returns the time since the last change of a file, or zero if this is in the future.
+/// The time since the last change of a file, or zero if this is in the future.
 fn age(stamp: &FileStamp) -> Duration {
     age_at(stamp, SystemTime::now())
 }
 
-/// Returns the time between the last change of a file and `now`, or zero if it changed later.
+/// The time between the last change of a file and `now`, or zero if it changed later.
 pub(crate) fn age_at(stamp: &FileStamp, now: SystemTime) -> Duration {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let changed_ns = u64::try_from(stamp.changed_ns).unwrap_or_default();

@@ -100,8 +100,8 @@ impl SkipRules {
     /// Returns a warning for each line that is not valid. Such lines do not have any effect.
     ///
     /// # Errors
-    /// Returns an error if the name exists but is not a readable text file, or is a link that is not followed. Continuing without
-    /// it is not an option, as the build would publish files that it should not.
+    /// Returns an error if the name exists but is not a readable text file, or is a link that is not followed. We must not
+    /// continue without it, because then the build would publish files that it should not.
     pub fn add_ignore_file(
         &mut self,
         root: &Path,
@@ -350,8 +350,8 @@ fn read_ignore_file(
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        // Either the folder cannot be searched, or the name is a link to itself. This will be
-        // reported by the walk.
+        // Either we are not allowed to search the folder, or the name is a link to itself. The
+        // walk will report this.
         Err(_) if fs::metadata(root.join(".")).is_err() => return Ok(None),
         Err(source) => return Err(IgnoreFileError::Read { path: path(), source }),
     };

@@ -29,7 +29,7 @@ pub(super) fn may_be_sparse(metadata: &Metadata) -> bool {
     length >= BYTES_MIN && metadata.blocks().saturating_mul(BLOCK_BYTES) < length / DATA_DIVISOR
 }
 
-/// Returns the number of bytes that are not holes, if these are only a small part of a file.
+/// Counts the bytes that are not holes. This returns `None` unless they are only a small part of the file.
 pub(crate) fn data_bytes(file: &File, length: u64) -> Option<u64> {
     let enough = length / DATA_DIVISOR;
     let mut data = 0;
@@ -48,8 +48,8 @@ pub(crate) fn data_bytes(file: &File, length: u64) -> Option<u64> {
     Some(data)
 }
 
-/// Returns the next range of data, `Some(None)` at the end of the data, or `None` if the system is unable to
-/// tell.
+/// Looks for the next range of data. Returns `Some(None)` at the end of the data, or `None` if the system is
+/// unable to tell.
 #[cfg(target_os = "linux")]
 #[allow(clippy::option_option, reason = "three outcomes of two system calls")]
 fn next_data(file: &File, position: u64) -> Option<Option<(u64, u64)>> {
@@ -63,8 +63,8 @@ fn next_data(file: &File, position: u64) -> Option<Option<(u64, u64)>> {
     }
 }
 
-/// On other systems, holes cannot be found, and a low number of blocks may just mean that the file system uses
-/// compression.
+/// On other systems, we are not able to find holes, and a low number of blocks may just mean that the file
+/// system uses compression.
 #[cfg(not(target_os = "linux"))]
 #[allow(clippy::option_option, reason = "the signature for Linux")]
 fn next_data(_file: &File, _position: u64) -> Option<Option<(u64, u64)>> {

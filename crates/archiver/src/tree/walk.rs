@@ -110,8 +110,8 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
     // We must be able to read the root. If a folder further down is unreadable, this will only cause a
     // warning.
     fs::read_dir(root).map_err(root_error)?;
-    // Being able to read a folder is not enough: we also need permission to search it, or else we
-    // cannot look up the names in it.
+    // Being able to read a folder is not enough: without permission to search it, we would not be
+    // able to look up the names in it.
     fs::metadata(root.join(".")).map_err(root_error)?;
     let boundary = Boundary::of(root, links_out).map_err(root_error)?;
 
@@ -120,7 +120,8 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
     let mut linked_paths = HashMap::new();
     let mut level = vec![Folder::root(&metadata)];
 
-    // Read all folders of the same depth in parallel, since recursion might overflow the stack.
+    // Read all folders of the same depth in parallel. We should not recurse here, because this might overflow
+    // the stack.
     while !level.is_empty() {
         level
             .sort_unstable_by(|one, other| (one.identity(), &one.path).cmp(&(other.identity(), &other.path)));

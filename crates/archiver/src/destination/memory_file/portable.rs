@@ -13,7 +13,7 @@ pub(super) fn create() -> io::Result<File> {
     create_unlinked(&std::env::temp_dir())
 }
 
-/// Nothing to do: without a name, the file cannot be opened by other processes.
+/// Nothing to do: without a name, other processes are unable to open the file.
 ///
 /// # Errors
 /// None.

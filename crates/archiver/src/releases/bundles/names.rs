@@ -11,7 +11,7 @@ pub(super) const BASE64URL_LENGTH: usize = 8;
 /// Minimum length of a hash that is the whole name.
 const WHOLE_NAME_LENGTH_MIN: usize = 16;
 
-/// Returns the range in a file name that looks like a hash rather than a word.
+/// Looks for the part of a file name that looks like a hash rather than a word.
 ///
 /// It must be preceded by a separator and followed by a dot.
 pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
@@ -22,8 +22,8 @@ pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
             return Some(plain);
         }
 
-        // Since `-` and `_` are base64url digits too, this is only considered if there is a name before the
-        // hash.
+        // Note that `-` and `_` are also base64url digits. We only consider this if there is a name before
+        // the hash.
         let start = end.checked_sub(BASE64URL_LENGTH).filter(|start| *start > 1)?;
         let token = &name[start..end];
         let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphanumeric).collect();
@@ -142,7 +142,7 @@ pub(super) fn is_base32(token: &[u8]) -> bool {
     token.len() == BASE64URL_LENGTH && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'))
 }
 
-/// Returns the range of the hash in one of Angular's entry points, such as `main-ABCDEFGH.js`, whatever the hash may look like.
+/// Finds the hash in one of Angular's entry points, such as `main-ABCDEFGH.js`. It may look like anything.
 pub(super) fn angular_hash(path: &[u8]) -> Option<Range<usize>> {
     let name_at = folder_of(path).len();
     let name = &path[name_at..];
@@ -249,7 +249,7 @@ impl Shape {
         (&self.folder, self.separator, self.length) == (&code.folder, code.separator, code.length)
     }
 
-    /// Returns the range in which a path would have a hash of this shape.
+    /// The range in which a path would have a hash of this shape.
     pub(super) fn range_in(&self, path: &[u8]) -> Option<Range<usize>> {
         if folder_of(path) != self.folder || path.rsplit(|byte| *byte == b'.').next() != Some(&self.suffix) {
             return None;

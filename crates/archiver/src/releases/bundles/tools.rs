@@ -70,8 +70,7 @@ fn is_hexadecimal(token: &[u8], length: usize) -> bool {
         && token.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// Folders with common names that contain the output of a tool, since some tools write into such
-/// folders.
+/// Folders that contain the output of a tool. We only need this for tools that use common folder names.
 pub(super) struct ToolSites<'s> {
     /// From Gatsby.
     gatsby: HashSet<&'s [u8]>,

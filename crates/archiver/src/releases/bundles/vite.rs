@@ -4,9 +4,10 @@
 //! Minifiers may change the order of attributes; however, we insist on Vite's own order if the name may be a word such as
 //! `main-settings.js`. Angular's entry points have fixed names with hashes in capital letters.
 //!
-//! The hash of a chunk also covers the names of imported chunks, so it cannot be verified. However, since bundlers resolve all
-//! imports, everything that a chunk refers to with a relative path must be a chunk too. This does not apply to images and
-//! other files: their hashes are digests of the content, and there may be files from `public/` next to them.
+//! The hash of a chunk also covers the names of imported chunks, so we are not able to verify it. However, bundlers resolve
+//! all imports. This means that everything that a chunk refers to with a relative path must be a chunk too. This does not
+//! apply to images and other files: their hashes are digests of the content, and there may be files from `public/` next to
+//! them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -215,7 +216,7 @@ fn attribute_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Returns the source for a URL. Note that it may begin with the site's base path or another
+/// Looks up the source for a URL. Note that it may begin with the site's base path or another
 /// origin.
 fn source_of<'s>(
     url: &[u8],
@@ -233,7 +234,7 @@ fn source_of<'s>(
     }
 }
 
-/// Returns the names of chunks that a chunk refers to, e.g. `"./name.js"` in imports, `"assets/name.js"` in the list of files
+/// Finds the names of chunks that a chunk refers to, e.g. `"./name.js"` in imports, `"assets/name.js"` in the list of files
 /// to preload, or `"/assets/name.js"` for workers.
 fn imported_names(chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_quote = |byte: &u8| matches!(byte, b'"' | b'\'' | b'`');

@@ -302,7 +302,7 @@ fn is_function(root: &Path, path: &[u8]) -> bool {
     MARKS.iter().any(|mark| start.contains(mark)) || has_suffix(path, &[".go", ".py", ".rb", ".ts"])
 }
 
-/// Whether a script contains the entry point of a function, so that it cannot be part of the pages
+/// Whether a script contains the entry point of a function. If so, it is not part of the pages
 /// next to it.
 fn is_handler(root: &Path, path: &[u8]) -> bool {
     const MARKS: [&str; 5] = [

@@ -19,7 +19,7 @@ fn set(name: &str, value: &str) -> HeaderField {
     HeaderField::Set { name: name.to_owned(), value: value.to_owned() }
 }
 
-/// Returns the merged fields of a path, one `name: value` per line, followed by `!name` for each
+/// Renders the merged fields of a path, one `name: value` per line, followed by `!name` for each
 /// removed name.
 fn merged(text: &str, path: &str) -> String {
     let MergedFields { fields, removed } = merge(&rules(text), None, path.as_bytes());

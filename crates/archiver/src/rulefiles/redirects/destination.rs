@@ -9,7 +9,7 @@ use crate::rulefiles::pattern::Symbol;
 use crate::rulefiles::percent::percent_decode;
 
 impl RedirectRule {
-    /// Returns the host and decoded path of a redirect from this host with these captures.
+    /// Computes the host and decoded path of a redirect from this host with these captures.
     ///
     /// Returns `None` for rewrites, and for absolute targets if the host is unknown.
     pub(crate) fn destination(
@@ -72,7 +72,7 @@ fn expand(
     Some(symbols)
 }
 
-/// Returns the path that will be requested by a browser for a path in a target, as seen by the server.
+/// Converts a path in a target to the path that a browser will request, as seen by the server.
 ///
 /// Dot segments are removed by the browser (RFC 3986 §5.2.4), empty segments by the server.
 fn requested(path: &[Symbol]) -> Vec<Symbol> {
