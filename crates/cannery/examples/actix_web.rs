@@ -1,6 +1,6 @@
 //! A site with actix-web: `cargo run -p cannery --example actix_web --features http -- site.cdb 127.0.0.1:8000`.
 //!
-//! Since actix-web has its own types, requests and responses need to be converted by two functions.
+//! actix-web has its own types, so we need two functions to convert requests and responses.
 
 use std::convert::Infallible;
 use std::net::TcpListener;

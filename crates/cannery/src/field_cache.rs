@@ -25,8 +25,8 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Returns the key for an answer, or `None` if the fields depend on the request or on rules
-    /// too.
+    /// Returns the key for an answer. If the fields also depend on the request or on rules,
+    /// there is none.
     pub(crate) fn new(archive: &Archive, answer: &Answer<'_>, now: u64) -> Option<Key> {
         let (Fields::Canned { head, validators } | Fields::NotModified { head, validators }) = answer.fields
         else {
@@ -63,8 +63,8 @@ pub(crate) struct FieldCache {
 }
 
 impl FieldCache {
-    /// Returns the fields of an earlier response with the same key if there are any, and calls
-    /// `make` otherwise.
+    /// Looks for the fields of an earlier response with the same key. If there are none, this
+    /// calls `make`.
     pub(crate) fn get_or_make(&mut self, key: Key, make: impl FnOnce() -> HeaderMap) -> HeaderMap {
         if self.maps.is_empty() {
             self.maps.resize_with(MAPS, || None);

@@ -35,8 +35,8 @@
 //! # Errors
 //!
 //! Archives are checked when they are opened. If a file is not an archive, has another format version or was truncated, then
-//! [`Site::open`] returns an error, and [`include_archive!`] fails to compile. Answering cannot fail after that: should a part of
-//! the archive turn out to be corrupt, requests for that part will get a response with status 500.
+//! [`Site::open`] returns an error, and [`include_archive!`] fails to compile. Answering will not fail after that: should a part
+//! of the archive turn out to be corrupt, requests for that part will get a response with status 500.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
