@@ -46,7 +46,7 @@ impl FolderChanges {
         }
     }
 
-    /// Returns a sender for programs that detect changes on their own, e.g. by scanning the folder.
+    /// Creates a sender for programs that detect changes on their own, e.g. by scanning the folder.
     #[must_use]
     pub fn sender(&self) -> Sender<Message> {
         self.sender.clone()

@@ -23,9 +23,9 @@ pub enum Message {
 #[derive(Debug, Clone, Copy)]
 pub struct ScanResult {
     /// Builds that start after this time include everything that was saved before the scan was requested. Usually this is the
-    /// start of the scan; however, if only the last scan has found a change, it is the end of that scan (`changed_before`), since
-    /// a build that started earlier may have read a file before the change.
+    /// start of the scan. However, if only the last scan has found a change, it must be the end of that scan (`changed_before`),
+    /// because a build that started earlier may have read a file before the change.
     pub since: Instant,
-    /// State of the files, or `None` if the scan has found anything that cannot be expressed by it.
+    /// State of the files. If the scan has found anything that does not fit in here, this is `None`.
     pub state: Option<FilesState>,
 }

@@ -130,7 +130,7 @@ pub struct Updater<S> {
     background: Option<BackgroundBuild>,
     /// A build that should be made even if no change is reported.
     retry: Option<Retry>,
-    /// Time at which we began to hold back changes, since they may be steps of saving a file.
+    /// Time at which we began to hold back changes. We do this if they may be steps of saving a file.
     saving_since: Option<Instant>,
     /// Digest of the last build that was reported as compressed.
     complete_digest: Option<String>,
@@ -290,8 +290,8 @@ impl<S: BuildSink> Updater<S> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns the time of the next build, either a retry or in the background, assuming that no change
-    /// is reported.
+    /// Determines the time of the next build if no change is reported. This may be a retry, or a build
+    /// in the background.
     fn next_build(&self) -> Option<Instant> {
         match self.retry {
             Some(retry) => Some(retry.at),
@@ -555,7 +555,7 @@ fn is_companion(files: &BuiltFiles, path: &str) -> bool {
     })
 }
 
-/// Returns the state that would be found by a scan if the folder had exactly these files.
+/// Computes the state that a scan would find if the folder had exactly these files.
 fn files_state(files: &BuiltFiles) -> FilesState {
     let mut state = FilesState::default();
     for (path, stamp) in files.stamps() {
