@@ -107,7 +107,7 @@ impl Builder {
 
     /// Accepts sparse files even if their holes exceed 256 MiB in total.
     ///
-    /// Note that archives cannot have holes, so they may take much more space than the folder.
+    /// Note that archives do not have holes, so they may take much more space than the folder.
     #[must_use]
     pub fn allow_sparse(mut self) -> Builder {
         self.options.allow_sparse = true;
@@ -144,8 +144,8 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Panics with a message for the user if the archive cannot be built, as is usual in build scripts. See
-    /// [`Builder::try_emit`] for a method that returns the error instead.
+    /// Panics with a message for the user if the archive could not be built. This is usual in build
+    /// scripts. See [`Builder::try_emit`] for a method that returns the error instead.
     pub fn emit(self, name: &str) {
         if let Err(error) = self.try_emit(name) {
             panic!("{error}");
@@ -221,8 +221,8 @@ impl Parts<'_> {
     /// Writes the archive as a static library, and the files needed by the macro, and makes Cargo link the
     /// library.
     fn link(&self, target: Target, digest: &str) -> Result<(), BuildError> {
-        // Since the symbol only depends on the name and the digest, several packages of a program may define it for the same
-        // archive. In this case, the linker will pick one of them.
+        // The symbol only depends on the name and the digest, so several packages of a program may define it for the same
+        // archive. If so, the linker will pick one of them.
         let symbol = format!("cannery_{}_{}", identifier(self.name), &digest[..32]);
         let library = self.library(&symbol);
         self.remove_last_library(&symbol);

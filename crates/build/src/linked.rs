@@ -20,7 +20,7 @@ const ALIGNMENT: u64 = 4096;
 pub(crate) struct Target(Architecture);
 
 impl Target {
-    /// Returns the target described by the given build script variables (`CARGO_CFG_TARGET_OS` and so on), or `None` if only the
+    /// Determines the target from the given build script variables (`CARGO_CFG_TARGET_OS` and so on). This is `None` if only the
     /// compiler can include the file there.
     ///
     /// Currently this only covers ELF on two processors: object files for others would need flags for their calling convention,

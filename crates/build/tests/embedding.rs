@@ -112,8 +112,8 @@ impl Fixture {
         contents
     }
 
-    /// Returns the sorted names of the files that the build script has written for an archive, except for the
-    /// archive itself.
+    /// Lists the names of the files that the build script has written for an archive, except for the archive
+    /// itself. They are sorted.
     fn parts(&self, archive: &str) -> Vec<String> {
         let builds = fs::read_dir(self.builds().join("build")).unwrap();
         let outputs = builds
