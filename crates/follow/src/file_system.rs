@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Returns the name of the path's file system if its events cannot be relied upon.
+/// If we should not rely on events for this path, returns the name of its file system.
 #[cfg(target_os = "linux")]
 pub(crate) fn without_events(path: &Path) -> Option<&'static str> {
     // The type of `f_type` depends on the architecture.
@@ -17,8 +17,7 @@ pub(crate) fn without_events(_path: &Path) -> Option<&'static str> {
     None
 }
 
-/// Returns the name of the file system with this magic number (see `statfs(2)`) if its events cannot be
-/// relied upon.
+/// Same, but for the file system with this magic number (see `statfs(2)`).
 #[cfg(target_os = "linux")]
 fn name_without_events(magic: u64) -> Option<&'static str> {
     const FILE_SYSTEMS: [(u64, &str); 8] = [

@@ -36,7 +36,7 @@ pub struct Settings {
 /// How to find changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Use events if possible. If they cannot be relied upon, poll instead.
+    /// Use events if possible. If we are not able to rely on them, poll instead.
     Auto,
     /// Poll at the given interval, or else as often as possible without using more than 2 % of a processor.
     Polling(Option<Duration>),
@@ -106,7 +106,7 @@ impl From<Signal> for Message {
 }
 
 impl Follower {
-    /// Starts following a folder. This returns right away, since watching many directories may take a while and callers can read
+    /// Starts following a folder. This returns right away: it may take a while to watch many directories, and callers can read
     /// them in the meantime. `on_event` will be called on another thread, first with [`Event::Started`] once the folder is being
     /// watched.
     ///

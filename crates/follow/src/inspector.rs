@@ -1,4 +1,4 @@
-//! Scans a folder on request, for callers that cannot wait for a report.
+//! Scans a folder on request, for callers that can't wait for a report.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ impl Inspector {
         self.poller.files()
     }
 
-    /// Returns the state of the files at the last scan, or `None` if the scan has found anything that is not covered by the
-    /// state.
+    /// The state of the files at the last scan. If the scan has found anything that the state does not cover, this is
+    /// `None`.
     #[must_use]
     pub fn state(&self) -> Option<FilesState> {
         self.poller.state()

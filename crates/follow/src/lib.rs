@@ -1,5 +1,4 @@
-//! Follows a folder and reports when files have changed. This uses system events, or polling where events cannot be relied
-//! upon.
+//! Follows a folder and reports when files have changed. This uses system events if possible, and falls back to polling.
 //!
 //! Reports do not tell which files have changed, because editors, file systems and event queues tend to disagree about this;
 //! instead, callers should compare the files themselves. Changes that happen at about the same time are reported together. The

@@ -176,7 +176,7 @@ impl Poller {
         self.files
     }
 
-    /// Returns the state of all files, or `None` if the state alone would be meaningless.
+    /// The state of all files. If the state alone would be meaningless, this is `None`.
     ///
     /// This is the case if the last scan has found other directories, or a file that could change without new metadata.
     pub(crate) fn state(&self) -> Option<FilesState> {
@@ -220,8 +220,8 @@ impl Poller {
         self.state = scan.state;
         self.files = scan.files;
 
-        // Since a file that was only just modified could change once more without new metadata, it should be reported
-        // again after that time.
+        // A file that was only just modified could change once more without new metadata. We should report it again
+        // after that time.
         let has_settled = self.settles.take_if(|settles| *settles <= Instant::now()).is_some();
         if is_different && scan.is_recent {
             self.settles = Some(Instant::now() + RESOLUTION);

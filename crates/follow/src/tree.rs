@@ -1,7 +1,7 @@
 //! Walks a folder to find its directories and their identities, and the metadata of its files.
 //!
-//! Symlinks are followed, but each directory is only read once, so cycles are not a problem. Errors are ignored, since a file that
-//! cannot be read now may well be readable in the next walk.
+//! Symlinks are followed, but each directory is only read once, so cycles are not a problem. Errors are ignored: if we are unable
+//! to read a file now, the next walk may well succeed.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};

@@ -85,8 +85,8 @@ const WALKS_MAX: u32 = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coverage {
     Complete,
-    /// Since more directories may have been created inside of them before they were watched, another walk is
-    /// needed.
+    /// More directories may have been created inside of them before they were watched, so we need to walk
+    /// again.
     Extended,
 }
 
