@@ -23,7 +23,7 @@ pub fn json() -> String {
     format!("{bill:#}\n")
 }
 
-/// Returns the bill of materials as text, with one line per package that consists of name and version.
+/// Renders the bill of materials as text. Each line has the name and version of a package.
 #[must_use]
 pub fn text() -> String {
     let components = LOCK.split("[[package]]").skip(1).filter_map(component);

@@ -147,7 +147,7 @@ impl<'a> Counter<'a> {
                     self.scope_entry(key, entry?)?;
                 }
             }
-            // Clients cannot request this path, so it should not count as a path of the body.
+            // Clients are not able to request this path, so it should not count as a path of the body.
             RecordKind::Source(path) => {
                 self.stats.sources += 1;
                 let body = self.archive.decode_source(entry)?;

@@ -308,7 +308,8 @@ fn describe_source(
 /// A record and its site, which is `None` for the default site.
 type SiteRecord<'a> = (Option<&'a [u8]>, Record<'a>);
 
-/// Returns the record with exactly this path, taken from the first of the host's sites in which it exists.
+/// Looks for a record with exactly this path. If several of the host's sites have one, the first of them
+/// wins.
 fn find_record<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,

@@ -1,8 +1,8 @@
 //! `cannery extract`: restores the files in an archive to a directory, byte for byte.
 //!
-//! Before the first file is written, the whole archive is verified. Regardless of names in the archive and symbolic links in
-//! the directory, nothing is ever written outside of the directory. Note that empty directories, excluded files, times and
-//! permissions cannot be restored, since they aren't part of an archive.
+//! We verify the whole archive before we write the first file. Regardless of names in the archive and symbolic links in the
+//! directory, nothing is ever written outside of the directory. Note that archives do not contain empty directories,
+//! excluded files, times or permissions, so we are not able to restore these.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -85,7 +85,7 @@ fn source_file(archive: &Archive, entry: &Entry<'_>) -> Result<Option<SourceFile
     }
 }
 
-/// Returns the content of a resource, decoding one of its compressed forms if there is no other.
+/// Returns the content of a resource. If there are only compressed forms, this needs to decode one of them.
 fn content(archive: &Archive, resource: &Resource<'_>, name: &[u8]) -> Result<Vec<u8>, ExtractError> {
     let representations = resource.representations().collect::<Result<Vec<_>, _>>()?;
     let identity = representations.iter().find(|found| found.coding == Coding::Identity);

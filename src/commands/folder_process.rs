@@ -1,8 +1,7 @@
 //! The process that compiles the folder for `cannery-server --folder DIR`, and does so again after each change.
 //!
-//! It runs in its own sandbox, in which nothing is allowed except for reading the folder and sending archives to the server.
-//! The server, on the other hand, cannot open the folder. This process does not contain any code that parses bytes from the
-//! network.
+//! It runs in its own sandbox, which only allows reading the folder and sending archives to the server. The server, on the
+//! other hand, is not allowed to open the folder. This process does not contain any code that parses bytes from the network.
 
 mod keeper;
 mod keeper_socket;
@@ -80,8 +79,8 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
 
     let mut options = follow.options.clone();
     if options.threads == 0 {
-        // This has to be determined now, because the limit of a control group cannot be read from inside
-        // the sandbox.
+        // We need to determine this now: it will not be possible to read the limit of a control group
+        // from inside the sandbox.
         let available = available_parallelism().map_or(1, NonZeroUsize::get);
         options.threads = available.min(threads_in_memory(memory_max));
     }
@@ -110,7 +109,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     if start == CompileStart::Again
         && let Ok(archive) = keeper.last_archive()
     {
-        // If the archive cannot be read back, we just build from scratch.
+        // If we are unable to read the archive back, we just build from scratch.
         let _ = compiler.resume(&archive);
     }
 
@@ -228,7 +227,7 @@ fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the sorted targets of symbolic links that lead out of the folder's parent directory.
+/// Collects the targets of symbolic links that lead out of the folder's parent directory, sorted.
 ///
 /// There will be a warning about each of them from the build.
 fn targets_outside(root: &Path) -> BTreeSet<PathBuf> {

@@ -226,8 +226,8 @@ pub(super) fn rewrite_target(rewrite: &Rewrite<'_>) -> String {
 ///
 /// Captures are shown as `{0}`, a splat as `{0…}`.
 pub(super) fn template(pieces: Pieces<'_>) -> String {
-    // If one of the pieces cannot be decoded, the text just ends there. This will be reported by
-    // `cannery verify`.
+    // If we fail to decode one of the pieces, the text just ends there. `cannery verify` will
+    // report this.
     let pieces = pieces.map_while(Result::ok).map(|piece| match piece {
         Piece::Literal(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Piece::Capture(number) => format!("{{{number}}}"),

@@ -13,7 +13,7 @@ use signal_hook::low_level::emulate_default_handler;
 ///
 /// After that, these signals no longer have any effect.
 pub(super) struct Interrupt {
-    /// `None` if signals cannot be handled. They will then end the process without any cleanup.
+    /// `None` if it is not possible to handle signals. They will then end the process without any cleanup.
     handle: Option<Handle>,
 }
 
@@ -52,8 +52,8 @@ fn start(directory: Option<PathBuf>) -> Option<Handle> {
     Some(handle)
 }
 
-/// Returns the signals that were ignored when this process was started, with one bit per signal (see `SigIgn` in `proc(5)`),
-/// or 0 if there is no `/proc`.
+/// Determines which signals were ignored when this process was started, with one bit per signal (see `SigIgn` in `proc(5)`).
+/// If there is no `/proc`, this is 0.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -18,7 +18,7 @@ use cannery_archiver::manifest::Manifest;
 /// Name of the symbolic link.
 pub(super) const CURRENT: &str = "current";
 
-/// File extension of archives. With this extension, files are listed even if they cannot be opened.
+/// File extension of archives. Files with this extension are listed even if we fail to open them.
 const SUFFIX: &str = "cdb";
 
 /// A directory of archives.
@@ -129,8 +129,8 @@ impl Release {
         Some(Release { name, bytes: metadata.len(), written: written.map(|time| time.as_secs()), label })
     }
 
-    /// Returns the date of the release, or the modification time of the file if the release was built without
-    /// a date.
+    /// The date of the release. If the release was built without a date, this is the modification time of the
+    /// file.
     pub(super) fn date(&self) -> Option<u64> {
         let stated = self.label.as_ref().ok().and_then(|label| label.released);
         stated.or(self.written)

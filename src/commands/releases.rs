@@ -52,8 +52,8 @@ fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
     })
 }
 
-/// Returns a warning if the release `name` does not have all of the current release's immutable files, because open
-/// pages may still request these.
+/// Warns if the release `name` does not have all of the current release's immutable files, because open pages may
+/// still request these.
 fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Failure> {
     let Some(current) = directory.current.as_ref().filter(|current| *current != name) else {
         return Ok(None);

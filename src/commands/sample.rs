@@ -1,6 +1,6 @@
 //! A small archive for the tests of the commands, with a record of each kind.
 //!
-//! It is written with the archive crate, so that these tests cannot fail because of the archiver.
+//! We write it with the archive crate, so that a bug in the archiver won't make these tests fail.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};

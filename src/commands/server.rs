@@ -72,8 +72,8 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
 
     role.inherit(&mut config).map_err(|error| start_failure(&error))?;
 
-    // This cannot be checked any earlier, as supervised processes have the same flags and the admin process does not have any
-    // HTTP/3 sockets.
+    // We are not able to check this any earlier: supervised processes have the same flags, and the admin process does not
+    // have any HTTP/3 sockets.
     if matches!(role, Role::Only | Role::Supervisor { .. })
         && config.served_http3().is_none()
         && let Some(flag) = options.http3_flag

@@ -42,7 +42,7 @@ impl SourceFiles {
         Ok(SourceFiles(files))
     }
 
-    /// Returns the file behind an alias, that is, an index page or a page without its suffix.
+    /// Finds the file behind an alias, i.e. an index page or a page without its suffix.
     ///
     /// If there are several files with the same content, the first by name is returned, as this is the one preferred by the
     /// archiver.
@@ -77,8 +77,8 @@ impl SourceFiles {
         file.map(|file| file.name.as_slice())
     }
 
-    /// Returns the page of a folder for this error status, preferring the host's own pages to those of the
-    /// default site.
+    /// Finds the page of a folder for this error status. The host's own pages take precedence over those
+    /// of the default site.
     pub(super) fn error_page(&self, status: u16, host: Option<&[u8]>, folder: &[u8]) -> Option<&[u8]> {
         let status = status.to_string();
         let is_page = |name: &[u8]| {

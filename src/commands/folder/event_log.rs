@@ -202,7 +202,7 @@ impl EventLog {
         };
         self.event(&event)?;
 
-        // These remarks cannot be found by a quick build, so they remain valid until the next full build.
+        // A quick build is not able to find these remarks, so they should remain until the next full build.
         let kept = self.diagnostics.iter().filter(|known| is_of_complete_build(known)).cloned().collect();
         self.remarks(&report.diagnostics, kept);
         Ok(())
@@ -293,8 +293,8 @@ impl EventLog {
         self.failed_diagnostics.clear();
     }
 
-    /// Returns the remarks that are new since the last build, or that have never been printed in the case of
-    /// notes.
+    /// Filters the remarks that are new since the last build. Notes are only new if they have never been
+    /// printed.
     fn new_remarks(&mut self, diagnostics: &[Diagnostic]) -> Vec<Diagnostic> {
         let mut new = Vec::new();
         for diagnostic in diagnostics {

@@ -1,7 +1,7 @@
 //! Starts the process that compiles the folder, and restarts it after it was killed or has crashed.
 //!
-//! Sandboxed processes cannot start programs, so we need another process outside of any sandbox. The keeper neither reads
-//! the folder nor anything from the server. Besides restarting, it has three jobs:
+//! Sandboxed processes are not allowed to start programs, so we need another process outside of any sandbox. The keeper
+//! neither reads the folder nor anything from the server. Besides restarting, it has three jobs:
 //!
 //! - It keeps the socket to the server open, so that restarting looks like a pause to the server.
 //! - It creates temporary files for large archives, as this should not be allowed in the sandbox.

@@ -1,8 +1,8 @@
 //! Socket between the compiling process and its keeper. The compiling process has it as its standard
 //! output.
 //!
-//! The process uses it to tell the keeper that the folder has been compiled, and to ask for temporary files. These have to be
-//! created by the keeper, because the process is not allowed to create any in its sandbox. This way, the process cannot touch
+//! The process uses it to tell the keeper that the folder has been compiled, and to ask for temporary files. The keeper needs
+//! to create these, because the sandbox does not allow the process to do so. This way, the process won't be able to touch
 //! other files in that directory either.
 
 use std::fs::File;
@@ -71,8 +71,8 @@ impl KeeperSocket {
     }
 
     fn request(&self, request: u8) -> io::Result<File> {
-        // Since responses have no IDs, only one request may be pending, even though builds run on several
-        // threads.
+        // Builds run on several threads, but responses have no IDs, so we must not have more than one
+        // pending request.
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (&*socket).write_all(&[request])?;
         match file_socket::receive::<RESPONSE_BYTES>(&socket)? {

@@ -71,8 +71,8 @@ struct SiteState {
     process: u128,
     /// Number of the current state.
     number: u64,
-    /// Time of the last change of contents, or of the start of the process. A page that started to load before this may come from
-    /// an earlier build than the script, so its state number cannot be relied upon.
+    /// Time of the last change of contents, or of the start of the process. If a page started to load before this, it may come
+    /// from an earlier build than the script, so we should not rely on its state number.
     changed: Instant,
     /// Number of the last state that requires a reload.
     reloads: u64,
@@ -82,7 +82,8 @@ struct SiteState {
     failure: Option<BuildFailure>,
     /// Warnings of the served build.
     warnings: Vec<Diagnostic>,
-    /// Whether there has been a full build. This matters because other builds cannot find all warnings.
+    /// Whether there has been a full build. This matters because other builds are not able to find all
+    /// warnings.
     knows_all_warnings: bool,
 }
 
@@ -325,8 +326,8 @@ impl SiteState {
         let mut warnings: Vec<Diagnostic> =
             diagnostics.iter().filter(|found| is_warning(found)).cloned().collect();
         if effort == Effort::Quick {
-            // Quick builds cannot find these, so we need to keep them until the next full build. That may or may
-            // not find them again.
+            // Quick builds are not able to find these, so we need to keep them until the next full build. That
+            // may or may not find them again.
             let kept = self.warnings.iter().filter(|known| is_of_complete_build(known));
             warnings.extend(kept.cloned());
         } else {
@@ -351,7 +352,7 @@ impl SiteState {
             self.styles.retain(|style| style.path != change.path);
             self.styles.push(ChangedStyle { path: change.path.clone(), number: self.number });
         }
-        // There is no need to keep track of too many style sheets, since reloading does the same job.
+        // We do not need to keep track of too many style sheets, because reloading does the same job.
         if self.styles.len() > STYLES_MAX {
             self.reload();
         }

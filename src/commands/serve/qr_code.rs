@@ -3,10 +3,10 @@
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 
-/// Returns the code as lines of text. If the URL is too long for a code, `None` is returned.
+/// Renders the code as lines of text. This returns `None` if the URL is too long for a code.
 ///
-/// Since most terminals are dark, the dark modules are the background of the text. Cameras are able to read
-/// both.
+/// Most terminals are dark, so the dark modules should be the background of the text. Cameras are able to
+/// read both.
 pub(super) fn render(url: &str) -> Option<String> {
     let code = QrCode::new(url).ok()?;
     let text = code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build();

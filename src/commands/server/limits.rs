@@ -11,7 +11,7 @@ use crate::output::Failure;
 pub(super) fn set_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
     let present = getrlimit(Resource::Nofile);
     let Some(limit) = wanted else {
-        // If the limit cannot be raised, the server will have to make do with the current one.
+        // If we are not allowed to raise the limit, the server will have to make do with the current one.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: present.maximum, maximum: present.maximum });
         return Ok(());
     };

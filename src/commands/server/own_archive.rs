@@ -15,7 +15,8 @@ use crate::output::{self, Failure};
 /// Maximum size of archives that are checked before the server starts. This should take about a millisecond.
 const CHECKED_FIRST_BYTES_MAX: u64 = 4 << 20;
 
-/// Returns the file of this program if the program is followed by an archive or a part of one.
+/// Looks for this program's own file. It is only returned if the program is followed by an archive or a part
+/// of one.
 pub(super) fn find(started: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
     // We prefer the name under which the program was started: this may be a symbolic link, and operators may switch it to
     // deploy another release.
