@@ -1,6 +1,6 @@
 //! TLS client that accepts any certificate because our test servers sign their own.
 //!
-//! It does verify that the server has the certificate's key. A connection that ends without `close_notify` is reported as an error.
+//! It does verify that the server has the certificate's key, and reports an error if a connection ends without `close_notify`.
 
 use std::io;
 use std::net::TcpStream;

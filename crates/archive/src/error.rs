@@ -1,7 +1,7 @@
 //! Errors from opening, writing and verifying archives.
 //!
-//! Errors contain the expected and the actual value, and the offset if it is known. They are only formatted if a person is going to
-//! read them.
+//! Errors contain the expected and the actual value, and the offset if we know it. We only format them if a person is going to read
+//! them.
 
 use std::io;
 

@@ -69,7 +69,7 @@ impl<'a> Key<'a> {
 
     /// Normalizes the path of a request target, that is, everything before the `?`.
     ///
-    /// Paths that are already in normal form (i.e. most of them) are borrowed; others are written to `buffer`.
+    /// We can borrow paths that are already in normal form (which is most of them). Others are written to `buffer`.
     ///
     /// # Errors
     /// Returns [`PathError`] if the path is malformed or too long.
@@ -102,7 +102,7 @@ impl<'a> Key<'a> {
 
     /// Joins parts of keys, for example a rule's captures.
     ///
-    /// Empty segments and dot segments will be resolved, but the parts are not decoded again.
+    /// This resolves empty segments and dot segments, but will not decode the parts again.
     ///
     /// # Errors
     /// Returns [`PathError::TooLong`] if the result is too long.

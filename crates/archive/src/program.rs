@@ -55,8 +55,8 @@ const ELF64: Layout = Layout {
 
 /// Returns the length of the program at the start of `file`, or `None` if there is no program.
 ///
-/// Only ELF executables for little-endian machines are recognized. The file may be longer than the program (if an archive follows)
-/// or shorter (if it was cut).
+/// We only recognize ELF executables for little-endian machines. The file can be longer than the program (if an archive follows) or
+/// shorter (if it was cut).
 ///
 /// # Errors
 /// Returns the error of the system if the file cannot be read.

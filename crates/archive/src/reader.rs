@@ -1,7 +1,7 @@
 //! Reads archives. Opening takes constant time, and finding a record takes two memory accesses.
 //!
-//! No number in the file is trusted. Each is checked when it is used, and contradictions are reported as [`Corrupt`]. Bodies are
-//! never copied, and an open archive never allocates.
+//! We do not trust any number in the file. Instead, we check each of them when we use it, and report contradictions as [`Corrupt`].
+//! Bodies are never copied, and an open archive never allocates.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Archive {
         Archive::load(&file, &part, loading)
     }
 
-    /// Opens the archive at `path`, taking a lease on the file in order to prevent changes while it is mapped.
+    /// Opens the archive at `path` and takes a lease on the file to prevent changes while we map it.
     ///
     /// The lease is `None` if the file is read into memory, or if the system refuses to give us one.
     ///
@@ -59,7 +59,7 @@ impl Archive {
 
     /// Opens the archive in an open file, e.g. one without a name.
     ///
-    /// While the file is mapped, it must not be changed by any process. You may want to seal it (`F_SEAL_WRITE`).
+    /// While the file is mapped, no process may change it. You may want to seal it (`F_SEAL_WRITE`).
     ///
     /// # Errors
     /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
@@ -419,7 +419,7 @@ impl<'a> Iterator for Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// Finds the scope of the last directory that was hashed. Note that the scope's key has one more `/` than the directory's.
+    /// Finds the scope of the last directory that we hashed. Note that the scope's key has one more `/` than the directory's.
     fn find_scope(&self) -> Result<Option<Scope<'a>>, Corrupt> {
         let archive = self.archive;
         let directory = &self.key.bytes()[..self.at];

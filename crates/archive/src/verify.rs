@@ -35,8 +35,8 @@ pub struct VerifyReport {
 impl Archive {
     /// Verifies the whole archive.
     ///
-    /// This checks the digest of the file and of each body, and also that each record is well-formed, refers only to existing
-    /// bodies and heads, and is found by its key. After each record, `progress` will be called with the number of bytes done.
+    /// This checks the digest of the file and of each body. It also ensures that each record is well-formed, refers only to
+    /// existing bodies and heads, and can be found by its key. After each record, we call `progress` with the number of bytes done.
     ///
     /// # Errors
     /// Returns the first contradiction that was found.

@@ -1,7 +1,7 @@
 //! Streams an archive into a file: facts, bodies, heads and paths, then the hash tables, and finally the header.
 //!
-//! Output is deterministic: the same calls write the same bytes, and the clock is never read. Instead of keeping bodies in memory,
-//! the writer only needs sixteen bytes per record.
+//! Output is deterministic: the same calls write the same bytes, and we never read the clock. The writer does not keep bodies in
+//! memory, it only needs sixteen bytes per record.
 //!
 //! Until [`Writer::finish`] returns, the file is not complete. Callers should only rename it to its final name after that.
 
@@ -30,7 +30,7 @@ use crate::writer::output::{Chunk, Output};
 /// Fits into the L2 cache because we hash the bytes and then write them.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Minimum length of a run of copied bodies that is passed on its own. Shorter runs go through the buffer, as copying them costs
+/// Minimum length of a run of copied bodies that we pass on its own. Shorter runs go through the buffer, since copying them costs
 /// about as much as a system call.
 const RUN_BYTES_MIN: u64 = 32 << 10;
 
@@ -40,8 +40,8 @@ const RUN_PART_BYTES: u64 = 1 << 20;
 
 /// Writes an archive.
 ///
-/// Writing happens on another thread, so errors may be delayed: a failed write is reported by the same call or by a later one, at
-/// the latest by [`Writer::finish`]. If you drop the writer before that, it will stop writing.
+/// Writing happens on another thread, so errors may be delayed. A failed write will be reported by the same call or by a later one,
+/// at the latest by [`Writer::finish`]. If you drop the writer before that, it will stop writing.
 pub struct Writer {
     output: Output,
     /// The archive that we copy bodies from.
@@ -357,7 +357,7 @@ impl Writer {
 
     /// Starts over in the 64-bit format. `file` must be empty, and open for both reading and writing.
     ///
-    /// This is possible as long as only bodies were written because other records contain positions.
+    /// This is only possible before any other records were written, since these contain positions.
     ///
     /// # Errors
     /// Returns [`WriteError::Io`] if one of the files cannot be read or written.

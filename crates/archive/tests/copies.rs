@@ -1,5 +1,5 @@
-//! Archives can be partly copied from another one, moved to another file, or widened. In each case, they should have the same bytes
-//! as if they were written directly.
+//! Archives can be partly copied from another one, moved to another file, or widened. In each case, we should get the same bytes as
+//! if we wrote them directly.
 //!
 //! Most of them are so long that the writer uses its thread.
 

@@ -1,4 +1,4 @@
-//! Compares the hash tables to a model (an ordered map). The reader must find exactly the records that were written.
+//! Compares the hash tables to a model (an ordered map). The reader must find exactly the records that we wrote.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]

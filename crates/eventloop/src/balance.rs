@@ -50,7 +50,7 @@ pub struct Balancer {
 struct LoopLoad {
     /// Number of open connections.
     open: AtomicUsize,
-    /// Number of connections that were transferred to this loop, but that it has not received yet.
+    /// Number of connections that others transferred to this loop, but that it has not received yet.
     queued: AtomicUsize,
     sender: UnixDatagram,
     waker: Waker,
@@ -113,8 +113,8 @@ impl Balancer {
         self.loops[self.own].open.load(Ordering::Relaxed) == LEFT
     }
 
-    /// Transfers a connection and a tag to the least loaded loop. The connection is returned instead if this loop does not have
-    /// notably more of them.
+    /// Transfers a connection and a tag to the least loaded loop. If this loop does not have notably more connections, returns the
+    /// connection instead.
     pub(crate) fn transfer<S: AsFd>(&self, accepted: Accepted<S>, tag: u32) -> Option<Accepted<S>> {
         let Some(lighter) = self.lighter_loop() else { return Some(accepted) };
 

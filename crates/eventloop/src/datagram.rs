@@ -122,8 +122,7 @@ pub enum SendOutcome {
     Lost,
 }
 
-/// The number of trains that were sent, out of several. If some are left, the send buffer is full, as with
-/// [`SendOutcome::Blocked`].
+/// The number of trains sent, out of several. If there are some left, the send buffer is full, as with [`SendOutcome::Blocked`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Number of trains that were sent or lost.

@@ -1,4 +1,4 @@
-//! Listening sockets. They are opened at startup, one per worker, or inherited from the parent process.
+//! Listening sockets. We open them at startup (one per worker) or inherit them from the parent process.
 //!
 //! We set socket options on listeners only. Connections inherit them, and this saves the system calls.
 
@@ -330,7 +330,7 @@ fn new_tcp_socket(
     socket.set_nonblocking(true)?;
     // If we have been restarted, old connections may still be in TIME_WAIT.
     socket.set_reuse_address(true)?;
-    // Responses are sent with as few calls as possible, so Nagle's algorithm would only add a delay.
+    // We send responses with as few calls as possible, so Nagle's algorithm would only add a delay.
     socket.set_tcp_nodelay(true)?;
     syscalls::set_notsent_lowat(&socket, NOTSENT_BYTES_MAX)?;
     if options.defer_accept {

@@ -1,9 +1,9 @@
 //! A simulated event loop. Network and virtual clock are generated from a seed to make each run reproducible.
 //!
 //! A [`Network`] simulates both the kernel and all peers. Bytes arrive in pieces of any size, sends are short, connections may fail
-//! at any time, and events may be late and out of order. Datagrams are lost, reordered and modified. Time only advances if nothing
-//! else can happen. The kernel's guarantees, however, still hold: bytes stay in order, and after a call that would block, there
-//! will be an event. No system calls are made.
+//! at any time, and events can be late and out of order. Datagrams are lost, reordered and modified. Time only advances when
+//! nothing else can happen. However, the kernel's guarantees still hold: bytes stay in order, and after a call that would block,
+//! there will be an event. The simulation makes no system calls.
 
 mod datagram_socket;
 mod datagrams;

@@ -64,8 +64,8 @@ pub trait Socket {
     /// The connection has failed.
     fn unacknowledged_bytes(&self) -> io::Result<u64>;
 
-    /// Makes sure that the connection is reset when the socket is closed. This way, the kernel will discard unacknowledged bytes at
-    /// once instead of retransmitting them, possibly for minutes.
+    /// Makes sure that the connection is reset when the socket is closed. The kernel will then discard unacknowledged bytes at
+    /// once. Otherwise, it might retransmit them for minutes.
     ///
     /// # Errors
     /// The connection has failed.

@@ -10,7 +10,7 @@ use crate::address::Address;
 use crate::listener::{Claim, Listener};
 use crate::{Accepted, Event, EventLoop, Readiness, Received, Socket, SplicePipe, Token, Waker};
 
-/// Runs each test on each loop. Rings are skipped if the kernel does not allow them.
+/// Runs each test on each loop, skipping rings if the kernel does not allow them.
 macro_rules! test_on_each_loop {
     ($($name:ident => $test:ident;)*) => {
         #[cfg(all(target_os = "linux", not(feature = "portable")))]

@@ -12,7 +12,7 @@ pub struct Token {
     pub generation: u32,
 }
 
-/// Slots from here on are used by the loop itself, for listeners and the waker.
+/// The loop itself uses slots from here on, for listeners and the waker.
 pub(crate) const SLOT_MAX: u32 = u32::MAX - 256;
 
 impl Token {

@@ -3,8 +3,8 @@
 //! Only resources with `Cache-Control: immutable` qualify because their content never changes. Exact paths of the current release
 //! override them; they in turn override patterns and fallback pages of the current release.
 //!
-//! If the current release does not have a site for a host, the site was taken down on purpose, so earlier releases are not used
-//! either.
+//! If the current release does not have a site for a host, we do not use earlier releases either: the site was taken down on
+//! purpose.
 
 use std::sync::Arc;
 

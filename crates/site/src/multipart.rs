@@ -1,6 +1,6 @@
-//! The content of a 206 with several parts, as `multipart/byteranges` (RFC 9110 §14.6). It is never allocated as a whole.
+//! The content of a 206 with several parts, using `multipart/byteranges` (RFC 9110 §14.6). We never allocate this as a whole.
 //!
-//! The bytes are the same with all protocols. Each part needs a header with the representation's media type and coding, as the
+//! The bytes are the same with all protocols. Each part needs a header with the representation's media type and coding, because the
 //! whole body has a different type and is not coded.
 
 use cannery_archive::{ETag, Extent, Head};

@@ -49,8 +49,7 @@ pub(crate) fn choose<'a>(
 impl Weights {
     /// Parses the field.
     ///
-    /// If the field is absent, all codings are acceptable. However, identity is preferred because the client may not know any
-    /// coding.
+    /// If the field is absent, all codings are acceptable. However, we prefer identity, since the client might not know any coding.
     #[must_use]
     pub fn parse(accept_encoding: &Values<'_>) -> Weights {
         if accept_encoding.is_absent() {

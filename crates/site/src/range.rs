@@ -1,7 +1,7 @@
 //! Parses `Range` (RFC 9110 §14.1.2, §14.2).
 //!
-//! Ranges that overlap or touch are merged, and the result takes the place of the first one. If there are still more than
-//! [`RANGES_MAX`], the field is ignored and the whole representation is sent.
+//! We merge ranges that overlap or touch, and put the result in place of the first one. If there are still more than
+//! [`RANGES_MAX`], we ignore the field and send the whole representation.
 
 use cannery_archive::Extent;
 

@@ -145,8 +145,8 @@ impl Site {
     }
 
     /// Answers a `GET` or `HEAD` request for a path.
-    // Nearly all requests come through here and find a file. In this case, all steps are inlined to keep their results in
-    // registers. Less common cases are separate functions.
+    // Nearly all requests come through here and find a file. We inline all steps for this case to keep their results in registers.
+    // Less common cases are separate functions.
     #[inline(always)]
     fn answer_path<'a>(
         &'a self,

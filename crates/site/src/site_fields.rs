@@ -1,6 +1,6 @@
 //! Header rules for responses whose path the archiver did not know: fallback pages, errors, redirects and `OPTIONS`.
 //!
-//! For files, this is not necessary, as their heads include the fields. No bytes are copied: fields are ranges of the archive.
+//! We do not need this for files, since their heads include the fields. No bytes are copied: fields are ranges of the archive.
 
 use cannery_archive::{HeaderEffect, HeaderField};
 

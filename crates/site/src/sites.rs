@@ -5,7 +5,7 @@
 
 use cannery_archive::{Archive, Corrupt, Key};
 
-/// Maximum length of a DNS name, in bytes (RFC 1035 §2.3.4). Wildcards are not tried for longer names.
+/// Maximum length of a DNS name, in bytes (RFC 1035 §2.3.4). We do not try wildcards when the name is longer.
 const NAME_BYTES_MAX: usize = 253;
 
 /// Host and path of a request.

@@ -1,4 +1,4 @@
-//! Splits request targets into authority, path and query. Both origin form and absolute form are supported (RFC 9112 §3.2).
+//! Splits request targets into authority, path and query. This supports both origin form and absolute form (RFC 9112 §3.2).
 //!
 //! If a target is malformed, we refuse it. We do not try to repair it.
 

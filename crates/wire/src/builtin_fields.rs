@@ -1,4 +1,4 @@
-//! Field values of responses whose head is not rendered in advance, common to all HTTP versions.
+//! Field values of responses whose head we do not render in advance, common to all HTTP versions.
 
 use cannery_site::{Answer, Fields, Location};
 

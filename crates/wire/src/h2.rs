@@ -1,9 +1,9 @@
 //! HTTP/2 connections (RFC 9113), as far as a file server needs them, with priorities (RFC 9218).
 //!
-//! A request comes out as soon as its header section is complete. Usually it is answered at once and its
-//! content discarded; only handlers may answer later. If a small response fits the peer's flow-control
-//! windows, all of it is written immediately, without creating a stream. Other responses become streams that
-//! take turns in [`Connection::fill`]. Server push is not supported.
+//! A request comes out as soon as its header section is complete. Usually we answer it at once and discard
+//! its content; only handlers can answer later. If a small response fits the peer's flow-control windows, we
+//! write all of it immediately, without creating a stream. Other responses become streams that take turns in
+//! [`Connection::fill`]. We do not support server push.
 
 // The state machine: the peer's frames, and requests that wait.
 mod connection;

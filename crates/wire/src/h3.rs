@@ -2,8 +2,8 @@
 //!
 //! Since QUIC already takes care of ordering, flow control and retransmission, a [`Connection`] only needs to
 //! turn bytes of request streams into requests, and answers into bytes. A request comes out as soon as its
-//! field section is complete. Usually it is answered at once, while its content is counted and discarded.
-//! Server push is not supported.
+//! field section is complete. Usually we answer it at once, while we count and discard its content. We do not
+//! support server push.
 
 // The state machine, and responses.
 mod connection;

@@ -298,7 +298,7 @@ fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     if path.len() > TARGET_BYTES_MAX {
         return Err(HeadError::Refused(Refusal::TargetTooLong));
     }
-    // Both schemes are accepted on all connections, since a proxy will forward the scheme that the client has used.
+    // We accept both schemes on all connections, because a proxy will forward the scheme that the client has used.
     if scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"http") {
         Ok(())
     } else {

@@ -128,7 +128,7 @@ impl Bits {
     #[inline]
     fn fill<'c>(&mut self, coded: &'c [u8]) -> &'c [u8] {
         let Some(word) = coded.first_chunk() else { return self.fill_from_few(coded) };
-        // If a byte does not fit completely, some of its bits are loaded now and then again with the next word, without changing.
+        // If a byte does not fit completely, we load some of its bits now and again with the next word. They do not change.
         self.window |= u64::from_be_bytes(*word) >> self.count;
         let bytes = (63 - self.count) / 8;
         self.count += bytes * 8;

@@ -63,12 +63,12 @@ pub const STREAM_BODY_COPIED_BYTES_MAX: u64 = 1024;
 /// name and value). We refuse the request when it exceeds the limit. Fields beyond the limit are still decoded, but ignored.
 pub const FIELD_LIST_BYTES_MAX: usize = HEAD_BYTES_MAX;
 
-/// Maximum length of the fields that are decoded at all, in the same unit, before the connection is closed. Two bytes may decode to
-/// a field of 4,000, but only an attack would do that many times (decompression bomb).
+/// Maximum length of the fields that we decode at all, in the same unit. Beyond this, we close the connection. Two bytes can decode
+/// to a field of 4,000, but only an attack would do that many times (decompression bomb).
 pub const FIELD_LIST_BYTES_DECODED_MAX: usize = 8 * FIELD_LIST_BYTES_MAX;
 
 /// Minimum rate at which a peer must accept our response until it has all of it, in bytes per second. Even GSM phones are ten times
-/// faster, so anything slower is considered an attack (slow read).
+/// faster, so we consider anything slower an attack (slow read).
 pub const SEND_BYTES_PER_SECOND_MIN: u64 = 100;
 
 /// Maximum amount of memory for the connections of a process, in bytes. This includes incomplete requests, responses that slow
@@ -76,8 +76,8 @@ pub const SEND_BYTES_PER_SECOND_MIN: u64 = 100;
 /// records. Each thread gets an equal share. `--limit-memory` reduces this.
 pub const CONNECTIONS_BYTES_MAX: u64 = 256 << 20;
 
-/// Maximum length of a body that is copied after the head, in bytes. This way, only one buffer needs to be sent. Up to this length,
-/// a second buffer would cost more than copying.
+/// Maximum length of a body that we copy after the head, in bytes. This way, we only need to send one buffer. Up to this length, a
+/// second buffer would cost more than copying.
 pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;
 
 /// Minimum length of a body for zero-copy sends, in bytes. The kernel will then refer to our pages instead of copying them, at the
@@ -88,8 +88,8 @@ pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;
 /// kB 5.8 and 4.5, 64 KiB 8.6 and 6.0, 89.7 kB 10.5 and 6.5.
 pub const ZERO_COPY_BODY_BYTES_MIN: usize = 8 * 1024;
 
-/// Size of the responses that are collected on a connection before they are sent, in bytes. This is enough for about 16 of the
-/// largest responses that are copied, or for 200 small ones.
+/// Size of the responses that we collect on a connection before we send them, in bytes. This is enough for about 16 of the largest
+/// responses that we copy, or for 200 small ones.
 pub const OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Maximum number of segments per call. A response with a large body needs two.
@@ -117,8 +117,7 @@ pub const RESPONSE_BYTES_RESERVED: usize = 12 * 1024;
 pub const RESPONSE_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 
 /// Maximum number of streams of an HTTP/2 connection that wait at the same time, either for a window or for the rest of a request.
-/// Streams that are answered at once do not count. Browsers use at most 100, and RFC 9113 §6.5.2 recommends to allow at least as
-/// many.
+/// Streams that we answer at once do not count. Browsers use at most 100, and RFC 9113 §6.5.2 recommends to allow at least as many.
 pub const STREAMS_MAX: u32 = 128;
 
 /// Maximum number of streams remembered as reset by us because late frames may still arrive and must be ignored (RFC 9113 §5.1).
@@ -134,8 +133,8 @@ pub const PRIORITIES_REMEMBERED_MAX: usize = 16;
 /// is only slightly too large can still be decoded and refused with a status.
 pub const BLOCK_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
 
-/// Maximum number of CONTINUATION frames in a header block. With 16 KiB, one is enough, but some clients send smaller ones. Too
-/// many of them are considered an attack (CONTINUATION flood, CVE-2024-27316 and others).
+/// Maximum number of CONTINUATION frames in a header block. One is enough when they have 16 KiB, but some clients send smaller
+/// ones. We consider too many of them an attack (CONTINUATION flood, CVE-2024-27316 and others).
 pub const CONTINUATIONS_MAX: u8 = 8;
 
 /// Tokens for HTTP/2 frames that do not lead to a response, e.g. PING, SETTINGS, PRIORITY, small window updates, and empty DATA.

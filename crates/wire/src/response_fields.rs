@@ -1,6 +1,6 @@
 //! Response fields for all versions of HTTP. Most of them are lines that the archiver has encoded; only the server knows the rest.
 //!
-//! Encoded lines are copied as they are; only numbers and dates need to be formatted. There is a [`FieldEncoder`] for each syntax:
+//! We copy encoded lines as they are; only numbers and dates need to be formatted. There is a [`FieldEncoder`] for each syntax:
 //! HTTP/1.1 text (RFC 9112 §5), HPACK (RFC 9113 §8.3) and QPACK (RFC 9114 §4.1). This module knows nothing about frames.
 
 mod encoder;

@@ -1,7 +1,7 @@
 //! Response heads in HTTP/1.1 syntax that we render before there is a request.
 //!
-//! The archiver does this for each kind of file, and the server does it at startup for its own pages. Only the reason phrases are
-//! used while answering requests.
+//! The archiver does this for each kind of file, and the server does it at startup for its own pages. While answering requests, we
+//! only use the reason phrases.
 
 use crate::decimal::Decimal;
 

@@ -1,7 +1,7 @@
 //! `Date`, and other fields that the server adds to all responses.
 //!
-//! Sites may override some of them. All combinations are rendered in advance, so that a response only has to copy one slice. `Date`
-//! is updated once a second. The time is an argument.
+//! Sites may override some of them. We render all combinations in advance, so that a response only has to copy one slice. Once a
+//! second, we update `Date`. The time is an argument.
 
 use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine, NewQpackLine, QpackLine};
 use cannery_base::date::{HTTP_DATE_BYTES, format_http_date};

@@ -1,6 +1,6 @@
 //! HTTP/2 client that shows each frame to the test.
 //!
-//! Fields are encoded without Huffman code and tables, and those of the server are decoded by a library. Unless a test sets other
+//! We encode fields without Huffman code and tables, and use a library to decode those of the server. Unless a test sets other
 //! windows, they are as large as the protocol allows, so that the server never needs to wait.
 
 use std::io::{self, Read, Write};

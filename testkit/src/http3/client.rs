@@ -1,6 +1,6 @@
 //! HTTP/3 client over UDP. It blocks the calling thread and does nothing between calls.
 //!
-//! There is no dynamic table for QPACK, and each response is checked strictly. Tests may also use the streams directly to send
+//! This client has no dynamic table for QPACK and checks each response strictly. Tests may also use the streams directly to send
 //! bytes that no correct client would send.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Response heads: a status line and field lines, encoded when the archive is written. Many files share the same head.
+//! Response heads: a status line and field lines, encoded when we write the archive. Many files share the same head.
 //!
 //! The text has four runs. By leaving out some of them, the server can make a 200, a 206 or a 304 from the same bytes. The same
 //! runs follow for HTTP/2 (`hpack.rs`) and HTTP/3 (`qpack.rs`).
@@ -29,7 +29,7 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    // Heads should stay small, since they are passed by value a lot. Runs are therefore sliced on demand.
+    // We pass heads by value a lot, so they should stay small. This is why runs are sliced on demand.
 
     #[inline]
     pub(crate) fn decode(data: &'a [u8], offset: u64) -> Result<Head<'a>, Corrupt> {
@@ -45,7 +45,7 @@ impl<'a> Head<'a> {
         if flags & !SENDS_ETAG != 0 {
             return Err(fields.corrupt());
         }
-        // The runs for HTTP/2 and HTTP/3 are only checked when they are used, as HTTP/1 responses do not need them.
+        // Do not check the runs for HTTP/2 and HTTP/3 yet; HTTP/1 responses do not need them.
         let hpack = HpackRuns::new(fields.rest());
         Ok(Head { status, sends_etag: flags & SENDS_ETAG != 0, overrides, text, hpack, ends })
     }

@@ -32,7 +32,7 @@ fn scopes_are_looked_up_once_per_directory_up_to_maximum_depth() {
         let mut scopes = archive.scopes(None, key);
         assert_eq!(scopes.by_ref().filter(Result::is_ok).count(), found, "{directories:?}");
         assert_eq!(usize::from(scopes.depth), lookups, "{directories:?}");
-        // Each byte is hashed once. The hash of a directory starts where the parent's hash stops.
+        // We hash each byte once: the hash of a directory starts where the parent's hash stops.
         assert_eq!(scopes.at, long.match_indices('/').nth(lookups - 1).unwrap().0 + 1, "{directories:?}");
     }
 }

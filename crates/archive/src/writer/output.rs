@@ -161,7 +161,7 @@ impl Sink {
         let (chunks, receiver) = sync_channel(WAITING_CHUNKS_MAX);
         let should_stop = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&should_stop);
-        // The sink is sent once the thread has started. If the thread does not start, its closure will be dropped.
+        // We send the sink once the thread has started. If it does not start, its closure will be dropped.
         let (sinks, sink) = channel::<Sink>();
         let run = move || sink.recv().map_err(|_| ended())?.write_received(&receiver, &stops);
         match thread::Builder::new().name("write".into()).spawn(run) {

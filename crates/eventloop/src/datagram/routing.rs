@@ -4,9 +4,9 @@
 //! however, and their connections would then end up at another worker. To avoid this, our connection IDs carry the worker's number
 //! at a fixed position, and a small program in the kernel selects the socket by this number.
 //!
-//! Workers will still receive some datagrams that are meant for others because the kernel only looks at the first of several merged
-//! datagrams and some systems do not support such programs at all. Each worker therefore applies the same rule to each datagram and
-//! drops those of other workers. Clients are expected to send them again.
+//! Workers will still receive some datagrams that are meant for others: the kernel only looks at the first of several merged
+//! datagrams, and some systems do not support such programs at all. Each worker therefore applies the same rule to each datagram
+//! and drops those of other workers. We expect clients to send them again.
 
 use std::io;
 

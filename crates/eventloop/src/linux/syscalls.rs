@@ -1,6 +1,6 @@
 //! Linux system calls, each in a safe function.
 //!
-//! Together with `uring/ring.rs`, this file contains all `unsafe` code for Linux. Errors are passed on as they are, except for
+//! Together with `uring/ring.rs`, this file contains all `unsafe` code for Linux. We do not interpret errors here, except for
 //! "would block" and "interrupted".
 //!
 //! The C library's functions are cancellation points. In a multithreaded program, this means two atomic operations per call. We

@@ -68,7 +68,7 @@ impl Pipe {
             match syscalls::splice(&self.reader, socket, piped - moved) {
                 Ok(Some(bytes)) if bytes > 0 => moved += bytes,
                 Ok(_) => break,
-                // Some bytes were moved, so report those first. If the socket has failed, the next call will tell.
+                // We have moved some bytes, so report those first. If the socket has failed, the next call will tell.
                 Err(_) if moved > 0 => break,
                 Err(_) => return None,
             }
@@ -138,8 +138,7 @@ fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io:
 ///
 /// To send full segments, the kernel needs 17 fragments for each: one fragment and then sixteen whole pages. With two fragments in
 /// different pages before the first whole page, the transfer would cost half as much again. So if a body does not start at a page
-/// boundary, its first fragment is copied along with the runs. Note that this only concerns ranges because large bodies are
-/// page-aligned.
+/// boundary, we copy its first fragment along with the runs. Note that this only concerns ranges (large bodies are page-aligned).
 fn copied_body_bytes(runs_bytes: usize, body: &[u8]) -> usize {
     let before_page = body.as_ptr().align_offset(PAGE_BYTES);
     let has_extra_fragment = runs_bytes > 0 && runs_bytes + before_page <= PAGE_BYTES;
@@ -150,7 +149,7 @@ fn copied_body_bytes(runs_bytes: usize, body: &[u8]) -> usize {
     }
 }
 
-/// Sends as much of `head` followed by `body` as there is room for. If splicing is not possible, both are copied.
+/// Sends as much of `head` followed by `body` as there is room for. If we cannot splice, we copy both.
 fn splice_all(
     pipe: &mut Option<Pipe>,
     socket: BorrowedFd<'_>,
@@ -176,7 +175,7 @@ fn splice_all(
     Ok(total)
 }
 
-/// Splices `runs` to the socket, as far as there is room. `None` means that this is not supported.
+/// Splices `runs` to the socket, as far as there is room. Returns `None` if the system does not support this.
 fn splice(pipe: &mut Option<Pipe>, socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> Option<Spliced> {
     let current = pipe.as_ref()?;
     let piped = syscalls::vmsplice(&current.writer, runs).ok().flatten().filter(|piped| *piped > 0)?;

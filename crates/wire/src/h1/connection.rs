@@ -22,7 +22,7 @@ pub struct Connection {
     has_responded: bool,
     /// Whether the connection is encrypted. If so, `https` targets can be requested on it (RFC 9110 §7.4).
     is_secured: bool,
-    /// Whether the caller will decide, for each request, if the content is received or discarded.
+    /// Whether the caller will decide, for each request, to receive or discard the content.
     leaves_content: bool,
 }
 
@@ -195,9 +195,9 @@ impl Connection {
             return (skipped, Step::More);
         }
 
-        // A slow client may send its head in many small pieces. To avoid parsing everything again each time, first look for the end
-        // of the head among the new bytes. A head that is too large is parsed in any case because only the parser knows which limit
-        // was exceeded.
+        // A slow client might send its head in many small pieces. To avoid parsing everything again each time, we first look for
+        // the end of the head among the new bytes. We parse a head that is too large in any case, because only the parser knows
+        // which limit was exceeded.
         if scanned > 0 && input.len() < HEAD_BYTES_MAX {
             // The end of the head is four bytes long, up to three of which may have arrived before.
             let unscanned = scanned.saturating_sub(3).min(input.len());
@@ -265,7 +265,7 @@ impl Connection {
     }
 
     /// Starts receiving request content, which the caller should read with [`Connection::read_content`]. If the client sent
-    /// `Expect: 100-continue`, it is asked to go ahead.
+    /// `Expect: 100-continue`, this asks it to go ahead.
     ///
     /// # Errors
     /// The announced length exceeds `bytes_max`. The connection closes after the response.
@@ -392,7 +392,7 @@ pub fn connection_option(keeps_open: bool, head: &Head<'_>) -> Option<&'static s
 
 /// Returns `true` if an incomplete or invalid request looks like a `HEAD` request.
 ///
-/// Empty lines are skipped, as in the parser. Otherwise, the result would depend on how the request is split.
+/// Skip empty lines, as the parser does. Otherwise, the result would depend on how the request is split.
 fn begins_as_head(input: &[u8]) -> bool {
     let mut line = input;
     while let Some(rest) = line.strip_prefix(b"\r\n") {

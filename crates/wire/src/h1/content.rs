@@ -1,5 +1,4 @@
-//! Reads request content, if only to find the next request. Unless a handler needs the content, it is
-//! discarded.
+//! Reads request content, if only to find the next request. We discard it unless a handler needs it.
 //!
 //! Content must *never* be parsed as a request (request smuggling). If it violates the grammar of RFC 9112
 //! §7.1 or is too long to be worth reading, the connection closes.

@@ -1,5 +1,5 @@
-//! HTTP/1.1 responses. The head is encoded into the output, while large bodies are sent from the archive
-//! without being copied.
+//! HTTP/1.1 responses. We encode the head into the output, and send large bodies from the archive without
+//! copying them.
 
 use cannery_archive::Extent;
 use cannery_site::{Body, MultipartPiece};

@@ -190,7 +190,7 @@ impl Connection {
         frame::put(output, kind::SETTINGS, 0, 0, &settings::OURS);
     }
 
-    /// Reads frames from `input` up to the next request. If a frame needs an acknowledgement, it is written to `output`.
+    /// Reads frames from `input` up to the next request. If a frame needs an acknowledgement, we write it to `output`.
     ///
     /// `input` must start with the first byte that the last call did not consume. Returns the number of bytes
     /// consumed.

@@ -19,8 +19,8 @@ const GOAWAY_PING: [u8; 8] = *b"cannery!";
 const ANY_STREAM: u32 = 0x7fff_ffff;
 
 impl Connection {
-    /// Starts a graceful shutdown by notifying the peer (RFC 9113 §6.8). Requests that the peer sent before it was notified will
-    /// still be answered. See [`Connection::has_ended`].
+    /// Starts a graceful shutdown by notifying the peer (RFC 9113 §6.8). We will still answer requests that the peer sent before it
+    /// was notified. See [`Connection::has_ended`].
     pub fn go_away(&mut self, output: &mut Output) {
         if self.goaway == Goaway::NotSent && self.stage != Stage::Closed {
             self.goaway = Goaway::Announced;
@@ -76,7 +76,7 @@ impl Connection {
         let changes = settings::read(payload)?;
         self.budget.charge_settings(changes.parameters)?;
 
-        // RFC 9113 §6.5.3: values are applied in order. The largest one must not overflow any window, even if a later one is
+        // RFC 9113 §6.5.3: we need to apply values in order. The largest one must not overflow any window, even if a later one is
         // smaller.
         if let Some((largest, last)) = changes.window_bytes {
             self.streams
@@ -173,7 +173,7 @@ impl Connection {
 
         let priority = Priority::parse(value);
 
-        // If the stream is not open yet, keep the priority for later. Only a few of them are kept.
+        // The stream is not open yet, so keep the priority for later. We only keep a few of them.
         if id > self.last_stream {
             self.early_priorities.retain(|(stream, _)| *stream != id);
             if self.early_priorities.len() >= PRIORITIES_REMEMBERED_MAX {

@@ -1,7 +1,6 @@
 //! Stream errors, connection errors, and their codes (RFC 9113 §5.4, §7).
 //!
-//! All of them are the peer's fault. Failures of the server itself are reported to the client with a status
-//! instead.
+//! All of them are the peer's fault. When the server itself fails, it sends a status instead.
 
 use crate::abuse::Exhausted;
 

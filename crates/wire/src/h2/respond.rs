@@ -1,5 +1,5 @@
-//! Writes responses. Heads are always written at once. If possible, bodies follow immediately; otherwise,
-//! they wait for their turn and for the peer's flow-control windows.
+//! Writes responses. We always write heads at once. If possible, bodies follow immediately; otherwise, they
+//! wait for their turn and for the peer's flow-control windows.
 //!
 //! Large bodies are never copied.
 
@@ -116,7 +116,7 @@ impl Multiplexed for Connection {
 impl Connection {
     /// Writes pending bodies by priority, as far as there is room in the peer's windows and in the output.
     ///
-    /// Callers should do this after they answered requests, and each time the output was sent.
+    /// Callers should do this after they answered requests, and each time they have sent the output.
     pub fn fill(&mut self, output: &mut Output) {
         while self.has_pending_bytes() && output.has_room() {
             let connection_window = self.window.bytes();

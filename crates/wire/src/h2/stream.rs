@@ -1,7 +1,7 @@
 //! Waiting streams (RFC 9113 §5.1), and the scheduler that chooses which one sends next.
 //!
-//! A stream waits for its flow-control window or for the rest of the request content. Requests without
-//! content that are answered at once never become streams. This module knows nothing about frames.
+//! A stream waits for its flow-control window or for the rest of the request content. If we answer a request
+//! without content at once, it never becomes a stream. This module knows nothing about frames.
 
 use std::time::Instant;
 
@@ -217,8 +217,8 @@ impl Streams {
     /// Chooses the stream that sends next (RFC 9218 §10), among those that have a body. Both windows must be
     /// open.
     ///
-    /// More urgent streams come first. Among equally urgent ones, those that are non-incremental are sent one
-    /// after the other, after which incremental ones take turns.
+    /// More urgent streams come first. Among equally urgent ones, we send the non-incremental ones one after
+    /// the other; then the incremental ones take turns.
     ///
     /// Note that an empty frame at the end of a body does not need a window (RFC 9113 §6.9.1).
     pub(super) fn next_to_send(&mut self, connection_window: u32) -> Option<&mut Stream> {

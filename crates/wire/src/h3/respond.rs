@@ -1,7 +1,7 @@
 //! Writes responses: a HEADERS frame, then one DATA frame with the whole content.
 //!
-//! There is no need to split content into smaller frames, as QUIC will make packets of it, subject to flow
-//! control and congestion control. Large bodies are never copied.
+//! We do not need to split content into smaller frames: QUIC will make packets of it, subject to flow control
+//! and congestion control. Large bodies are never copied.
 
 use cannery_archive::Extent;
 use cannery_site::{Body, ErrorPage, MultipartPiece};

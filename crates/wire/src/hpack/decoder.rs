@@ -1,7 +1,7 @@
 //! Decodes header blocks (RFC 7541 §3, §6).
 //!
-//! A block is always decoded completely, even if the request is refused. Otherwise, the dynamic table might be wrong for all later
-//! blocks. The work is linear in the decoded size, for which there is a limit (decompression bombs).
+//! We need to decode a block completely, even if we are going to refuse the request. Otherwise, the dynamic table might be wrong
+//! for all later blocks. The work is linear in the decoded size, and this size has a limit (decompression bombs).
 
 use super::decoder_table::DecoderTable;
 use super::error::DecodeError;
@@ -17,8 +17,8 @@ use crate::limits::{FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, HPACK_TA
 pub enum List {
     /// They are. `take` was called for all of them.
     Whole,
-    /// The fields exceed [`FIELD_LIST_BYTES_MAX`], and `take` was not called for those beyond the limit. Callers need to refuse the
-    /// request; the connection, however, can go on.
+    /// The fields exceed [`FIELD_LIST_BYTES_MAX`], and we did not call `take` for those beyond the limit. Callers need to refuse
+    /// the request, but the connection can go on.
     TooLarge,
 }
 

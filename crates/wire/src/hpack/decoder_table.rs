@@ -1,7 +1,7 @@
 //! The decoder's dynamic table in HPACK (RFC 7541 §2.3.2, §4) and QPACK (RFC 9204 §3.2).
 //!
-//! Nothing is allocated before the first insertion, and never more than twice the size limit. Known names are stored as a [`Name`]
-//! and do not take any bytes.
+//! We do not allocate before the first insertion, and never more than twice the size limit. If we know a name, we store it as a
+//! [`Name`], without any bytes.
 
 use std::collections::VecDeque;
 
@@ -50,7 +50,7 @@ impl DecoderTable {
         Some(Field { name: entry.name, name_text, value, is_well_formed: entry.is_well_formed })
     }
 
-    /// Inserts a field. If there is not enough room, the oldest entries are evicted first. A field that is larger than the table
+    /// Inserts a field. If there is not enough room, we evict the oldest entries first. A field that is larger than the table
     /// evicts all of them (RFC 7541 §4.4).
     pub(crate) fn insert(&mut self, field: &Field<'_>) {
         let size = field.size();
@@ -99,8 +99,8 @@ impl DecoderTable {
 
     /// Makes room for appending this many bytes.
     ///
-    /// Bytes of evicted entries are removed once they take at least half of the buffer. This way, at most one byte is moved for
-    /// each byte inserted, and the buffer stays smaller than twice the size limit.
+    /// We remove bytes of evicted entries once they take at least half of the buffer. This means that we move at most one byte for
+    /// each byte inserted, and that the buffer stays smaller than twice the size limit.
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.len() + bytes <= self.bytes.capacity() {
             return;

@@ -87,7 +87,8 @@ impl EncoderTable {
 
     /// Starts a block with lines from this archive. `identity` is the start of its digest, or 0 without an archive.
     ///
-    /// The table is emptied for a new release. If the archive is for a different host, however, all its lines will be literals.
+    /// When there is a new release, we empty the table. If the archive is for a different host, however, all its lines will be
+    /// literals.
     #[inline]
     pub fn begin_block(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
         let must_empty = self.owner.begin_section(archive, identity) == Ownership::Replaced;
@@ -96,8 +97,8 @@ impl EncoderTable {
         }
     }
 
-    /// Appends all changes of the table's size that the peer does not know yet (RFC 7541 §4.2). To empty the table, the size is
-    /// changed to 0 in between.
+    /// Appends all changes of the table's size that the peer does not know yet (RFC 7541 §4.2). To empty the table, we change the
+    /// size to 0 in between.
     #[cold]
     fn put_size_updates(&mut self, block: &mut Vec<u8>, must_empty: bool) {
         let (smallest, last) = match self.size_update.take() {

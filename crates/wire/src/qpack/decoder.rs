@@ -1,7 +1,7 @@
 //! Decodes field sections, and the encoder stream that fills the dynamic table (RFC 9204 §2.2).
 //!
-//! Blocked streams are not allowed, so when a field section arrives, it can be decoded at once or else is an error. The work is
-//! linear in the decoded size, for which there is a limit (decompression bombs).
+//! We do not allow blocked streams. When a field section arrives, we can therefore decode it at once, or else it is an error. The
+//! work is linear in the decoded size, and this size has a limit (decompression bombs).
 
 use std::mem;
 
@@ -148,7 +148,7 @@ impl Decoder {
         Ok(FieldSection { list, uses_table: (required > 0).then_some(InsertCount(required)) })
     }
 
-    /// Tells the encoder that a section was decoded, by appending this to our decoder stream (RFC 9204 §4.4.1).
+    /// Tells the encoder that we have decoded a section, by appending this to our decoder stream (RFC 9204 §4.4.1).
     pub fn acknowledge(&mut self, out: &mut Vec<u8>, stream: u64, section: InsertCount) {
         integer::put(out, 0x80, 7, stream);
         self.acknowledged = self.acknowledged.max(section.0);

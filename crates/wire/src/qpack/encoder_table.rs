@@ -1,8 +1,8 @@
 //! Knows which of our lines are in the peer's dynamic table (RFC 9204 §2.1).
 //!
-//! When a line is sent for the first time, it is inserted if there is room, and stays there, since entries are never evicted.
-//! Sections only refer to entries that the peer has acknowledged; this way, no stream ever has to wait for the encoder stream. One
-//! byte per line is enough to find the index, without searching or allocating.
+//! When we send a line for the first time, we insert it if there is room. It stays there, since we never evict entries. Sections
+//! only refer to entries that the peer has acknowledged, so that no stream ever has to wait for the encoder stream. One byte per
+//! line is enough to find the index, without searching or allocating.
 
 use std::mem;
 
@@ -127,8 +127,8 @@ impl EncoderTable {
 
     fn execute(&mut self, instruction: DecoderInstruction) -> Result<(), Fault> {
         match instruction {
-            // Our sections only refer to entries that were acknowledged before. So there is nothing new to learn here, no matter
-            // which stream it is.
+            // Our sections only refer to entries that were acknowledged before, so we do not learn anything new here (no matter
+            // which stream it is).
             DecoderInstruction::AcknowledgeSection => {
                 let left = self.unacknowledged_sections.checked_sub(1).ok_or(Fault::Acknowledgment)?;
                 self.unacknowledged_sections = left;

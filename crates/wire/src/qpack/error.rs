@@ -33,7 +33,7 @@ pub enum Fault {
     /// The Base is negative, or no encoder could send this Required Insert Count (RFC 9204 §4.5.1).
     #[error("has an invalid prefix")]
     Prefix,
-    /// The section needs entries that have not arrived, although blocked streams are not allowed (RFC 9204 §2.1.2).
+    /// The section needs entries that have not arrived, but we do not allow blocked streams (RFC 9204 §2.1.2).
     #[error("needs entries that have not arrived")]
     Blocked,
     /// A string is not valid Huffman code (RFC 7541 §5.2).

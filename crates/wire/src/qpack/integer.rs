@@ -1,4 +1,4 @@
-//! Integers in QPACK (RFC 9204 §4.1.1). They are the same as in HPACK, except that up to 62 bits are decoded.
+//! Integers in QPACK (RFC 9204 §4.1.1). They are the same as in HPACK, except that we decode up to 62 bits.
 
 use super::error::Fault;
 pub(super) use crate::hpack::put_integer as put;

@@ -17,7 +17,7 @@ use crate::output::Output;
 use crate::qpack;
 use crate::response_head::status_line;
 
-/// The time at which responses are sent and the file was last modified, in seconds since 1970.
+/// Time when we send responses, also used for the file's last modification, in seconds since 1970.
 const NOW: u64 = 784_111_777;
 
 /// Requests without the empty line, and the status that they lead to.

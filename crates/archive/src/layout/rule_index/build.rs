@@ -51,7 +51,7 @@ struct Builder<'r> {
     /// By the reversed bytes.
     suffixes: BTreeMap<Vec<u8>, Members>,
     heap: Vec<u8>,
-    /// Offset of each set in the heap, by digest, so that equal sets are stored only once.
+    /// Offset of each set in the heap, by digest. We use this to store equal sets only once.
     set_offsets: HashMap<[u8; 32], u32>,
 }
 

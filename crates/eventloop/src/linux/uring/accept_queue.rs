@@ -1,6 +1,6 @@
 //! Connections that the kernel has accepted from a listener, but that the worker has not taken yet.
 //!
-//! The queue is bounded: once it is full, the kernel will not accept any more until the worker has emptied it.
+//! The queue is bounded. When it is full, the kernel will not accept any more until the worker has emptied it.
 
 use std::collections::VecDeque;
 use std::io;

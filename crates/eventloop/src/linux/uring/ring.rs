@@ -237,7 +237,7 @@ fn restrictions() -> [Restriction; 5] {
 
 /// Buffers, and the ring of entries that gives them to the kernel.
 ///
-/// Buffers are never freed because the kernel may still write to them for some time after the ring was closed. There is only one
+/// We never free buffers, because the kernel might still write to them for some time after the ring was closed. There is only one
 /// set per worker, and workers live as long as the process.
 struct Buffers {
     entries: NonNull<BufRingEntry>,

@@ -53,7 +53,8 @@ struct DatagramPoll {
 
 #[derive(Default)]
 struct Slot {
-    /// Bytes received while the connection was paused. Most connections do not have any and should not pay for them, hence the box.
+    /// Bytes received while the connection was paused. We use a box here because most connections do not have any and should not
+    /// pay for them.
     #[allow(clippy::box_collection, reason = "a third of the size")]
     kept: Option<Box<Vec<u8>>>,
     generation: u32,
@@ -150,7 +151,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a connection. This must be called before the socket is closed because operations in progress would keep it open.
+    /// Removes a connection. You must do this before closing the socket, because operations in progress would keep it open.
     pub(super) fn remove_connection(&mut self, token: Token) {
         if let Some((_, buffer)) = self.current.take_if(|(owner, _)| *owner == token) {
             self.ring.recycle(buffer);

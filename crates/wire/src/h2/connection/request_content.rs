@@ -1,4 +1,4 @@
-//! Request content (RFC 9113 §6.1). It always counts for flow control, but is discarded unless a handler needs it.
+//! Request content (RFC 9113 §6.1). We always count it for flow control, but discard it unless a handler needs it.
 
 use super::{Connection, FrameOutcome};
 use crate::h2::error::{ErrorCode, Fault};

@@ -1,6 +1,6 @@
 //! Stream IDs (RFC 9113 §5.1, §5.1.1): tells which streams were opened, skipped, or reset by us.
 //!
-//! Only the latest streams are remembered because most others no longer exist or never did.
+//! We only remember the latest streams, because most others no longer exist or never did.
 
 use super::header_blocks::BlockRole;
 use super::{Connection, Goaway};

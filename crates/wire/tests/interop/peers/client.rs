@@ -1,7 +1,7 @@
 //! The `h2` crate's client sends requests to us. Its bytes are split at random.
 //!
-//! Three things are checked. Each response has the right bytes and the right length; no request is lost, unless the client resets
-//! it or sends it after our GOAWAY; and neither side reports an error of the other.
+//! We check three things. Each response has the right bytes and the right length; no request is lost, unless the client resets it
+//! or sends it after our GOAWAY; and neither side reports an error of the other.
 
 use std::cell::RefCell;
 use std::pin::Pin;

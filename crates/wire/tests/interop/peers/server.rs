@@ -1,7 +1,8 @@
 //! The `h2` crate's server gets the same bytes as ours. Both of them should find the same requests and the same errors.
 //!
-//! The verdicts of both servers are compared after each frame. If they differ, [`DIFFERENCES`] must have a reason that allows both
-//! of them, and the run ends, since the servers will be in different states. Priorities and the order of content are not compared.
+//! After each frame, we compare the verdicts of both servers. If they differ, [`DIFFERENCES`] must have a reason that allows both
+//! of them. The run ends then, since the servers will be in different states. We do not compare priorities and the order of
+//! content.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
