@@ -77,7 +77,8 @@ impl ImportReport {
 /// this fails.
 ///
 /// # Errors
-/// The input cannot be read or is damaged, or the output cannot be written.
+///
+/// Returns an error if the input could not be read or is damaged, or if writing the output has failed.
 pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error> {
     let file = fs::read(input).map_err(Error::read(input.to_owned()))?;
     let paths = kawipiko::read(&file).map_err(|source| Error::Import { path: input.to_owned(), source })?;

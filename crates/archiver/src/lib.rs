@@ -119,7 +119,8 @@ use crate::sources::source_facts::SourceFacts;
 /// place.
 ///
 /// # Errors
-/// See [`Error`]. Each error names the path that caused it.
+///
+/// See [`Error`] for details. Each error should name the path that caused it.
 pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
     Ok(build(options, None, progress)?.report)
 }

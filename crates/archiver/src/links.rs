@@ -119,7 +119,8 @@ impl<'a> Links<'a> {
     /// Warns about each broken link, or if there are to be no individual warnings, just notes their number.
     ///
     /// # Errors
-    /// Returns an error if a source cannot be read.
+    ///
+    /// This will fail if a source cannot be read.
     pub(crate) fn check(&self, progress: &dyn Progress) -> Result<Vec<Diagnostic>, Error> {
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
         let held_bytes = |file: &LinkingFile| self.sources.length(file.id);

@@ -123,7 +123,9 @@ impl Compiler {
     /// written, the next build will use the versions in that archive.
     ///
     /// # Errors
-    /// The archive cannot be opened or is damaged. If so, the compiler will start from scratch.
+    ///
+    /// Returns an error if the archive cannot be opened or is damaged. The compiler will then start from
+    /// scratch.
     pub fn resume(&self, archive: &File) -> Result<(), Error> {
         let failed = |source| Error::ReadBack { path: self.options.sources.clone(), source };
         let archive = Archive::from_file(archive, Loading::Mapped).map_err(failed)?;
@@ -140,8 +142,9 @@ impl Compiler {
     /// writing to disk is not possible, then even large archives are kept in memory and the report will contain a warning.
     ///
     /// # Errors
-    /// See [`Error`]. If the build is canceled, [`Error::Canceled`] is returned; contents that have already been compressed are
-    /// kept for the next build.
+    ///
+    /// See [`Error`] for details. If the build is canceled, this will be [`Error::Canceled`]. Contents that have already been
+    /// compressed are kept for the next build.
     pub fn build(
         &self,
         effort: Effort,

@@ -19,6 +19,7 @@ const START_PAGE: &[u8] = b"/";
 /// Reads the source files back from an archive that was built by a [`Compiler`](crate::Compiler).
 ///
 /// # Errors
+///
 /// Returns an error if the archive is damaged.
 pub(super) fn snapshot(archive: Archive) -> Result<Snapshot, Corrupt> {
     // Files that answer a path can be found by that path. All others (e.g. `_headers`) have their own records.

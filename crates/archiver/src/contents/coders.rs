@@ -125,8 +125,8 @@ impl Coders {
     fn zstd(&mut self, content: &[u8]) -> Option<Vec<u8>> {
         let level = self.levels.of(Encoder::Zstd);
         self.zstd.set_parameter(CParameter::CompressionLevel(level)).ok()?;
-        // If the content size is known, clients can allocate memory once. A checksum is not needed, as the content is already
-        // protected by the transport and the entity tag.
+        // If the content size is known, clients can allocate memory once. We do not need a checksum here: the content is
+        // already protected by the transport and the entity tag.
         self.zstd.set_parameter(CParameter::ContentSizeFlag(true)).ok()?;
         self.zstd.set_parameter(CParameter::ChecksumFlag(false)).ok()?;
         if level > 19 {

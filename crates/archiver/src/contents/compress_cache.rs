@@ -93,6 +93,7 @@ impl CompressCache {
     /// Uses `folder`, creating it if needed.
     ///
     /// # Errors
+    ///
     /// Returns an error if the name exists but is not a directory.
     pub(super) fn open(folder: &Path) -> Result<CompressCache, Error> {
         let mut problems = Problems::default();

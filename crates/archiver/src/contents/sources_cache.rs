@@ -79,6 +79,7 @@ impl SourcesCache {
     /// an empty one.
     ///
     /// # Errors
+    ///
     /// Returns an error if the name exists but is not a regular file.
     pub(super) fn load(place: &Path) -> Result<SourcesCache, Error> {
         let (bytes, unused) = match read(place) {

@@ -86,8 +86,9 @@ impl TemporaryDirectory {
     /// Creates an empty, unnamed file for reading and writing.
     ///
     /// # Errors
-    /// This fails if e.g. the directory is missing, not writable, or in memory. The error is
-    /// the system's.
+    ///
+    /// This will fail if e.g. the directory is missing, not writable, or in memory. The error
+    /// is the one returned by the system.
     pub fn create(&self) -> io::Result<File> {
         if let Some(create) = &self.create {
             return create();

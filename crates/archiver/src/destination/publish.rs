@@ -28,8 +28,9 @@ const NAMES_MAX: u32 = 100;
 /// permissions are kept. Otherwise, it is created with `mode`, subject to the umask.
 ///
 /// # Errors
-/// The path does not name a file, or the file cannot be written. In both cases, the old file is left
-/// unchanged.
+///
+/// Returns an error if the path does not name a file or writing has failed. If so, the old file is
+/// left unchanged.
 pub fn replace_file(
     path: &Path,
     mode: u32,

@@ -30,6 +30,7 @@ pub(crate) struct Jobs<'j, J, W> {
 /// number of bytes that it will hold until it is committed.
 ///
 /// # Errors
+///
 /// If several jobs fail, this returns the first error in job order. At this point, all earlier results have
 /// been committed, but none of the later ones.
 pub(crate) fn run<J, W, S, R, E>(

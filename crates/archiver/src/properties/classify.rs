@@ -42,6 +42,7 @@ impl MediaTypes {
     /// type's family. Parameters of the type are kept.
     ///
     /// # Errors
+    ///
     /// Returns an error if the text does not have this form or if TYPE is not a media type (RFC 9110 §8.3.1).
     pub fn set(&mut self, assignment: &str) -> Result<(), MediaTypeError> {
         let error = || MediaTypeError { assignment: assignment.to_owned() };

@@ -8,8 +8,8 @@
 use cannery_archive::Coding;
 use cannery_base::{FileStamp, FileVersion};
 
-/// Maximum length of a decoded file, which has to be held in memory. Note that a few bytes may decode
-/// to gigabytes.
+/// Maximum length of a decoded file. We need to hold it in memory, and a few bytes may decode to
+/// gigabytes.
 pub(crate) const DECODED_BYTES_MAX: u64 = 512 << 20;
 
 /// Suffixes of compressed files. The last one was used by older versions of Unity.

@@ -1,7 +1,7 @@
 //! Renders response heads. Representations with the same fields share a head.
 //!
-//! Two passes over all heads are needed, because header lines must have been numbered by frequency before the first head is
-//! written. Fields that vary per request are not part of any head.
+//! We need two passes over all heads, because header lines must have been numbered by frequency before we write the first
+//! head. Fields that vary per request are not part of any head.
 
 use std::collections::HashMap;
 

@@ -115,7 +115,7 @@ pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, conte
 ///
 /// # Errors
 ///
-/// Returns an error if a source cannot be read.
+/// This will fail if a source cannot be read.
 pub(crate) fn mark(
     names: InferableNames<'_>,
     sources: &Sources,

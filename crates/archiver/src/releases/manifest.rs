@@ -48,6 +48,7 @@ impl Manifest {
     /// Parses an archive's manifest record.
     ///
     /// # Errors
+    ///
     /// Returns an error if it is not JSON or its fields have other types.
     pub fn parse(json: &[u8]) -> serde_json::Result<Manifest> {
         serde_json::from_slice(json)

@@ -17,6 +17,7 @@ use crate::sources::source::{Source, SourceId, Sources};
 /// `Content-Encoding` from the rules.
 ///
 /// # Errors
+///
 /// Returns an error if a file cannot be read. If it can be read but not decoded, this will be a
 /// diagnostic instead.
 pub(crate) fn find(

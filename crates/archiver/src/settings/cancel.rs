@@ -24,6 +24,7 @@ impl CancelFlag {
     }
 
     /// # Errors
+    ///
     /// Returns [`Error::Canceled`] if the build was canceled.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_canceled() { Err(Error::Canceled) } else { Ok(()) }

@@ -210,6 +210,7 @@ impl LinkException {
     /// Parses a path in which `*` stands for anything and `:name` for a segment.
     ///
     /// # Errors
+    ///
     /// Returns the reason if it is not a valid pattern.
     pub fn parse(text: &str) -> Result<LinkException, String> {
         if !text.starts_with('/') {
@@ -313,6 +314,7 @@ impl Levels {
     /// Sets the level of `encoder`, which may be [`Self::DEFAULT_WORD`] or [`Self::EXTREME_WORD`].
     ///
     /// # Errors
+    ///
     /// Returns an error if the encoder does not have this level. The old level will be kept.
     pub fn set(&mut self, encoder: Encoder, level: i32) -> Result<(), LevelError> {
         let (lowest, default, highest) = encoder.range();

@@ -29,7 +29,8 @@ pub enum DecodeError {
 /// `bytes_max` bytes.
 ///
 /// # Errors
-/// The body is malformed, or its content is too long.
+///
+/// Returns an error if the body is malformed or its content is too long.
 pub fn decode(coding: Coding, body: &[u8], bytes_max: u64) -> Result<Vec<u8>, DecodeError> {
     match coding {
         Coding::Identity => Ok(body.to_vec()),

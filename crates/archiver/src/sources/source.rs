@@ -128,6 +128,7 @@ impl Sources {
     /// Returns the number of sources, which is the next unused ID.
     ///
     /// # Panics
+    ///
     /// Panics if there are 2^32 sources. This should not happen in practice: their names alone would take hundreds
     /// of gigabytes of memory.
     pub(crate) fn next_id(&self) -> SourceId {
@@ -296,6 +297,7 @@ impl Sources {
     /// may have been captured in memory.
     ///
     /// # Errors
+    ///
     /// Returns `error` if it has another reason, or if there is no such version.
     fn last_version(&self, file: &SourceFile, error: Error) -> Result<EarlierVersion<'_>, Error> {
         let Some(earlier) = self.earlier.as_ref().filter(|_| error.is_transient()) else { return Err(error) };
@@ -451,6 +453,7 @@ fn unchanged(
 /// Reads a small file into memory, like [`settled`] but with a single attempt.
 ///
 /// # Errors
+///
 /// Returns [`Error::Changing`] if the file changes or is being written. If it cannot be read, this is the system's
 /// error.
 pub(crate) fn capture(confinement: &Confinement, path: &Path) -> Result<(FileStamp, Vec<u8>), Error> {

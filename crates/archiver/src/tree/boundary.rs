@@ -53,6 +53,7 @@ impl Boundary {
     /// Resolves the path of the source folder.
     ///
     /// # Errors
+    ///
     /// Returns the system's error if the path cannot be resolved.
     pub fn of(root: &Path, links_out: LinksOut) -> io::Result<Boundary> {
         let inside = fs::canonicalize(root)?;

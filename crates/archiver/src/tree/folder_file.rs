@@ -58,6 +58,7 @@ impl Confinement {
     /// Opens a file in the folder.
     ///
     /// # Errors
+    ///
     /// Returns [`ErrorKind::NotFound`] if the file is no longer in the folder.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
         let file = open(path)?;

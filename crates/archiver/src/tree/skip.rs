@@ -100,6 +100,7 @@ impl SkipRules {
     /// Returns a warning for each line that is not valid. Such lines do not have any effect.
     ///
     /// # Errors
+    ///
     /// Returns an error if the name exists but is not a readable text file, or is a link that is not followed. We must not
     /// continue without it, because then the build would publish files that it should not.
     pub fn add_ignore_file(
@@ -130,6 +131,7 @@ impl SkipRules {
     /// Adds a pattern in gitignore syntax, relative to the source root.
     ///
     /// # Errors
+    ///
     /// Returns an error if the pattern is invalid.
     pub fn add_pattern(&mut self, pattern: &str) -> Result<(), PatternError> {
         self.add(None, pattern)

@@ -99,6 +99,7 @@ pub enum WalkError {
 /// Lists everything in `root` that isn't skipped by `rules`, using all threads of the current pool.
 ///
 /// # Errors
+///
 /// Returns an error if the root cannot be read or is not a folder.
 pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walked, WalkError> {
     let root_error = |source| WalkError::Root { path: root.to_owned(), source };

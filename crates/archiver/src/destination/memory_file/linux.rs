@@ -11,7 +11,8 @@ const NAME: &str = "cannery-archive";
 /// Creates an empty file for reading and writing.
 ///
 /// # Errors
-/// Returns the system's error if it's out of memory or descriptors.
+///
+/// This will fail if the system is out of memory or descriptors.
 pub(crate) fn create() -> io::Result<File> {
     Ok(memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?.into())
 }
@@ -19,7 +20,8 @@ pub(crate) fn create() -> io::Result<File> {
 /// Seals a file. It is safe to map it after this, as no process will be able to modify it any more.
 ///
 /// # Errors
-/// Returns the system's error if it does not have these seals (Linux before 5.1).
+///
+/// This will fail on systems without these seals (Linux before 5.1).
 pub(crate) fn protect(file: &File) -> io::Result<()> {
     // Before Linux 6.7, `F_SEAL_WRITE` also forbids read-only mappings.
     Ok(fcntl_add_seals(

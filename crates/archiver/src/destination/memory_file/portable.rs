@@ -8,7 +8,8 @@ use crate::ground::temporary::create_unlinked;
 /// Creates an empty file for reading and writing.
 ///
 /// # Errors
-/// Returns the system's error if the file cannot be created.
+///
+/// This will fail if the file cannot be created.
 pub(super) fn create() -> io::Result<File> {
     create_unlinked(&std::env::temp_dir())
 }
@@ -16,7 +17,8 @@ pub(super) fn create() -> io::Result<File> {
 /// Nothing to do: without a name, other processes are unable to open the file.
 ///
 /// # Errors
-/// None.
+///
+/// This never fails.
 pub(super) fn protect(_file: &File) -> io::Result<()> {
     Ok(())
 }
