@@ -64,7 +64,8 @@ impl FolderChanges {
     /// with an earlier state to find changes made in between.
     ///
     /// # Errors
-    /// The folder cannot be read, or a thread cannot be started.
+    ///
+    /// This will fail if the folder cannot be read, or if it is not possible to start a thread.
     pub fn follow(
         &mut self,
         mode: Mode,

@@ -55,7 +55,8 @@ pub trait BuildSink {
     /// Serves an archive. All requests that arrive after this returns must be answered from it.
     ///
     /// # Errors
-    /// Any error ends the updates.
+    ///
+    /// Returning an error will end the updates.
     fn publish(&mut self, archive: &File) -> Result<(), Self::Error>;
 
     /// Scans the folder before a build, as scans may find files that builds leave out.
@@ -64,7 +65,8 @@ pub trait BuildSink {
     /// Handles an event.
     ///
     /// # Errors
-    /// Any error ends the updates.
+    ///
+    /// Returning an error will end the updates.
     fn handle(&mut self, event: FolderEvent<'_>) -> Result<(), Self::Error>;
 }
 
@@ -238,6 +240,7 @@ impl<S: BuildSink> Updater<S> {
     /// Serves every change until the sink returns an error.
     ///
     /// # Errors
+    ///
     /// Returns that error.
     pub fn run(&mut self) -> Result<(), S::Error> {
         while self.handle_next()?.is_continue() {}
