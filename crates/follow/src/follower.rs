@@ -111,6 +111,7 @@ impl Follower {
     /// watched.
     ///
     /// # Errors
+    ///
     /// See [`StartError`].
     pub fn start(
         settings: Settings,
