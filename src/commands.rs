@@ -38,7 +38,8 @@ use crate::reference;
 /// Runs `cannery` with these arguments. The first is the program's name.
 ///
 /// # Errors
-/// The command line is wrong, or the command failed.
+///
+/// Returns an error if the command line is wrong or the command has failed.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     match flags::tools::parse(arguments)? {
         Invocation::Run(command) => run_command(command),

@@ -125,7 +125,8 @@ pub fn report(result: Result<(), Failure>) -> ExitCode {
 /// Writes a result, or a part of it, to standard output.
 ///
 /// # Errors
-/// The pipe is closed, or the output cannot be written.
+///
+/// This will fail if the pipe is closed or the output could not be written.
 pub fn print(text: impl Display) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     write!(output, "{text}").and_then(|()| output.flush()).map_err(|error| print_failure(&error))
@@ -134,7 +135,8 @@ pub fn print(text: impl Display) -> Result<(), Failure> {
 /// Writes many lines to standard output, without a system call for each of them.
 ///
 /// # Errors
-/// As [`print()`].
+///
+/// Same as for [`print()`].
 pub fn print_lines(lines: impl IntoIterator<Item = String>) -> Result<(), Failure> {
     let mut output = io::BufWriter::new(io::stdout().lock());
     lines
@@ -147,7 +149,8 @@ pub fn print_lines(lines: impl IntoIterator<Item = String>) -> Result<(), Failur
 /// Writes a value to standard output as JSON.
 ///
 /// # Errors
-/// As [`print()`].
+///
+/// Same as for [`print()`].
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::failed(format!("cannot serialize the result as JSON: {error}")))?;

@@ -17,7 +17,8 @@ const SOURCE: &str = concat!("cannery ", env!("CARGO_PKG_VERSION"));
 /// Prints a command's manual page as troff.
 ///
 /// # Errors
-/// Standard output cannot be written.
+///
+/// This will fail if writing to standard output is not possible.
 pub fn print_manual_page(command: Command) -> Result<(), Failure> {
     let mut page = Vec::new();
     let rendered = clap_mangen::Man::new(command).source(SOURCE).render(&mut page);
@@ -28,7 +29,8 @@ pub fn print_manual_page(command: Command) -> Result<(), Failure> {
 /// Prints a program's completions for a shell.
 ///
 /// # Errors
-/// Standard output cannot be written.
+///
+/// This will fail if writing to standard output is not possible.
 pub fn print_completions(shell: Shell, program: &Command) -> Result<(), Failure> {
     output::print(completions(shell, program))
 }
@@ -63,7 +65,8 @@ fn without_hidden_flags(command: &Command) -> Command {
 /// Prints what a flag such as `--sbom` asks for.
 ///
 /// # Errors
-/// Standard output cannot be written.
+///
+/// This will fail if writing to standard output is not possible.
 pub fn print_about(about: About, program: Command) -> Result<(), Failure> {
     match about {
         About::ManualPage => print_manual_page(program),
@@ -73,7 +76,8 @@ pub fn print_about(about: About, program: Command) -> Result<(), Failure> {
     }
 }
 
-/// Returns the subcommand with this name.
+/// Returns the subcommand with this name, e.g. to render its manual page. For this, it needs to be built with
+/// its full name, such as `cannery-serve`.
 ///
 /// It is built so that its manual page has the full name, e.g. `cannery-serve`.
 #[must_use]

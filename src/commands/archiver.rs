@@ -18,7 +18,8 @@ use crate::reference;
 /// Runs the program with these arguments. The first is the program's name.
 ///
 /// # Errors
-/// The command line is wrong, or the build failed.
+///
+/// Returns an error if the command line is wrong or the build has failed.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     run_invocation(flags::archiver::parse(arguments)?)
 }
@@ -26,7 +27,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
 /// Runs a parsed command line.
 ///
 /// # Errors
-/// The build failed.
+///
+/// Returns an error if the build has failed.
 pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
     match invocation {
         Invocation::Build(build) => run_build(&build),

@@ -25,7 +25,9 @@ const EXECUTABLE: u32 = 0o111;
 /// Runs `cannery bundle`.
 ///
 /// # Errors
-/// The archive is damaged, the server isn't a program, or the executable cannot be written.
+///
+/// Returns an error if the archive is damaged, if the server isn't a program, or if the executable could not
+/// be written.
 pub fn run(flags: &Bundle) -> Result<(), Failure> {
     let (archive, program, output) = match (&flags.replace, &flags.output) {
         (Some(archive), _) => (archive, Program::open_bundle(&flags.file)?, &flags.file),

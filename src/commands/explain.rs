@@ -31,7 +31,9 @@ const DEFAULT_HOST: &str = "localhost";
 /// Runs `cannery explain`.
 ///
 /// # Errors
-/// The file isn't an archive or is damaged, or the request cannot be sent.
+///
+/// Returns an error if the file isn't an archive or is damaged, or if it is not possible to send such a
+/// request.
 pub fn run(flags: &Explain) -> Result<(), Failure> {
     let request = request_text(flags)?;
     let site = Site::new(open::open(&flags.archive)?, VirtualHosts::Enabled);

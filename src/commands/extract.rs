@@ -22,7 +22,8 @@ use crate::output::{self, Failure, Paint, one_line};
 /// Runs `cannery extract`.
 ///
 /// # Errors
-/// The file isn't an archive or is damaged, or a file cannot be written.
+///
+/// Returns an error if the file isn't an archive or is damaged, or if writing a file has failed.
 pub fn run(flags: &Extract) -> Result<(), Failure> {
     let archive = open::open(&flags.archive)?;
     archive
@@ -151,7 +152,9 @@ impl Target<'_> {
     /// Creates the directories for a file and returns its path.
     ///
     /// # Errors
-    /// The name would lead out of the directory. The archiver never writes such names, so this must be an attack.
+    ///
+    /// This will fail if the name leads out of the directory. The archiver never writes such names, so this must
+    /// be an attack.
     fn create_parents(&self, name: &[u8]) -> Result<PathBuf, Failure> {
         let is_harmful = |part: &[u8]| matches!(part, b"" | b"." | b"..") || part.contains(&0);
         if name.split(|byte| *byte == b'/').any(is_harmful) {

@@ -53,8 +53,9 @@ const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
 /// Runs this process's part until the server exits. The server is at the other end of standard input.
 ///
 /// # Errors
-/// The compiling process cannot be started or enter the sandbox, or its first attempt to compile the folder has
-/// failed.
+///
+/// Returns an error if the compiling process could not be started, was unable to enter the sandbox, or has
+/// failed to compile the folder for the first time.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     for signal in SIGNALS_OF_THE_SERVER {
         // The handler only sets a flag, and we never read it. Registering should not fail unless the signal does

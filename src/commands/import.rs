@@ -13,8 +13,9 @@ const PATHS_MAX: usize = 3;
 /// Runs `cannery import`.
 ///
 /// # Errors
-/// The input is damaged, the archive cannot be written, or something was lost and `--strict` does not
-/// allow this.
+///
+/// Returns an error if the input is damaged, or if writing the archive has failed. With `--strict`,
+/// this also fails if something was lost.
 pub fn run(flags: &Import) -> Result<(), Failure> {
     let report = import(&flags.input, &flags.output).map_err(|error| build_failure::failure(&error))?;
     if flags.json {

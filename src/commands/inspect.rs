@@ -18,7 +18,8 @@ use crate::output::{self, Failure, Paint, one_line};
 /// Runs `cannery inspect`.
 ///
 /// # Errors
-/// The file isn't an archive or is damaged, or the path does not exist in it.
+///
+/// Returns an error if the file isn't an archive or is damaged, or if it does not contain the path.
 pub fn run(flags: &Inspect) -> Result<(), Failure> {
     let archive = open::open(&flags.archive)?;
     let corrupt = open::corrupt(&flags.archive);

@@ -92,7 +92,8 @@ impl ReleaseDir {
     /// Makes a release the current one.
     ///
     /// # Errors
-    /// Fails with `AlreadyExists` if `current` is a file rather than a symbolic link.
+    ///
+    /// This will fail with `AlreadyExists` if `current` is a file rather than a symbolic link.
     pub(super) fn set_current(&self, name: &OsStr) -> io::Result<()> {
         let link = self.release_path(OsStr::new(CURRENT));
         let is_file = fs::symlink_metadata(&link).is_ok_and(|found| !found.is_symlink());

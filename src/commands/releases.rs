@@ -23,7 +23,9 @@ const PREVIOUS: &str = "previous";
 /// Runs `cannery releases`.
 ///
 /// # Errors
-/// The directory cannot be read, the release does not exist or is damaged, or replacing the link has failed.
+///
+/// Returns an error if the directory could not be read, if the release does not exist or is damaged, or if
+/// replacing the link has failed.
 pub fn run(flags: &Releases) -> Result<(), Failure> {
     let mut directory = read_directory(flags)?;
     if let Some(wanted) = &flags.selected {

@@ -31,7 +31,8 @@ const PORTS_TRIED: u16 = 20;
 /// Runs the command.
 ///
 /// # Errors
-/// The first build failed, or the server could not start.
+///
+/// Returns an error if the first build has failed or the server could not be started.
 pub fn run(flags: &Serve) -> Result<(), Failure> {
     let mut config = flags.config(NamedArchive::new(None, flags.folder.clone()), flags.addresses()?);
     // Find free ports first: if there are none, it is better to fail before a long build than after it.

@@ -36,7 +36,8 @@ use crate::reference;
 /// Runs the program with these arguments. The first is the program's name.
 ///
 /// # Errors
-/// The command line is wrong, or the server could not start.
+///
+/// Returns an error if the command line is wrong or the server could not be started.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let own = own_archive::find(|| started_program().ok());
     run_invocation(flags::server::parse(arguments, own)?)
@@ -45,7 +46,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
 /// Runs a parsed command line.
 ///
 /// # Errors
-/// The server could not start.
+///
+/// Returns an error if the server could not be started.
 pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
     match invocation {
         Invocation::Serve(options) => start(&options),
@@ -53,8 +55,8 @@ pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
     }
 }
 
-/// Runs this process in its role. It may be the only server, the supervisor of several servers, one of these, or the
-/// process that answers operators on their behalf.
+/// Runs this process in its role. This may be the only server, the supervisor of several servers, one of these, or
+/// the process that answers operators on their behalf.
 fn start(options: &ServerOptions) -> Result<(), Failure> {
     limits::set_descriptors(options.descriptors_max)?;
     if let Some(bytes) = options.memory_max {

@@ -24,7 +24,8 @@ struct VerifiedArchive {
 /// Runs `cannery verify`.
 ///
 /// # Errors
-/// The file is damaged or is not an archive.
+///
+/// Returns an error if the file is damaged or is not an archive.
 pub fn run(flags: &Verify) -> Result<(), Failure> {
     let started = Instant::now();
     let (archive, seen) = whole(&flags.archive)?;

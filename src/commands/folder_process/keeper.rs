@@ -32,7 +32,9 @@ const EXIT_OF_PANIC: i32 = 101;
 /// Runs the process until the server exits.
 ///
 /// # Errors
-/// The process cannot be started, or exits before having compiled the folder for the first time.
+///
+/// Returns an error if the process could not be started, or if it exits before it has compiled the folder for
+/// the first time.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
     // This has to be determined now, because the system will no longer know the path once an update
     // has replaced the file.

@@ -57,7 +57,8 @@ impl KeeperSocket {
     /// Asks for the last archive of the previous process.
     ///
     /// # Errors
-    /// There is no such archive, or the keeper has exited.
+    ///
+    /// This will fail if there is no such archive or if the keeper has exited.
     pub(super) fn last_archive(&self) -> io::Result<File> {
         self.request(LAST)
     }
@@ -65,7 +66,8 @@ impl KeeperSocket {
     /// Asks for an unnamed temporary file.
     ///
     /// # Errors
-    /// The keeper cannot create the file, or has exited.
+    ///
+    /// This will fail if the keeper was unable to create the file or has exited.
     pub(super) fn create_file(&self) -> io::Result<File> {
         self.request(CREATE)
     }

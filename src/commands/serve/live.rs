@@ -25,8 +25,8 @@ const SCRIPT: &str = "/__/cannery/live.js";
 /// Path of the page that the script polls.
 const PAGE: &str = "/__/cannery/live";
 
-/// Query suffixes of requests that must be answered at once. They are used for the first request of a page, and by pages that
-/// another page is waiting for.
+/// Query suffixes of requests that must be answered at once. A page uses these for its first request, and if another page is
+/// waiting for it.
 const IMMEDIATE: [&[u8]; 2] = [b"-first", b"-now"];
 
 /// Maximum number of files in a folder that is scanned on each request, as scanning larger ones would take
