@@ -14,7 +14,7 @@ pub type Handler = Box<dyn Fn(&Request<'_>) -> Result<Response, HandlerError> + 
 /// Computes the response for an error.
 pub type ErrorHandler = Box<dyn Fn(&Request<'_>, &HandlerError) -> Response + Send + Sync>;
 
-/// Wraps a handler. It may either compute the response itself or call [`Next`] to get the handler's
+/// Wraps a handler. It can either compute the response itself or call [`Next`] to get the handler's
 /// response.
 pub type Middleware = Box<dyn Fn(&Request<'_>, &Next<'_>) -> Result<Response, HandlerError> + Send + Sync>;
 
@@ -50,7 +50,7 @@ pub enum HandlerThread {
     /// The worker that serves this connection. It also serves many others, so the handler must not
     /// block.
     Worker,
-    /// A thread from the pool. The handler may block.
+    /// A thread from the pool. The handler can block.
     Pool,
 }
 

@@ -28,7 +28,7 @@
 //!   - Text matches a segment if both are the same after percent-decoding. For example, `/caf%C3%A9` and `/café` are the same
 //!     pattern. `%2F` is part of a segment, and not a separator.
 //!   - `{name}` captures one non-empty segment.
-//!   - `{name...}` can only be at the end. It captures the rest of the path after the preceding `/`, which may be empty.
+//!   - `{name...}` can only be at the end. It captures the rest of the path after the preceding `/`, which can be empty.
 //!   - `{$}` can only be at the end, and makes sure that nothing follows: `/posts/{$}` only matches `/posts/`.
 //!   - A `/` at the end matches whatever may follow: `/posts/` matches `/posts/` and `/posts/1/edit`, but not `/posts`.
 //!

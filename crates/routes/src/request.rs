@@ -164,7 +164,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Converts text whose grammar the server has already checked. Only paths may contain non-ASCII bytes; if
+/// Converts text whose grammar the server has already checked. Only paths can contain non-ASCII bytes; if
 /// these are not UTF-8, the result is an empty string.
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()

@@ -118,7 +118,7 @@ impl Response {
         }
     }
 
-    /// Creates a 200 and a writer for its body, which may be used from any thread or task. For
+    /// Creates a 200 and a writer for its body, which can be used from any thread or task. For
     /// example, this is useful for server-sent events.
     #[must_use]
     pub fn channel(media_type: impl Into<Cow<'static, str>>) -> (BodyWriter, Response) {

@@ -225,7 +225,7 @@ impl Certificates {
             .collect()
     }
 
-    /// Checks that these certificates may replace `old`.
+    /// Checks that these certificates can replace `old`.
     ///
     /// # Errors
     ///

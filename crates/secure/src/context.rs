@@ -166,7 +166,7 @@ impl Context {
     }
 
     /// Rotates ticket keys at the end of their period and stops sending OCSP responses that have expired,
-    /// for each of which a warning is returned once. This should be called every few seconds and may be
+    /// for each of which a warning is returned once. This should be called every few seconds and can be
     /// called from any thread.
     pub fn advance(&self, now: SystemTime) -> Vec<Warning> {
         for tickets in [&self.tickets, &self.quic_tickets].into_iter().flatten() {

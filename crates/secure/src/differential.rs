@@ -130,7 +130,7 @@ impl Model {
             Ok(plain) => self.client_received.extend(plain),
             Err(error) => assert!(self.failure.is_some(), "{error}"),
         }
-        // The session may have requested a KeyUpdate.
+        // The session might have requested a KeyUpdate.
         self.flush_client();
         assert!(stream(0, self.session_sent).starts_with(&self.client_received));
     }

@@ -37,7 +37,7 @@ pub(crate) struct Established {
     key_update_bytes: u8,
     /// Records received since the last one with application data.
     empty_records: u8,
-    /// `true` if a close_notify or a fatal alert was sent or received, after which no more records may be
+    /// Whether a close_notify or a fatal alert was sent or received, after which no more records may be
     /// sent.
     write_closed: bool,
 }
@@ -133,7 +133,7 @@ impl Established {
         }
     }
 
-    /// Processes an alert (RFC 8446 §6), which may be the end, a failure of the peer, or a warning without
+    /// Processes an alert (RFC 8446 §6), which can be the end, a failure of the peer, or a warning without
     /// any effect.
     fn on_alert(
         &mut self,
@@ -168,7 +168,7 @@ impl Established {
                 sealed,
             ));
         }
-        // A KeyUpdate may be split across records, so look at each byte.
+        // A KeyUpdate can be split across records, so look at each byte.
         for (position, &byte) in content.iter().enumerate() {
             let received = usize::from(self.key_update_bytes);
             if let Some(&expected) = KEY_UPDATE.get(received) {

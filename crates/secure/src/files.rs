@@ -51,7 +51,7 @@ pub(crate) fn read_pem(path: &Path) -> Result<PemSections, Error> {
     let mut sections =
         PemSections { chain: Vec::new(), keys: Vec::new(), has_encrypted_key: has_encrypted_key(&text) };
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(&text) {
-        // The reader's error may quote a line, and that may be part of a key.
+        // The reader's error might quote a line, and that might be part of a key.
         let (kind, der) = section.map_err(|_| Error::Damaged { path: path.to_owned() })?;
         match kind {
             SectionKind::Certificate => sections.chain.push(der.into()),

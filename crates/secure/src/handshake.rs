@@ -22,7 +22,7 @@ pub(crate) struct Handshake {
     /// Bytes at the start of the input that `rustls` has seen but not yet consumed because they are parts
     /// of a message.
     pending_bytes: usize,
-    /// `true` if our records are already encrypted. Only `rustls` can send an alert then.
+    /// Whether our records are already encrypted. Only `rustls` can send an alert then.
     is_encrypting: bool,
 }
 

@@ -82,7 +82,7 @@ pub const QUIC_STREAM_WINDOW_BYTES: u32 = 16 * 1024;
 /// several large request heads or many ordinary ones.
 pub const QUIC_CONNECTION_WINDOW_BYTES: u32 = 128 * 1024;
 
-/// Maximum number of bytes of handshake messages to keep while earlier data is missing (clients may send
+/// Maximum number of bytes of handshake messages to keep while earlier data is missing (clients can send
 /// them in any order). The value is nearly the same as [`HANDSHAKE_BYTES_MAX`].
 pub const QUIC_HANDSHAKE_GAP_BYTES_MAX: usize = 16 * 1024;
 
@@ -91,7 +91,7 @@ pub const QUIC_HANDSHAKE_GAP_BYTES_MAX: usize = 16 * 1024;
 /// in addition to its data.
 pub const QUIC_HANDSHAKE_PIECES_MAX: u32 = 256;
 
-/// Maximum number of parts of a stream that may be waiting for earlier ones, e.g. because a client sends
+/// Maximum number of parts of a stream that can be waiting for earlier ones, e.g. because a client sends
 /// tiny parts and has most of a window in flight. Each of them takes 56 bytes in addition to its data.
 pub const QUIC_UNREAD_PIECES_MAX: u32 = 256;
 
@@ -100,7 +100,7 @@ pub const QUIC_UNREAD_PIECES_MAX: u32 = 256;
 pub const QUIC_AMPLIFICATION_MAX: u64 = 3;
 
 /// Maximum number of datagrams that a connection may receive in a burst from addresses that the client has
-/// neither proved nor is using. Each of these may cause another one to an address that may be forged. A
+/// neither proved nor is using. Each of these can cause another one to an address that may be forged. A
 /// client that migrates typically needs one or two.
 pub const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 8;
 
@@ -113,7 +113,7 @@ pub const QUIC_UNVALIDATED_ADDRESSES_MAX: usize = 4;
 /// Time, in milliseconds, for which the counts are kept after the last datagram from an address.
 pub const QUIC_UNVALIDATED_ADDRESS_MS: u64 = 30_000;
 
-/// Maximum number of PATH_CHALLENGE frames to send to a client's new address (the first may be lost) before
+/// Maximum number of PATH_CHALLENGE frames to send to a client's new address (the first might be lost) before
 /// we may send a whole datagram there.
 pub const QUIC_PATH_CHALLENGES_MAX: usize = 3;
 
@@ -199,7 +199,7 @@ pub const QUIC_VERSION_NEGOTIATION_INTERVAL_MS: u64 = 10;
 pub const QUIC_DRAINING_MS: u64 = 3000;
 
 /// The number of connections closed by their peers that an endpoint remembers during that time. Each takes
-/// about 60 bytes, and there may be twice as many. After that, a datagram may get a stateless reset, or even
+/// about 60 bytes, and there can be twice as many. After that, a datagram may get a stateless reset, or even
 /// start a new connection if it is the first of the old one.
 pub const QUIC_DRAINING_MAX: usize = 3584;
 

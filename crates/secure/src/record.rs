@@ -53,7 +53,7 @@ impl RecordFormat {
         usize::from(self == Self::Tls13)
     }
 
-    /// Returns the maximum length of a record from a peer, including the header. Protection may add up to 256
+    /// Returns the maximum length of a record from a peer, including the header. Protection can add up to 256
     /// bytes to the content in RFC 8446 §5.2, or up to 2 KiB in RFC 5246 §6.2.3.
     pub(crate) fn record_bytes_max(self) -> usize {
         HEADER_BYTES + CONTENT_BYTES_MAX + if self == Self::Tls13 { 256 } else { 2048 }

@@ -26,7 +26,7 @@ pub enum SelfSigned {
 }
 
 impl SelfSigned {
-    /// Generates a key and a certificate for `names`, which may be DNS names and addresses. The certificate
+    /// Generates a key and a certificate for `names`, which can be DNS names and addresses. The certificate
     /// will be valid for 398 days (the longest period that all browsers accept), starting a day before `now`.
     pub(crate) fn generate(
         self,

@@ -21,7 +21,7 @@ pub struct Session {
     protocol: Option<Protocol>,
     version: Option<Version>,
     handshake_kind: HandshakeKind,
-    /// `true` if the peer has sent close_notify or the session has failed. Any further input will be
+    /// Whether the peer has sent close_notify or the session has failed. Any further input will be
     /// discarded.
     read_closed: bool,
 }

@@ -92,7 +92,7 @@ pub struct Config {
     // Only for our own programs.
     #[doc(hidden)]
     pub special_pages: Option<SpecialPages>,
-    /// The folder that the content is made from, if it may be edited while it is served.
+    /// The folder that the content is made from, if it can be edited while it is served.
     // Only for our own programs.
     #[doc(hidden)]
     pub live_folder: Option<LiveFolder>,

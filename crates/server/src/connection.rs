@@ -93,7 +93,7 @@ pub(crate) struct Connection<S> {
     wait: Wait,
     /// The time when `wait` must be over.
     deadline: Option<Instant>,
-    /// `true` if the connection is being closed because of a missed deadline.
+    /// Whether the connection is being closed because of a missed deadline.
     has_timed_out: bool,
     /// Bytes that this connection has reserved in the worker's [`MemoryBudget`].
     ///
@@ -105,7 +105,7 @@ pub(crate) struct Connection<S> {
     table_memory: u32,
 }
 
-/// Connection phases, in order. Connections may skip some of them.
+/// Connection phases, in order. Connections can skip some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// We have not received the whole PROXY header yet, so we do not know the client.
@@ -116,7 +116,7 @@ enum Phase {
     Open,
     /// The last response is written. As soon as it is sent, we shut down our sending direction.
     Draining {
-        /// `true` if the client has announced the end of its requests and has not sent anything since.
+        /// Whether the client has announced the end of its requests and has not sent anything since.
         is_peer_done: bool,
     },
     /// Our sending direction is shut down. Anything the peer still sends is discarded.
@@ -173,7 +173,7 @@ impl<S: Socket> Connection<S> {
             if cx.policy.expects_proxy_header { Phase::ProxyHeader } else { Phase::after_proxy_header(kind) };
         let wait = if phase == Phase::Open { Wait::Request } else { Wait::Start };
 
-        // The timeout for a request head also covers the PROXY header or TLS handshake that a connection may
+        // The timeout for a request head also covers the PROXY header or TLS handshake that a connection can
         // start with.
         let deadline = cx
             .policy
@@ -465,7 +465,7 @@ impl<S: Socket> Connection<S> {
     /// Responds to the requests in the first `len` received bytes.
     ///
     /// `is_drained` means that the socket is empty and the connection has nothing else to do in this
-    /// iteration. In this case, the responses may be batched.
+    /// iteration. In this case, the responses can be batched.
     #[inline]
     fn process_received(&mut self, len: usize, is_drained: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
         if let Some(tls) = self.transport.tls() {
@@ -598,7 +598,7 @@ impl<S: Socket> Connection<S> {
         ControlFlow::Break(())
     }
 
-    /// Returns `true` if a response of `length` bytes (including the inline ones) may be batched. With
+    /// Returns `true` if a response of `length` bytes (including the inline ones) can be batched. With
     /// TLS, this is not possible since the connections share one buffer for encrypted records.
     #[inline]
     fn may_batch(&self, inline: &[u8], length: u64, cx: &WorkerContext) -> bool {

@@ -196,7 +196,7 @@ impl Content {
 
         let status = refusal.status();
         let default = match self {
-            // The host of such a request may be unknown or unchecked, e.g. because the target is too long.
+            // The host of such a request might be unknown or unchecked, e.g. because the target is too long.
             Content::Sites(sites) if sites.trusts_all_hosts() => sites.default(),
             _ => None,
         };

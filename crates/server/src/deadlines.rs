@@ -1,7 +1,7 @@
 //! The table of deadlines: for all protocols, the reasons why connections wait and the time that we
 //! give them.
 //!
-//! A connection may have several requests, and therefore several deadlines at the same time, e.g. for the
+//! A connection can have several requests, and therefore several deadlines at the same time, e.g. for the
 //! oldest incomplete request, for the longest-running handler, and for the client to receive a response.
 //! See `docs/design/timeouts.md` for the effects.
 
@@ -81,9 +81,9 @@ pub(crate) enum Pace {
 
 /// Tracks how fast a client receives, by the bytes it has acknowledged.
 ///
-/// Clients acknowledge whole packets. For example, a client that receives 120 bytes per second may
+/// Clients acknowledge whole packets. For example, a client that receives 120 bytes per second can
 /// acknowledge two packets in one half minute and three in the next. To account for this, bytes that are
-/// missing in one period are added to the next one, and up to a packet may be missing.
+/// missing in one period are added to the next one, and up to a packet can be missing.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// End of the current period.

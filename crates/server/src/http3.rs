@@ -117,7 +117,7 @@ pub(crate) struct Http3<D> {
     open: usize,
     /// Maximum for `open`.
     open_max: usize,
-    /// `true` if we had to refuse a client since the last tick because of `open_max`.
+    /// Whether we had to refuse a client since the last tick because of `open_max`.
     has_refused: bool,
     /// Connections with something to do. Contains each at most once.
     changed: Vec<ConnectionKey>,
@@ -373,7 +373,7 @@ impl<D: DatagramSocket> Http3<D> {
 
         for outlet in &mut self.outlets {
             if let Some(notice) = outlet.count(&mut cx.observer) {
-                // We can ignore an error here: the receiving thread may have stopped already.
+                // We can ignore an error here: the receiving thread might have stopped already.
                 let _ = self.notices.send(notice);
             }
         }
@@ -382,7 +382,7 @@ impl<D: DatagramSocket> Http3<D> {
             connection.count_packets(&mut cx.observer);
             match connection.tick(is_crowded, cx) {
                 Late::No if cx.is_draining() => {}
-                // There may be thousands of idle connections, and they should cost next to nothing.
+                // There can be thousands of idle connections, and they should cost next to nothing.
                 Late::No => return Visit::Unchanged,
                 Late::Handler => {}
                 Late::Idle => connection.end_idle(cx),
@@ -587,14 +587,14 @@ impl<D: DatagramSocket> Http3<D> {
         #[cfg(test)]
         fault::check(fault::Place::Run, key.index());
         connection.run(cx, &mut self.bodies);
-        // Connection IDs may have been issued or retired by now. Sending can change them, too.
+        // Connection IDs might have been issued or retired by now. Sending can change them, too.
         self.endpoint.maintain(cx.clock.now, connection.quic());
         let sending = send(connection, &mut self.outlets, &mut self.train, cx.clock.now);
         self.endpoint.maintain(cx.clock.now, connection.quic());
 
         connection.count_memory();
         cx.memory.change(memory_before, connection.memory());
-        // Since its last run, the connection may also have been closed because of a timeout or to free its
+        // Since its last run, the connection might also have been closed because of a timeout or to free its
         // memory.
         if connection.is_closed() && std::mem::take(is_counted) {
             self.open -= 1;
@@ -623,7 +623,7 @@ impl<D: DatagramSocket> Http3<D> {
             *timer = None;
             let timeout = connection.quic().timeout();
             if timeout.is_some_and(|timeout| timeout <= now) {
-                // Timers are not updated on every change, so this one may have expired too early.
+                // Timers are not updated on every change, so this one might have expired too early.
                 connection.quic().handle_timeout(now);
                 self.mark(key);
             } else {

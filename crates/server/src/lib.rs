@@ -275,7 +275,7 @@ impl RunningServer {
     }
 
     /// Restricts the calling thread to the system calls that are required to wait for the server and to
-    /// remove Unix sockets. Without this, the thread may make any system call that some other thread
+    /// remove Unix sockets. Without this, the thread can make any system call that some other thread
     /// needs.
     ///
     /// # Errors

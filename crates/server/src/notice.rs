@@ -178,7 +178,7 @@ pub enum Notice {
         process: u32,
         /// Time for which it had been running.
         after: Duration,
-        /// `true` if the program will be started again.
+        /// Whether the program will be started again.
         is_started_again: bool,
     },
     /// Statistics of the last reporting interval.

@@ -72,13 +72,13 @@ impl ReloadHandle {
 #[derive(Debug)]
 struct Watched {
     named: NamedArchive,
-    /// `true` if the archive was passed as an open file. Only a [`Publisher`] can replace it.
+    /// Whether the archive was passed as an open file. Only a [`Publisher`] can replace it.
     is_published: bool,
     /// The file that we serve or have refused. We will not open it again until it changes.
     settled: Option<FileVersion>,
     /// The file that the last check found.
     seen: Option<FileVersion>,
-    /// `true` if we have already reported that the file is missing.
+    /// Whether we have already reported that the file is missing.
     is_missing_reported: bool,
     /// Lease on the file that we serve.
     lease: Option<Lease>,
@@ -96,7 +96,7 @@ pub(crate) struct Reloader {
     worker_notices: Option<Receiver<Notice>>,
     /// Finds handlers that do not return, if the server has routes.
     watchdog: Option<Watchdog>,
-    /// Sites that we have replaced, but that a worker may still refer to.
+    /// Sites that we have replaced, but that a worker might still refer to.
     retired: Vec<Retired>,
     loading: Loading,
     virtual_hosts: VirtualHosts,
@@ -228,7 +228,7 @@ impl Reloader {
             let mut releases = self.watched.iter().filter_map(|watched| watched.releases.as_ref());
             let is_incomplete = releases.any(Releases::is_incomplete);
             match orders.recv_timeout(if is_incomplete { Duration::ZERO } else { CHECK_INTERVAL }) {
-                // Several orders may have arrived in the meantime. Handle them together.
+                // Several orders might have arrived in the meantime. Handle them together.
                 Ok(order) => self.obey(std::iter::once(order).chain(orders.try_iter()), served),
                 Err(RecvTimeoutError::Timeout) if is_incomplete => {
                     self.detach_written_archives(served);
@@ -254,7 +254,7 @@ impl Reloader {
                 Order::Check => is_check_requested = true,
                 Order::Publish { place, file, done } => {
                     let outcome = self.publish(place, &file, served);
-                    // The sender may not be waiting any more.
+                    // The sender might not be waiting any more.
                     let _ = done.send(outcome);
                 }
             }

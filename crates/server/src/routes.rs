@@ -190,7 +190,7 @@ impl WorkerRoutes {
             Lookup::Missing => return Treatment::Site,
             Lookup::OtherMethods(methods) => {
                 return match head.request.method {
-                    // The site may have a page for this path.
+                    // The site might have a page for this path.
                     Method::Get | Method::Head => Treatment::Site,
                     Method::Options => Treatment::Respond(
                         Response::new(204).with_header("Allow", format!("{methods}, OPTIONS")),
@@ -396,7 +396,7 @@ fn parts<'a>(
 /// Returns the response. If it is an error that replaces the handler's own response, reports why.
 fn respond(HandlerResponse { response, fault }: HandlerResponse, notices: &Sender<Notice>) -> Response {
     if let Some(why) = fault {
-        // We can ignore an error here: the receiving thread may have stopped already.
+        // We can ignore an error here: the receiving thread might have stopped already.
         let _ = notices.send(Notice::HandlerFailed { why });
     }
     response

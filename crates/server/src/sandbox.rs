@@ -41,9 +41,9 @@ pub struct Plan {
     pub sandbox: SandboxPolicy,
     /// User and group to switch to.
     pub account: Option<Account>,
-    /// Files to be read, e.g. archives. They may be replaced by other files in the same directory.
+    /// Files to be read, e.g. archives. They can be replaced by other files in the same directory.
     pub read: Vec<PathBuf>,
-    /// Symlinks of release directories. These directories may be listed.
+    /// Symlinks of release directories. These directories can be listed.
     pub list: Vec<PathBuf>,
     /// Directories to be read recursively.
     pub read_below: Vec<PathBuf>,
@@ -134,7 +134,7 @@ impl Sandbox {
     /// # Errors
     ///
     /// Returns an error if a required layer is missing, if the user cannot be changed, or if there are
-    /// several threads. Since some layers may already be in force in that case, the process should exit.
+    /// several threads. Since some layers might already be in force in that case, the process should exit.
     pub fn enter(plan: &Plan) -> Result<(Sandbox, SandboxReport), SandboxError> {
         let mut report = SandboxReport::default();
         if plan.sandbox == SandboxPolicy::OFF && plan.account.is_none() {

@@ -1,6 +1,6 @@
 //! One serving thread: an event loop, its listeners and its connections.
 //!
-//! Workers do not share any mutable state with each other. They are generic over the event loop, which may be
+//! Workers do not share any mutable state with each other. They are generic over the event loop, which can be
 //! the kernel's or a simulated one.
 
 mod accepting;
@@ -50,7 +50,7 @@ use crate::observe::CloseReason;
 use crate::process::Handover;
 use crate::routes::{ConnectionAddress, DeliveryContent};
 
-/// Interval between deadline checks. A peer may therefore exceed a deadline by this much.
+/// Interval between deadline checks. A peer can therefore exceed a deadline by this much.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Maximum number of late connections closed per loop iteration.
@@ -96,7 +96,7 @@ pub(crate) struct Worker<L: EventLoop> {
     connections_max: usize,
     /// Tells if clients are waiting to be accepted.
     backlog: Backlog,
-    /// `true` if clients were waiting for a free connection at the last tick.
+    /// Whether clients were waiting for a free connection at the last tick.
     is_crowded: bool,
 }
 
@@ -120,8 +120,8 @@ impl<L: EventLoop> Worker<L> {
         let Plan { mut listeners, standby, .. } = plan;
         let processes = standby.iter().map(|standby| standby.process);
         let standbys = Standbys::new(listeners.len(), processes, plan.down_processes);
-        // The event loop cannot number arbitrarily many listeners, so `standbys` may hold fewer than we were
-        // given.
+        // The event loop cannot number arbitrarily many listeners, so `standbys` might hold fewer than we
+        // were given.
         for Standby { kind, listener, .. } in standby.into_iter().take(standbys.len()) {
             listeners.push((kind, listener));
         }
@@ -240,7 +240,7 @@ impl<L: EventLoop> Worker<L> {
             }
             // This only fails if the listener was not being watched.
             let _ = self.events.remove_listener(&self.listeners[number].1);
-            // For the waiting clients, the kernel may have woken only this worker, so we need to accept all
+            // For the waiting clients, the kernel might have woken only this worker, so we need to accept all
             // of them.
             self.accept(u32::try_from(number).expect("a listener has a 32-bit number"), usize::MAX);
         }
@@ -346,7 +346,7 @@ impl<L: EventLoop> Worker<L> {
 
         if self.cx.clock.now >= self.next_tick {
             self.tick();
-        // A connection may have been closed since the backlog filled up.
+        // A connection might have been closed since the backlog filled up.
         } else if accepts_more || self.backlog == Backlog::Full && self.has_place() {
             self.accept_waiting();
         }
@@ -370,7 +370,7 @@ impl<L: EventLoop> Worker<L> {
         let tick = has_ticks.then_some(self.next_tick);
         let timer = self.http3.as_ref().and_then(Http3::next_timeout);
         let until = earlier(earlier(tick, timer), end);
-        // Since this is relative to the start of the previous iteration, we may wake up a little late;
+        // Since this is relative to the start of the previous iteration, we might wake up a little late;
         // reading the clock again would be more expensive.
         let timeout = until.map(|until| until.saturating_duration_since(self.cx.clock.now));
         self.events.wait(timeout)

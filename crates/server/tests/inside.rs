@@ -273,7 +273,7 @@ impl Outside {
         let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let listening = listen();
         let named = archive.with_extension("named");
-        // The previous run may have left it.
+        // The previous run might have left it.
         let _ = fs::remove_file(&named);
         Outside {
             socket: tcp(),

@@ -13,7 +13,7 @@ use crate::limits::{
     QUIC_UNVALIDATED_ADDRESSES_MAX,
 };
 
-/// PATH_CHALLENGE frames to an address that may still be answered.
+/// PATH_CHALLENGE frames to an address that can still be answered.
 const CHALLENGES_REMEMBERED: usize = 4;
 
 /// Addresses of a peer.
@@ -24,7 +24,7 @@ pub(super) struct Addresses {
     unvalidated: Vec<Unvalidated>,
 }
 
-/// An address that may be forged.
+/// An address that might be forged.
 struct Unvalidated {
     address: SocketAddr,
     received: u64,
@@ -93,7 +93,7 @@ impl Addresses {
         });
     }
 
-    /// Returns the number of bytes that may be sent to an address, or `None` if there is no limit.
+    /// Returns the number of bytes that can be sent to an address, or `None` if there is no limit.
     pub(super) fn allowance(&self, address: SocketAddr) -> Option<u64> {
         if self.is_validated(address) {
             return None;
@@ -131,7 +131,7 @@ impl Addresses {
         true
     }
 
-    /// Returns `true` if another PATH_CHALLENGE frame may be sent to an address because the last one may
+    /// Returns `true` if another PATH_CHALLENGE frame can be sent to an address because the last one might
     /// be lost.
     pub(super) fn may_challenge(&self, address: SocketAddr) -> bool {
         let known = self.unvalidated.iter().find(|known| known.address == address);

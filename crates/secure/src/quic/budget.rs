@@ -1,6 +1,6 @@
 //! Limits the work that a peer can cause with packets that neither request anything nor belong to a response.
 //!
-//! For example, a peer may send any number of PINGs, PADDING, PATH_CHALLENGE frames, repeated or empty STREAM
+//! For example, a peer can send any number of PINGs, PADDING, PATH_CHALLENGE frames, repeated or empty STREAM
 //! frames, or acknowledgments without any news. Each packet costs a token. So does a certain number of frames
 //! (hundreds of them would fit into a packet), and key updates cost more. The peer gets tokens back over
 //! time, for data that it sends on streams, and for our STREAM frames because it has to acknowledge these and

@@ -11,7 +11,7 @@ const BYTES_BEFORE_SESSION_ID: usize = 1 + 3 + 2 + 32;
 const TRANSPORT_PARAMETERS: u16 = 0x39;
 const TRANSPORT_PARAMETERS_OF_DRAFTS: u16 = 0xffa5;
 
-/// Checks the first message of a client. It may arrive in several parts.
+/// Checks the first message of a client. It can arrive in several parts.
 #[derive(Default)]
 pub(super) struct HelloCheck {
     /// The message, until it is complete.

@@ -37,13 +37,13 @@ use crate::limits::{
 pub struct Connection {
     pub(super) quinn: Box<quinn_proto::Connection>,
     pub(super) key: ConnectionKey,
-    /// `true` while the endpoint routes datagrams to this connection. After that, the key may be reused.
+    /// `true` while the endpoint routes datagrams to this connection. After that, the key can be reused.
     pub(super) is_registered: bool,
     /// Records of the session.
     records: Arc<Records>,
     /// Length of the datagram that started the connection. `None` once the peer's address is validated.
     ///
-    /// While an address may be forged, we MUST NOT send it more than three times as much as it has sent to
+    /// While an address might be forged, we MUST NOT send it more than three times as much as it has sent to
     /// us (RFC 9000 §8.1). `quinn-proto` also has this limit, but may exceed it by up to one datagram.
     unvalidated_first_bytes: Option<u64>,
     addresses: Addresses,
@@ -62,22 +62,22 @@ pub struct Connection {
     own_streams: usize,
     /// Bidirectional streams that we have accepted.
     streams_accepted: u64,
-    /// `true` if the peer's address has changed since we last sent something.
+    /// Whether the peer's address has changed since we last sent something.
     has_moved: bool,
     /// `true` if we should send a short PATH_CHALLENGE because the address's allowance is less than a
     /// full datagram.
     needs_challenge: bool,
-    /// `true` if the connection should be dropped immediately after sending its last datagram, without
+    /// Whether the connection should be dropped immediately after sending its last datagram, without
     /// waiting for late ones.
     pub(super) is_abandoned: bool,
-    /// `true` if the peer has closed the connection, and we have returned an event for that.
+    /// Whether the peer has closed the connection, and we have returned an event for that.
     pub(super) is_closed_by_peer: bool,
 }
 
 /// Approximate amount of content in a packet.
 const READ_BYTES: usize = 1024;
 
-/// Maximum number of datagrams to addresses that may be forged which we let `quinn-proto` lose per
+/// Maximum number of datagrams to addresses that might be forged which we let `quinn-proto` lose per
 /// call.
 const LOST_DATAGRAMS_MAX: usize = 8;
 
@@ -424,8 +424,8 @@ impl Connection {
         self.poll_limited_transmit(now, segments_max, buffer)
     }
 
-    /// Like `poll_transmit`, but while the peer has addresses that may be forged. Datagrams that must not be
-    /// sent are treated as lost.
+    /// Like `poll_transmit`, but while the peer has addresses that might be forged. Datagrams that must not
+    /// be sent are treated as lost.
     #[cold]
     fn poll_limited_transmit(
         &mut self,
@@ -467,7 +467,7 @@ impl Connection {
             let mut transmit = Transmit::from(transmit);
             let mut challenge = None;
             let mut is_mtu_probe = false;
-            // We may have shortened the packet while it was sealed.
+            // We might have shortened the packet while it was sealed.
             if let Some(sealed) = sealed
                 && transmit.segment_bytes.is_none()
                 && transmit.bytes == sealed.assumed_bytes
@@ -612,7 +612,7 @@ impl Connection {
     }
 
     /// Takes as much of `data` as the peer's windows allow without copying it. The taken bytes are removed
-    /// from the start, which may leave some pieces empty.
+    /// from the start, which might leave some pieces empty.
     pub fn write(&mut self, id: StreamId, data: &mut [Bytes]) -> WriteOutcome {
         if !id.is_writable() {
             return WriteOutcome::Closed;
@@ -632,7 +632,7 @@ impl Connection {
         WriteOutcome::Complete
     }
 
-    /// Limits the number of bytes that may be written without being acknowledged. The default is to only
+    /// Limits the number of bytes that can be written without being acknowledged. The default is to only
     /// bound them by the client's windows.
     pub fn set_send_window(&mut self, bytes: u64) {
         self.quinn.set_send_window(bytes);
@@ -726,7 +726,7 @@ impl Connection {
         self.is_abandoned = true;
     }
 
-    /// Returns the address that the peer's datagrams come from. After a migration, it may be forged.
+    /// Returns the address that the peer's datagrams come from. After a migration, it might be forged.
     pub fn remote_address(&self) -> SocketAddr {
         self.quinn.remote_address()
     }

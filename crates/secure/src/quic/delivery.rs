@@ -2,7 +2,7 @@
 //! the peer.
 //!
 //! While `quinn-proto` does not tell us any of this, our keys see the frames of every packet that is sealed
-//! or opened. Counting the bytes of datagrams would not be enough: a peer may make us send PATH_RESPONSE
+//! or opened. Counting the bytes of datagrams would not be enough: a peer could make us send PATH_RESPONSE
 //! frames and only acknowledge these, and probes repeat data that it has not acknowledged.
 
 use std::collections::VecDeque;
@@ -179,7 +179,7 @@ mod tests {
         delivery.seal(3, &[0x10, 0x44, 0x00]);
         delivery.open(&ack(1, 2));
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (0, 50));
-        // Another frame may come first.
+        // Another frame might come first.
         delivery.open(&[&[0x01, 0, 0][..], &ack(0, 0)].concat());
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (50, 0));
     }

@@ -35,7 +35,7 @@ pub struct Endpoint {
     ids: Arc<ConnectionIds>,
     configs: Configs,
     buffers: DatagramBuffers,
-    /// `true` if we are currently using the configuration that drops Initial packets.
+    /// Whether we are currently using the configuration that drops Initial packets.
     drops_attempts: bool,
     /// State of each connection, indexed by key.
     states: Vec<State>,

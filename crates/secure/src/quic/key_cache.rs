@@ -77,7 +77,7 @@ impl<K: ExpandedKey> CachedKey<K> {
 impl<K: ExpandedKey> Drop for CachedKey<K> {
     fn drop(&mut self) {
         let index = self.index.load(Ordering::Relaxed);
-        // If the thread is exiting, its cache may have been dropped already.
+        // If the thread is exiting, its cache might have been dropped already.
         let _ = K::cache().try_with(|cache| cache.borrow_mut().remove(self.id, index));
     }
 }
@@ -101,7 +101,7 @@ pub(super) struct KeyCache<K> {
 struct Entry<K> {
     /// The expanded key and the ID.
     key: Option<(u64, K)>,
-    /// `true` if the key was used since the last call of [`drop_unused_keys`].
+    /// Whether the key was used since the last call of [`drop_unused_keys`].
     is_used: bool,
 }
 
@@ -238,7 +238,7 @@ mod tests {
         drop(keys);
         assert_eq!(expanded_keys(), 0);
 
-        // Just as many keys may be needed again. If this has not happened by the next call, the
+        // Just as many keys might be needed again. If this has not happened by the next call, the
         // memory is freed.
         drop_unused_keys();
         assert!(capacity() >= 20);

@@ -1,6 +1,6 @@
 //! Remembers connections that were recently closed by their peers.
 //!
-//! The network may delay or duplicate some datagrams of such a connection, but we must not respond to them
+//! The network might delay or duplicate some datagrams of such a connection, but we must not respond to them
 //! when they arrive (RFC 9000 §10.2). `quinn-proto` would keep the connection in the draining state for this
 //! purpose. However, by the time its 20 kB are freed, they are no longer in the processor's cache, which
 //! takes a fifth of the CPU time of a handshake.
@@ -41,7 +41,7 @@ struct Closed {
 
 impl RecentlyClosed {
     /// Adds a connection that was started with this destination connection ID. `peer` should be `None` if the
-    /// address may be forged.
+    /// address might be forged.
     pub(super) fn insert(&mut self, now: Instant, initial_id: ConnectionId, peer: Option<SocketAddr>) {
         self.expire(now);
         if self.current.initial_ids.len() == QUIC_DRAINING_MAX {

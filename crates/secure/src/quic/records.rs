@@ -12,7 +12,7 @@ use super::delivery::Delivery;
 use crate::limits::QUIC_PACKET_GAP_MAX;
 
 /// Records of a connection. While only one thread uses them at a time, keys belong to a connection that
-/// may be moved, so the records need to be atomic.
+/// can be moved, so the records need to be atomic.
 #[derive(Default)]
 pub(super) struct Records {
     has_opened_handshake: AtomicBool,
@@ -25,7 +25,7 @@ pub(super) struct Records {
     sent_end: AtomicU64,
     /// One past the highest of these that was acknowledged by the peer.
     acknowledged_end: AtomicU64,
-    /// `true` if packets have a [limit](Packets::seal_limit).
+    /// Whether packets have a [limit](Packets::seal_limit).
     limits_packets: AtomicBool,
     contents: Mutex<Packets>,
 }
@@ -55,7 +55,7 @@ pub(super) struct Packets {
     /// Connection IDs of ours (except for the first) that the peer has not retired, and their
     /// numbers.
     pub(super) own_ids: Vec<(u64, ConnectionId)>,
-    /// `true` if the peer has retired one of these.
+    /// Whether the peer has retired one of these.
     pub(super) has_retired_ids: bool,
     /// Packets that we have sent without some of their frames.
     pub(super) hidden: Vec<u64>,
@@ -83,7 +83,7 @@ pub(super) struct Sealed {
     /// Its length, and the length that `quinn-proto` assumes.
     pub(super) bytes: usize,
     pub(super) assumed_bytes: usize,
-    /// `true` if its purpose is to find out how long datagrams may be.
+    /// Whether its purpose is to find out how long datagrams may be.
     pub(super) is_mtu_probe: bool,
     /// Its PATH_CHALLENGE frame.
     pub(super) challenge: Option<[u8; 8]>,

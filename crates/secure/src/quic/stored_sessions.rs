@@ -35,7 +35,7 @@ impl StoresServerSessions for StoredSessions {
         }
         halves.newer.insert(id, session);
 
-        // There may be thousands of old sessions. Free them after unlocking, otherwise other workers might
+        // There can be thousands of old sessions. Free them after unlocking, otherwise other workers might
         // have to wait.
         drop(halves);
         drop(dropped);

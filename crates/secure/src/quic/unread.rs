@@ -3,7 +3,7 @@
 //!
 //! `quinn-proto` keeps each part of a stream together with the memory of its packet, but does not tell us the
 //! size of that memory. To estimate it, we count data that arrives and forget data that is read. The count
-//! may be too high, but it should never be too low.
+//! might be too high, but it should never be too low.
 
 use super::records::Piece;
 use crate::limits::{
@@ -51,7 +51,7 @@ pub(super) struct UnreadStream {
     /// Data up to this position counts as `near`, any later data as `far`. The far data becomes near as soon
     /// as all of the near data has been read.
     ///
-    /// We need this because the data that is waiting for earlier data may contain duplicates, which
+    /// We need this because the data that is waiting for earlier data might contain duplicates, which
     /// `quinn-proto` drops without telling us when it gets there. Thus, reading some data does not subtract
     /// any duplicates, whereas reaching `near_end` does.
     near_end: u64,
@@ -59,7 +59,7 @@ pub(super) struct UnreadStream {
     far: Pieces,
     /// Maximum number of pieces so far.
     pieces_max: u32,
-    /// `true` if the stream is known to be open. Once a stream has ended, the data is dropped.
+    /// Whether the stream is known to be open. Once a stream has ended, the data is dropped.
     is_open: bool,
 }
 

@@ -470,7 +470,7 @@ fn late_datagrams_of_a_connection_that_its_client_has_closed_are_not_answered() 
         assert!(matches!(receive(&mut network, datagram, &mut reply), Received::Dropped));
     }
 
-    // A client with another address may need a reset.
+    // A client with another address might need a reset.
     let source = "203.0.113.9:50000".parse().unwrap();
     let elsewhere = Arrival { source, destination: None, ecn: 0, bytes: &last };
     network.now += Duration::from_millis(1);
@@ -496,7 +496,7 @@ fn late_initial_packet_of_a_connection_that_its_client_has_closed_begins_none() 
         datagram.resize(1200, number);
         assert!(matches!(receive(&mut network, &datagram, &mut Vec::new()), Received::Invalid));
 
-        // The keys do not fit the packet, but the reserved bits may be 0 by chance.
+        // The keys do not fit the packet, but the reserved bits might be 0 by chance.
         let arrival = Arrival { source: OTHER, destination: None, ecn: 0, bytes: &datagram };
         let received = network.server.endpoint.receive(network.now, &arrival, &mut Vec::new());
         if let Received::Incoming(incoming) = received {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A folder that may be edited while it is served.
+/// A folder that can be edited while it is served.
 pub trait LiveReload: Send + Sync {
     /// Waits for a short time until all earlier changes of the folder are served.
     ///

@@ -8,7 +8,7 @@
 pub(super) struct AckTracker {
     /// Bytes that we have passed to the kernel.
     sent: u64,
-    /// Acknowledged bytes at the last call of [`AckTracker::acked_since_last`]. Note that this may be
+    /// Acknowledged bytes at the last call of [`AckTracker::acked_since_last`]. Note that this can be
     /// negative for local sockets, where the kernel's number includes some overhead.
     acked: i64,
 }

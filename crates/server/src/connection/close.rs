@@ -19,8 +19,8 @@ pub(crate) const LINGER: Duration = Duration::from_secs(5);
 const CLOSE_AT_ONCE_BYTES_MAX: u64 = 64 * 1024;
 
 impl<S: Socket> Connection<S> {
-    /// Closes an idle connection after its deadline. With HTTP/2, a request may be on its way, so send GOAWAY
-    /// and linger first.
+    /// Closes an idle connection after its deadline. With HTTP/2, a request might be on its way, so send
+    /// GOAWAY and linger first.
     pub(super) fn end_idle(&mut self, cx: &mut WorkerContext) -> Next {
         self.has_timed_out = true;
         self.protocol.end(&mut cx.responder.output);
@@ -62,8 +62,8 @@ impl<S: Socket> Connection<S> {
     /// Returns `true` if we may close without lingering in order to save two system calls.
     ///
     /// Lingering prevents late data from making the kernel drop the response. In this case, however, the
-    /// client has told us that it will not send any more. Large responses linger anyway as a slow client may
-    /// not have read them yet.
+    /// client has told us that it will not send any more. Large responses linger anyway as a slow client
+    /// might not have read them yet.
     pub(super) fn may_close_at_once(&self, cx: &WorkerContext) -> bool {
         let moved = cx.policy.iteration_bytes_max - cx.budget.bytes;
         self.phase == Phase::Draining { is_peer_done: true }
@@ -81,7 +81,7 @@ impl<S: Socket> Connection<S> {
     /// Starts a graceful shutdown of the connection. It will close after answering the current request, or
     /// after [`DRAIN_GRACE`] if there is no request.
     ///
-    /// Note that a response that is already being sent may not have announced the close, in which case the
+    /// Note that a response that is already being sent might not have announced the close, in which case the
     /// client may still send another request.
     ///
     /// [`DRAIN_GRACE`]: super::context::DRAIN_GRACE

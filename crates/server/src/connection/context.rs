@@ -51,11 +51,11 @@ pub(crate) struct WorkerContext {
 /// Settings that never change.
 pub(crate) struct Policy {
     pub(crate) timeouts: Option<Timeouts>,
-    /// `true` if connections start with HTTP/1 unless ALPN says otherwise.
+    /// Whether connections start with HTTP/1 unless ALPN says otherwise.
     pub(crate) has_http1: bool,
-    /// `true` if we accept HTTP/2 with prior knowledge on connections without TLS (RFC 9113 §3.3).
+    /// Whether we accept HTTP/2 with prior knowledge on connections without TLS (RFC 9113 §3.3).
     pub(crate) has_http2: bool,
-    /// `true` if each connection must start with a PROXY header.
+    /// Whether each connection must start with a PROXY header.
     pub(crate) expects_proxy_header: bool,
     /// The `https` port that we redirect requests without TLS to, if we do.
     pub(crate) https_port: Option<u16>,
@@ -305,7 +305,7 @@ pub(crate) struct AddedFields {
     pub(crate) tls: Vec<(&'static str, &'static str)>,
     /// `Alt-Svc` value for HTTP/1 and HTTP/2 with TLS (RFC 7838). `None` if there is no HTTP/3.
     pub(crate) alt_svc: Option<String>,
-    /// `true` if clients may cache permanent redirects.
+    /// Whether clients may cache permanent redirects.
     pub(crate) keeps_redirects: bool,
 }
 

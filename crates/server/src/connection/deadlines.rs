@@ -139,7 +139,7 @@ impl<S: Socket> Connection<S> {
         if !flow.is_blocked() {
             return self.run(ReadUntil::Blocked, cx);
         }
-        // The page may be custom and may not fit into the socket buffer.
+        // The page might be custom and might not fit into the socket buffer.
         self.wait = Wait::SendRoom;
         self.deadline = Some(cx.clock.now + send_timeout);
         if cx.budget.bytes == 0 { Next::Iteration } else { Next::Event }
@@ -148,7 +148,7 @@ impl<S: Socket> Connection<S> {
     /// Closes the connection if the peer receives too slowly.
     ///
     /// We count acknowledged bytes rather than the room in the socket: with a large send buffer and a slow
-    /// line, there may be no new room for minutes.
+    /// line, there might be no new room for minutes.
     fn check_progress(&mut self, now: Instant, window: Duration) -> Next {
         let Ok(acked) = self.transport.acked_since_last() else { return Next::Close };
         if acked.is_some_and(|acked| acked < bytes_min(window)) {

@@ -33,7 +33,7 @@ impl<S: Socket> Connection<S> {
         self.memory.saturating_add(u32::try_from(self.socket().kept_bytes()).unwrap_or(u32::MAX))
     }
 
-    /// Updates the memory of a connection that has become idle, if it may have changed.
+    /// Updates the memory of a connection that has become idle, if it might have changed.
     #[inline]
     pub(super) fn count_idle_memory(&mut self, cx: &mut WorkerContext) {
         // Connections without TLS did not count HTTP/2 after a handshake, so this may be the first time.

@@ -22,7 +22,7 @@ const POOL_THREAD_BYTES: u64 = (2 << 20) + (64 << 10);
 const WORKER_CONNECTIONS_BYTES_MIN: u64 = 1 << 20;
 
 /// Minimum peak at which free memory is returned to the system (a lower peak is not worth the cost of
-/// walking through the allocator). A worker may keep as much after its connections have closed.
+/// walking through the allocator). A worker might keep as much after its connections have closed.
 const RELEASED_BYTES_MIN: u64 = 4 << 20;
 
 /// Time, in seconds, during which the connections must need less than half of the peak before we return free

@@ -39,7 +39,7 @@ pub(super) enum RecvOutcome {
         ///
         /// [`Transport::take_received`]: super::transport::Transport::take_received
         len: usize,
-        /// `true` if the socket is empty, so there will be an event when more data arrives.
+        /// Whether the socket is empty, so there will be an event when more data arrives.
         is_drained: bool,
     },
     /// There is no data yet. An event will be reported when there is.
@@ -51,7 +51,7 @@ pub(super) enum RecvOutcome {
     /// The data is not TLS or violates the protocol. The alert has been sent, after which no more data
     /// can follow.
     TlsFailed {
-        /// `true` if it is a plain HTTP request.
+        /// Whether it is a plain HTTP request.
         is_plain_http: bool,
     },
 }

@@ -56,7 +56,7 @@ impl SendBatch {
         }
     }
 
-    /// Returns `true` if a response with this many inline bytes may be batched.
+    /// Returns `true` if a response with this many inline bytes can be batched.
     #[inline]
     pub(super) fn fits(inline_bytes: usize) -> bool {
         (1..=INLINE_BYTES_MAX).contains(&inline_bytes)
@@ -81,7 +81,7 @@ impl SendBatch {
         self.ends.push((token, self.bytes.len()));
     }
 
-    /// Returns `true` if there may not be room for another response.
+    /// Returns `true` if there might not be room for another response.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.ends.len() >= RESPONSES_MAX || self.bytes.len() > BATCH_BYTES_MAX - INLINE_BYTES_MAX

@@ -33,11 +33,11 @@ pub(super) struct TlsStream {
     session: Session,
     /// Incomplete record. May contain more than that if the handshake was deferred.
     incomplete: Vec<u8>,
-    /// `true` if we can process `incomplete` as soon as there is budget for the handshake.
+    /// Whether we can process `incomplete` as soon as there is budget for the handshake.
     is_handshake_deferred: bool,
-    /// `true` if the peer has sent `close_notify`.
+    /// Whether the peer has sent `close_notify`.
     has_peer_closed: bool,
-    /// `true` if we have sent `close_notify` or the session has failed. We must not encrypt any more data
+    /// Whether we have sent `close_notify` or the session has failed. We must not encrypt any more data
     /// then.
     is_closed: bool,
     /// Records that did not fit into the socket.
@@ -125,7 +125,7 @@ impl TlsStream {
             return discard(socket, buffers, budget);
         }
         while !self.has_peer_closed {
-            // During the handshake, everything that we have received may have to be kept, so do not read more
+            // During the handshake, everything that we have received might have to be kept, so do not read more
             // than a record.
             let before = self.incomplete.len();
             let room = before + if self.is_established() { RECEIVE_BYTES } else { RECORD_BYTES_MAX };

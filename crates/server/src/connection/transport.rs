@@ -40,7 +40,7 @@ impl Buffers {
 /// A buffer with the data that was received last.
 pub(super) struct ReceivedBuffer {
     pub(super) bytes: Vec<u8>,
-    /// Whether the bytes were encrypted. This needs to be remembered as the connection may have started TLS
+    /// Whether the bytes were encrypted. This needs to be remembered as the connection might have started TLS
     /// by the time the buffer is put back.
     is_decrypted: bool,
 }

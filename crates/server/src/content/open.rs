@@ -12,9 +12,9 @@ const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
 /// An open archive. Other processes cannot change it while it is served, unless `is_unguarded` is set.
 pub(crate) struct OpenedArchive {
     pub(crate) archive: Archive,
-    /// Must stay with the thread that checks it because other threads may have separate descriptor tables.
+    /// Must stay with the thread that checks it because other threads might have separate descriptor tables.
     pub(crate) lease: Option<Lease>,
-    /// `true` if other processes can change the archive because it can neither be leased nor copied.
+    /// Whether other processes can change the archive because it can neither be leased nor copied.
     pub(crate) is_unguarded: bool,
 }
 

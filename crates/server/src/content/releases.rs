@@ -1,5 +1,5 @@
 //! Other releases in a release directory. We keep them open in addition to the current one because clients
-//! may have loaded pages from them.
+//! might have loaded pages from them.
 //!
 //! This belongs to the reload thread. An archive must be verified completely before it is served. At startup,
 //! we only do this for the newest ones; the others will follow in the background, so that large archives do
@@ -34,7 +34,7 @@ const VERIFIED_AT_STARTUP_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Releases {
     directory: ReleaseDirectory,
-    /// `true` if there are archives that should be served but have not been verified.
+    /// Whether there are archives that should be served but have not been verified.
     is_incomplete: bool,
     virtual_hosts: VirtualHosts,
     files: BTreeMap<OsString, File>,
@@ -53,7 +53,7 @@ struct File {
 
 #[derive(Debug)]
 enum State {
-    /// We have seen it once, so it may be incomplete.
+    /// We have seen it once, so it might be incomplete.
     New,
     /// It is not an archive, or it is damaged (in which case we have reported that).
     Unusable,
@@ -99,7 +99,7 @@ pub(crate) enum Trigger {
 pub(crate) struct ScanOutcome {
     /// Releases that are not served any more.
     pub(crate) retired: Vec<OpenRelease>,
-    /// `true` if the list of served releases has changed.
+    /// Whether the list of served releases has changed.
     pub(crate) is_changed: bool,
 }
 
@@ -147,7 +147,7 @@ impl Releases {
                 self.unreadable = None;
                 self.update_files(found, trigger, &mut retired, notices);
             }
-            // Keep the open releases because their files may still exist.
+            // Keep the open releases because their files might still exist.
             Some(Err(error)) => self.report_unreadable(&error, notices),
         }
 
@@ -260,7 +260,7 @@ impl Releases {
             if served.len() == self.directory.kept {
                 break;
             }
-            // The same archive may have several names.
+            // The same archive can have several names.
             if digests.contains(&label.digest) {
                 continue;
             }
@@ -338,7 +338,7 @@ fn has_suffix(path: &Path) -> bool {
     path.extension() == Some(OsStr::new(SUFFIX))
 }
 
-/// Returns `true` if a file that cannot be opened seems to be an archive. Note that the directory may
+/// Returns `true` if a file that cannot be opened seems to be an archive. Note that the directory can
 /// also contain other files, e.g. notes.
 fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
     let is_damaged = matches!(

@@ -59,8 +59,8 @@ impl Sites {
         self.trusted_hosts.is_none()
     }
 
-    /// Returns the host of a request if we do not respond for it, given that it may be a stranger's name for
-    /// this machine.
+    /// Returns the host of a request if we do not respond for it, given that it might be a stranger's name
+    /// for this machine.
     #[inline]
     pub(super) fn untrusted_host<'r>(&self, request: &Request<'r>) -> Option<&'r [u8]> {
         let trusted = self.trusted_hosts.as_ref()?;
@@ -95,7 +95,7 @@ impl Sites {
     }
 
     /// Returns the page for a host that does not have a site. This may be a challenge, because a
-    /// certificate authority may validate several names of a certificate; or it may be the heartbeat,
+    /// certificate authority may validate several names of a certificate; or it might be the heartbeat,
     /// because load balancers typically use an address or do not send a host at all.
     #[cold]
     pub(super) fn page_of_any_host(&self, request: &Request<'_>) -> Option<Page<'_>> {

@@ -108,7 +108,7 @@ impl<D: DatagramSocket> Http3<D> {
                     self.pass(number, &arrival, cx);
                 }
             }
-            // Some datagrams have to wait until a half-open connection ends, however that connection may
+            // Some datagrams have to wait until a half-open connection ends, however that connection might
             // itself need a datagram that arrived after them, so look for these.
             if !self.has_room_for_attempts() {
                 attempts.remove_first_if(ATTEMPTS_LOOKED_THROUGH_MAX, |number, arrival| {
@@ -256,7 +256,7 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     fn accept(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
-        // We may have accepted others since this one was admitted.
+        // We might have accepted others since this one was admitted.
         if self.is_full(cx) {
             return self.refuse(incoming, number);
         }

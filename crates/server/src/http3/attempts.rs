@@ -1,7 +1,7 @@
 //! Stores datagrams of connection attempts.
 //!
 //! Processing one of them takes several microseconds as it needs keys and a reply. During a flood, hundreds
-//! of them may arrive between two datagrams of a connection. To avoid delaying that connection, we store them
+//! of them can arrive between two datagrams of a connection. To avoid delaying that connection, we store them
 //! and process a few per iteration, in order.
 
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ struct KeptDatagram {
     /// Where the content is. Blocks are numbered from the first that was ever used.
     block: u64,
     content: Range<usize>,
-    /// `true` if it was removed before datagrams that arrived earlier.
+    /// Whether it was removed before datagrams that arrived earlier.
     is_removed: bool,
 }
 

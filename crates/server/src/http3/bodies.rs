@@ -1,6 +1,6 @@
 //! Response bytes that QUIC keeps until the client has acknowledged them: copies of heads, and archive ranges.
 //!
-//! Archive ranges are not copied; instead, the archive stays mapped for as long as a client may need
+//! Archive ranges are not copied; instead, the archive stays mapped for as long as a client might need
 //! the range again.
 
 use std::collections::VecDeque;

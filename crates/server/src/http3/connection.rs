@@ -6,10 +6,10 @@
 //!
 //! Early data (0-RTT) opens a connection before the handshake is complete.
 //!
-//! Note that an attacker may have recorded and repeated early data, even though this server does not read it
-//! twice ([`EarlyData`](cannery_secure::quic::EarlyData)). For this reason, only GET and HEAD requests get an
-//! immediate response. For other methods, the response has to wait until the handshake is complete, just like
-//! a response that does not fit into the client's windows.
+//! Note that an attacker might have recorded and repeated early data, even though this server does not read
+//! it twice ([`EarlyData`](cannery_secure::quic::EarlyData)). For this reason, only GET and HEAD requests get
+//! an immediate response. For other methods, the response has to wait until the handshake is complete, just
+//! like a response that does not fit into the client's windows.
 
 // Reasons to wait, and their deadlines.
 mod deadlines;
@@ -57,11 +57,11 @@ pub(super) struct Connection {
     /// Responses that have to wait, either for room in the client's windows or for the end of the
     /// handshake.
     responses: Vec<Response>,
-    /// `true` if there may be room for waiting responses.
+    /// Whether there might be room for waiting responses.
     may_continue: bool,
     /// For each stream with unacknowledged response bytes in memory, the number of these bytes.
     unacknowledged: Vec<(StreamId, usize)>,
-    /// `true` if early requests are waiting until we know that the client's address is genuine.
+    /// Whether early requests are waiting until we know that the client's address is genuine.
     has_early_requests: bool,
     /// Requests for handlers.
     handled: StreamRoutes<h3::StreamId>,
@@ -70,7 +70,7 @@ pub(super) struct Connection {
     deadline: Option<Instant>,
     /// Tracks how fast the client receives. `None` unless there are unacknowledged responses.
     progress: Option<Progress>,
-    /// `true` if a request was received or a response acknowledged since the deadline was set.
+    /// Whether a request was received or a response acknowledged since the deadline was set.
     is_active: bool,
     silence: Silence,
     /// Streams of responses that refer to an archive, along with the time when we started to serve the
@@ -80,7 +80,7 @@ pub(super) struct Connection {
     retiring_since: Option<Instant>,
     close_reason: CloseReason,
     counted: CountedPackets,
-    /// `true` if the connection has run since we last counted its packets.
+    /// Whether the connection has run since we last counted its packets.
     has_run: bool,
     memory: u32,
 }
@@ -124,7 +124,7 @@ struct Response {
     /// Length of the pieces that are not archive ranges, in bytes.
     copied_bytes: usize,
     sending: SendTime,
-    /// `true` if we wrote some of it when responses were last continued.
+    /// Whether we wrote some of it when responses were last continued.
     is_continued: bool,
 }
 
@@ -212,7 +212,7 @@ impl Connection {
         };
 
         let copied: usize = self.responses.iter().map(|response| response.copied_bytes).sum();
-        // Bodies from handlers may be endless, however only this much can be unacknowledged.
+        // Bodies from handlers can be endless, however only this much can be unacknowledged.
         let written: usize = self.unacknowledged.iter().map(|(_, bytes)| *bytes).sum();
         let window = usize::try_from(HANDLED_SEND_WINDOW_BYTES).unwrap_or(usize::MAX);
         let written = written.min(copied.saturating_add(window));
@@ -240,7 +240,7 @@ impl Connection {
         self.continue_responses();
         if self.handled.is_used() {
             self.write_handled(cx, bodies);
-            // If we have written the last bytes of a body, its handler may have more.
+            // If we have written the last bytes of a body, its handler might have more.
             while self.may_continue {
                 self.continue_responses();
                 self.write_handled(cx, bodies);
@@ -273,7 +273,7 @@ impl Connection {
             Event::Readable(stream) if self.is_held_back(stream) => self.accept_requests(cx, bodies),
             Event::Readable(stream) => self.read(stream, cx, bodies),
             // Writing the response will fail later on, but the request still needs to be read because its
-            // head may change the QPACK table.
+            // head can change the QPACK table.
             Event::Stopped(stream, _) if self.is_held_back(stream) => self.http.stop_response(),
             Event::Stopped(stream, _) => self.stop_response(stream),
 
@@ -332,7 +332,7 @@ impl Connection {
 
     /// Accepts and reads requests.
     ///
-    /// If the client has sent early data without a token, its address may be forged. Requests will have to
+    /// If the client has sent early data without a token, its address could be forged. Requests will have to
     /// wait in that case if we need the address.
     fn accept_requests(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) -> Result<(), ErrorCode> {
         self.has_early_requests = needs_address(cx) && self.quic.validated_address().is_none();
@@ -390,7 +390,7 @@ impl Connection {
         let now = cx.clock.now;
         cx.http3().heads.set_time(now);
 
-        // Without validation, the address may be forged.
+        // Without validation, the address could be forged.
         let client = if needs_address(cx) { self.quic.validated_address() } else { None };
         let is_early = self.quic.is_handshaking();
         let http = &mut self.http;
@@ -457,7 +457,7 @@ impl Connection {
         match progress? {
             RequestProgress::Continues => {}
             RequestProgress::Stopped => {
-                // The response may still follow.
+                // The response might still follow.
                 let _ = self.quic.stop(stream, ErrorCode::None.number());
                 return Ok(());
             }
@@ -573,7 +573,7 @@ impl Connection {
         pieces.clear();
     }
 
-    /// Continues the responses that are waiting, in order, if there may be room for them.
+    /// Continues the responses that are waiting, in order, if there might be room for them.
     ///
     /// If there is only room for one and several responses take turns, then we start with one that was not
     /// continued the last time.
@@ -610,7 +610,7 @@ impl Connection {
         Continued::Ended
     }
 
-    /// Ends a response once all of it was written. Does nothing if a handler may still have more of the
+    /// Ends a response once all of it was written. Does nothing if a handler might still have more of the
     /// body.
     fn finish(&mut self, stream: StreamId) {
         if self.has_open_body(stream) {
@@ -812,7 +812,7 @@ fn set_priority(quic: &mut quic::Connection, stream: StreamId, priority: Priorit
     let _ = quic.set_priority(stream, send_order(stream, priority));
 }
 
-/// Writes the response to a request to the worker's output. The request may have been refused.
+/// Writes the response to a request to the worker's output. The request might have been refused.
 fn respond(
     http: &mut h3::Connection,
     stream: h3::StreamId,

@@ -9,9 +9,9 @@ use super::connection::Connection;
 /// An entry of the table.
 pub(super) struct Slot {
     pub(super) connection: Connection,
-    /// `true` if the connection is going to run next.
+    /// Whether the connection is going to run next.
     pub(super) is_marked: bool,
-    /// `true` if we are counting the connection as open.
+    /// Whether we are counting the connection as open.
     pub(super) is_counted: bool,
     /// When the timer expires, if there is one.
     pub(super) timer: Option<Instant>,

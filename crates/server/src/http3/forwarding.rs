@@ -1,15 +1,15 @@
 //! Forwards datagrams to other workers, which may also belong to the process we are taking over from.
 //!
 //! Usually, the kernel selects the right worker by the connection ID of a datagram. However, there are two
-//! exceptions. First, if a client sends several datagrams at once, the kernel may merge them and only look at
-//! the first, although the others may belong to different connections of that client. Second, a process that
+//! exceptions. First, if a client sends several datagrams at once, the kernel can merge them and only look at
+//! the first, although the others might belong to different connections of that client. Second, a process that
 //! takes over shares its sockets with the old one and will receive some of its datagrams.
 //!
 //! A forwarded datagram is sent as the content of another datagram over the loopback interface, with a
 //! header that contains the addresses and a key that is only known to processes of this server. The receiver
 //! responds with the shared socket, so the detour is invisible to clients.
 //!
-//! We use sockets for this because the other worker may be in another process. In addition, the kernel
+//! We use sockets for this because the other worker can be in another process. In addition, the kernel
 //! bounds their queues, and the event loop can wait for them.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

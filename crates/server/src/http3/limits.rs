@@ -12,10 +12,10 @@ pub(crate) const ATTEMPTS_PER_ITERATION_MAX: usize = 8;
 
 /// Number of connection attempts in an iteration after which an Initial packet has to wait even if it is
 /// followed by a Handshake packet. Typically, the Handshake packet shows that the datagram belongs to a
-/// connection, but an attacker may have appended a forged one.
+/// connection, but an attacker might have appended a forged one.
 pub(super) const ATTEMPTS_WITH_HANDSHAKE_MAX: usize = 2 * ATTEMPTS_PER_ITERATION_MAX;
 
-/// Maximum number of connection attempt datagrams that may be waiting for later iterations or for half-open
+/// Maximum number of connection attempt datagrams that can be waiting for later iterations or for half-open
 /// connections.
 ///
 /// This is enough for a thousand clients with two datagrams per ClientHello. Since clients send a datagram

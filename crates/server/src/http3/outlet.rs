@@ -120,7 +120,7 @@ impl<D: DatagramSocket> Outlet<D> {
         }
     }
 
-    /// Must be called when there may be room again, in order to send the trains that were kept. Returns the
+    /// Must be called when there might be room again, in order to send the trains that were kept. Returns the
     /// connections that can continue, if any.
     pub(super) fn unblock(&mut self) -> Vec<ConnectionKey> {
         if !self.is_blocked() {

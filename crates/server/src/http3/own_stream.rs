@@ -42,7 +42,7 @@ impl OwnStream {
         if rest.is_empty() {
             return;
         }
-        // Instructions only have a few bytes, and a client may leave thousands of them unread, so join
+        // Instructions only have a few bytes, and a client can leave thousands of them unread, so join
         // them.
         match self.pending.last_mut() {
             Some(last) if last.len() < PIECE_BYTES => *last = [&last[..], &rest].concat().into(),

@@ -115,14 +115,14 @@ impl<D: DatagramSocket> Router<D> {
         }
     }
 
-    /// Returns `true` while a predecessor may be reading the sockets, too. In this case, each process may get
-    /// a part of a ClientHello.
+    /// Returns `true` while a predecessor may be reading the sockets, too. In this case, each process might
+    /// get a part of a ClientHello.
     pub(super) fn shares_sockets(&mut self, now: Instant) -> bool {
         !self.peers.predecessors.is_empty()
             && now < *self.reads_alone_from.get_or_insert(now + SHARED_SOCKETS_MAX)
     }
 
-    /// Returns `true` while a predecessor may have connections.
+    /// Returns `true` while a predecessor might have connections.
     fn has_predecessor(&mut self, now: Instant) -> bool {
         if self.peers.predecessors.is_empty() {
             return false;

@@ -34,7 +34,7 @@ impl Silence {
     }
 }
 
-/// Returns the time for which a client may be silent.
+/// Returns the time for which a client can be silent.
 pub(super) fn limit(stats: &Stats) -> Duration {
     SILENCE_MIN.max(stats.round_trip * SILENCE_ROUND_TRIPS)
 }

@@ -119,7 +119,7 @@ impl Observer {
         }
     }
 
-    /// Records a TLS failure, which may be caused by the peer or by a lack of common parameters.
+    /// Records a TLS failure, which can be caused by the peer or by a lack of common parameters.
     #[cold]
     pub(crate) fn tls_failed(&mut self) {
         if let Some(counters) = &self.counters {

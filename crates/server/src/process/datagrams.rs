@@ -149,7 +149,7 @@ impl Datagrams {
             }
         }
 
-        // Since a datagram may arrive at any process, each of them needs to know the workers of
+        // Since a datagram can arrive at any process, each of them needs to know the workers of
         // all.
         let workers: Vec<_> = processes.iter().flat_map(|process| addresses(&process.forwarding)).collect();
         for process in &mut processes {

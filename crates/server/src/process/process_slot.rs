@@ -42,7 +42,7 @@ pub(super) struct ProcessSlot {
     socket: Option<UnixStream>,
     /// The last line about processes that are down which we have sent to this process.
     announced: String,
-    /// `true` if the process has reported that it is serving.
+    /// Whether the process has reported that it is serving.
     is_ready: bool,
     /// Signals that arrived before the process was ready. A program that has just been started does not
     /// handle them yet and would be terminated.

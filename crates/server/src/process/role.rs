@@ -202,7 +202,7 @@ fn divide(
 }
 
 /// Returns the path that this program was started with, to be used for its successor. Symlinks are not
-/// resolved because an upgrade may point one to the new program and delete this one.
+/// resolved because an upgrade might point one to the new program and delete this one.
 ///
 /// # Errors
 /// Returns an error if the system does not tell us.

@@ -54,7 +54,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) predecessor: Option<Predecessor>,
     /// Descriptor of the predecessor's ticket key seed, if it has one.
     pub(super) predecessor_seed: Option<i32>,
-    /// `true` if there are TLS listeners. In that case, the processes must share ticket keys.
+    /// Whether there are TLS listeners. In that case, the processes must share ticket keys.
     pub(super) has_tls: bool,
     /// Drain timeout, i.e. the time for connections to finish sending their responses.
     pub(super) drain: Duration,

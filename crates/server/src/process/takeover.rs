@@ -41,7 +41,7 @@ const READY_VARIABLE: &str = "CANNERY_READY";
 /// The message.
 const READY: &[u8] = b"r";
 
-/// Time within which a new program must become ready. Note that it may have to read large archives.
+/// Time within which a new program must become ready. Note that it might have to read large archives.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(300);
 
 /// After a program was killed, how long a message that it is ready may still take to arrive.
@@ -60,7 +60,7 @@ pub(super) struct Predecessor {
     process: Pid,
     /// The pipe for telling it that we are ready.
     ready: Option<File>,
-    /// `true` if we will be the only owner of the listeners.
+    /// Whether we will be the only owner of the listeners.
     leaves_listeners: bool,
 }
 
@@ -231,8 +231,8 @@ impl Takeover {
         Takeover::Starting { successor, started, deadline: started + ready_within() }
     }
 
-    /// Handles a request for a takeover. A program that is not ready yet may be hanging and will therefore be
-    /// replaced.
+    /// Handles a request for a takeover. A program that is not ready yet might be hanging and will therefore
+    /// be replaced.
     pub(super) fn request(&mut self, now: Instant, on_notice: &dyn Fn(&Notice)) {
         match std::mem::take(self) {
             Takeover::None => *self = Takeover::Requested { at: now },
@@ -332,7 +332,7 @@ impl Takeover {
         }
     }
 
-    /// Kills the new program at the deadline or after another signal to stop; until then, it may drain. We
+    /// Kills the new program at the deadline or after another signal to stop; until then, it can drain. We
     /// have to do this since no other process would.
     pub(super) fn kill_at(&mut self, deadline: Instant, signals: &Receiver<i32>) {
         let Takeover::Starting { successor, .. } = self else { return };

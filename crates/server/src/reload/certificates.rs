@@ -57,7 +57,7 @@ impl WatchedCertificates {
         Ok(Some(WatchedCertificates { context, tls, names, settled: files.clone(), seen: files, watch }))
     }
 
-    /// Returns the paths of files that may be read again.
+    /// Returns the paths of files that can be read again.
     pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
         paths(&self.tls)
     }

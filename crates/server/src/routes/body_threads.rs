@@ -13,7 +13,7 @@ use cannery_routes::BodyStopper;
 
 use super::limits::{BODY_OCCUPIES_MAX, BODY_WAITS_MAX};
 
-/// Time for a body to leave its thread after being stopped. Since the function may never return, another
+/// Time for a body to leave its thread after being stopped. Since the function might never return, another
 /// body is stopped after that.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
 
@@ -37,7 +37,7 @@ struct Occupant {
     number: u64,
     since: Instant,
     stopper: BodyStopper,
-    /// When we stopped the body. The function may not have noticed yet.
+    /// When we stopped the body. The function might not have noticed yet.
     stopped_at: Option<Instant>,
 }
 
@@ -89,7 +89,7 @@ impl BodyThreads {
     /// one.
     pub(super) fn make_room(&self, now: Instant) -> Option<Stopped> {
         let mut bodies = self.lock();
-        // Some threads may be about to become free anyway.
+        // Some threads might be about to become free anyway.
         let is_leaving =
             |occupant: &&Occupant| occupant.stopped_at.is_some_and(|at| now < at + LEAVES_WITHIN);
         let leaving = bodies.occupants.iter().filter(is_leaving).count();

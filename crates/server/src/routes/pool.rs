@@ -2,7 +2,7 @@
 //! server.
 //!
 //! Both the number of waiting requests and the size of their content are bounded. A handler that never
-//! returns only occupies its own thread. Bodies have a separate pool because they may occupy a thread
+//! returns only occupies its own thread. Bodies have a separate pool because they can occupy a thread
 //! until a slow client has received everything.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,7 +39,7 @@ impl Pools {
     /// workers have exited.
     ///
     /// At any time, the content of all requests may have up to `content_bytes_max` bytes (but a single
-    /// request may always have more). Also returns a watchdog, which will report handlers that take longer
+    /// request can always have more). Also returns a watchdog, which will report handlers that take longer
     /// than `limit`.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Pool {
             let status = Arc::clone(status);
             let watched = WatchedThread::default();
             calls.push(watched.call());
-            // These threads do not enter a sandbox: handlers may do anything the program may do.
+            // These threads do not enter a sandbox: handlers can do anything the program may do.
             let thread = Builder::new().name(format!("{name}-{number}"));
             let run = move || run(&waiting, &content_bytes, count(&status.pool_threads), &watched);
             thread.spawn(run).map_err(StartError::Thread)?;
@@ -183,7 +183,7 @@ impl Job {
     fn run(self, watched: &WatchedThread) {
         match self {
             Job::Answer { routes, request, client, address, ticket, is_wanted, mailbox, notices } => {
-                // The connection may have closed, or given up on the handler.
+                // The connection might have closed, or given up on the handler.
                 if is_wanted.strong_count() == 0 {
                     return;
                 }
@@ -205,7 +205,7 @@ impl Job {
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "the function has panicked".to_owned(),
                 };
-                // We can ignore an error here: the receiving thread may have stopped already.
+                // We can ignore an error here: the receiving thread might have stopped already.
                 let _ =
                     notices.send(Notice::HandlerFailed { why: format!("the body of a response: {fault}") });
             }

@@ -199,7 +199,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         dispatch: &mut Dispatch<'_>,
     ) -> Option<S> {
         while let Some((stream, finished)) = self.finished.pop_front() {
-            // The client may have cancelled the request in the meantime.
+            // The client might have cancelled the request in the meantime.
             if http.resume(stream) == Resumption::Ready {
                 let (request, response) = dispatch.complete(*finished);
                 self.respond(http, stream, &request.head(), response, dispatch);

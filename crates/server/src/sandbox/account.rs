@@ -18,7 +18,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Looks up `USER` or `USER:GROUP`, where each of them may be a name or a number. The default is the
+    /// Looks up `USER` or `USER:GROUP`, where each of them can be a name or a number. The default is the
     /// user's primary group.
     ///
     /// # Errors

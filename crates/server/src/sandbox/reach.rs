@@ -53,7 +53,7 @@ fn appendable(path: &Path) -> io::Result<()> {
     denied(access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from))
 }
 
-/// Ignores all errors except for missing permissions. For example, a file may be missing temporarily.
+/// Ignores all errors except for missing permissions. For example, a file might be missing temporarily.
 fn denied<T>(result: io::Result<T>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),

@@ -46,7 +46,7 @@ impl<L: EventLoop> Worker<L> {
                     }
                 }
                 Ok(None) => return,
-                // The client has given up, but there may be others.
+                // The client has given up, but there might be others.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
@@ -70,7 +70,7 @@ impl<L: EventLoop> Worker<L> {
         let memory = connection.memory();
         let events = &mut self.events;
 
-        // If the event loop cannot watch the socket, we drop it, and the client may try again.
+        // If the event loop cannot watch the socket, we drop it, and the client can try again.
         let begun = self.connections.insert(|token| {
             events.add_socket(connection.socket(), token)?;
             Ok::<_, io::Error>(connection)

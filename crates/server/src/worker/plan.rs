@@ -55,7 +55,7 @@ impl StopReporter {
 
     /// Reports how many connections are open when the worker stops accepting.
     pub(super) fn draining(&self, connections: usize) {
-        // The receiver may have been dropped. Tests do that.
+        // The receiver might have been dropped. Tests do that.
         let _ = self.0.send(StopReport::Draining { connections });
     }
 }
@@ -146,7 +146,7 @@ impl<L, D> Plan<L, D> {
         Plan { balancer: Some(balancer), ..self }
     }
 
-    /// Lets handlers respond to requests. Since handlers may need any descriptor of the process, the worker
+    /// Lets handlers respond to requests. Since handlers might need any descriptor of the process, the worker
     /// will have to use the shared table.
     pub(crate) fn with_routes(self, routes: Option<WorkerRoutes>) -> Plan<L, D> {
         let owns_descriptors = self.owns_descriptors && routes.is_none();

@@ -1,7 +1,7 @@
 //! Tests of the server on a simulated network, using scenarios that are generated from thousands of
 //! seeds.
 //!
-//! Peers may be slow, cut their requests, or reset; releases may be replaced; and the server may stop. In all
+//! Peers can be slow, cut their requests, or reset; releases can be replaced; and the server can stop. In all
 //! of these cases, a peer must receive the bytes that the reference model returns for an undisturbed
 //! connection, or a prefix of them.
 //!

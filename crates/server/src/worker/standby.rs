@@ -66,7 +66,7 @@ impl<L: EventLoop> Worker<L> {
                 self.standbys.entries[index].is_watched = false;
                 // This only fails if the listener was not being watched.
                 let _ = self.events.remove_listener(listener);
-                // The kernel may have woken only this worker for the waiting clients.
+                // The kernel might have woken only this worker for the waiting clients.
                 self.accept(id, usize::MAX);
             }
         }

@@ -4,7 +4,7 @@
 //! Receiving ──▶ Running ──▶ Finished ──▶ Streaming ──▶ HTTP/1 again
 //! ```
 //!
-//! Some stages may be skipped. Further requests that the client sends in the meantime will have to
+//! Some stages can be skipped. Further requests that the client sends in the meantime will have to
 //! wait (RFC 9112 §9.3.2).
 
 use std::time::Instant;

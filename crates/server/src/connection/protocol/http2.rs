@@ -21,13 +21,13 @@ pub(in crate::connection) struct Http2 {
     pub(super) http: h2::Connection,
     /// Release that pending bodies come from, or `None` if there are none.
     pub(super) content: Option<Arc<Content>>,
-    /// `true` if our SETTINGS have been written.
+    /// Whether our SETTINGS have been written.
     has_begun: bool,
-    /// `true` if we need to send GOAWAY.
+    /// Whether we need to send GOAWAY.
     pub(super) is_going_away: bool,
     /// Bytes written since the last call of [`Protocol::bytes_since_last`](super::Protocol::bytes_since_last).
     pub(super) bytes: StreamBytes,
-    /// `true` if there has been a request since the connection was last idle.
+    /// Whether there has been a request since the connection was last idle.
     is_active: bool,
     /// When we will close the connection unless there is another request.
     idle_until: Option<Instant>,
@@ -86,8 +86,8 @@ impl Http2 {
             self.http.go_away(output);
         }
 
-        // First, write the responses that handlers have finished. These may be older than the requests we are
-        // about to read.
+        // First, write the responses that handlers have finished. These might be older than the requests we
+        // are about to read.
         if self.handled.is_used()
             && let Some(mut dispatch) = client.dispatch(routes, *current, clock.now, fields, output, observer)
         {
@@ -165,7 +165,7 @@ impl Http2 {
             self.window_deadline = None;
         }
         if has_bodies {
-            // Even if everything fits into the output, the output may still refer to the release.
+            // Even if everything fits into the output, the output might still refer to the release.
             self.content = pinned.or_else(|| Some(Arc::clone(&release.content)));
         }
 
@@ -207,7 +207,7 @@ impl Http2 {
     /// Returns the earliest deadline of the oldest incomplete request, the longest-running handler, or a
     /// client that does not open its windows.
     pub(super) fn next_deadline(&mut self, now: Instant, timeouts: &Timeouts) -> Option<(Wait, Instant)> {
-        // At the start of a frame, it may still turn out to be a PING, so its first bytes do not
+        // At the start of a frame, it could still turn out to be a PING, so its first bytes do not
         // count.
         self.is_active |= self.http.awaits() != h2::Awaits::Head;
         self.window_deadline = match self.window_deadline {

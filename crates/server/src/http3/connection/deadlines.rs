@@ -55,7 +55,7 @@ impl Connection {
             self.wait = wait;
             self.deadline = Some(deadline);
         } else if self.handled.is_used() {
-            // A handler may take as long as it likes for a body.
+            // A handler can take as long as it likes for a body.
             self.wait = Wait::Body;
             self.deadline = None;
         } else if !self.responses.is_empty() {

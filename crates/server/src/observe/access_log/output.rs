@@ -137,7 +137,7 @@ fn explain(error: io::Error, path: &Path) -> io::Error {
     let explanation = if is_fifo {
         "it is a FIFO that no program reads; start the reader first"
     } else {
-        // This may also be standard output, if the service manager has connected it to a socket.
+        // This can also be standard output, if the service manager has connected it to a socket.
         "it is a socket, which can't be opened by its name; `--access-log -` writes to standard output, whatever that is"
     };
     io::Error::new(error.kind(), explanation)

@@ -114,7 +114,7 @@ impl LogWriter {
     /// Waits until all lines have been written, giving up if the log is too slow. Must be called after the
     /// workers have exited.
     pub(crate) fn finish(self) {
-        // The signal thread may still have a sender, so it is not sufficient to drop ours.
+        // The signal thread might still have a sender, so it is not sufficient to drop ours.
         let _ = self.sender.try_send(Message::End);
         let began = Instant::now();
         let progress = || self.control.progress.load(Ordering::Relaxed);

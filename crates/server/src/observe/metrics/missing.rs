@@ -2,7 +2,7 @@
 //!
 //! This is the Space-Saving algorithm by Metwally, Agrawal and El Abbadi ("Efficient Computation of Frequent
 //! and Top-k Elements in Data Streams", 2005). A frequent path will always be in the summary, however its
-//! count may be too high by up to the count of the path that it has replaced.
+//! count can be too high by up to the count of the path that it has replaced.
 
 use serde::{Deserialize, Serialize};
 

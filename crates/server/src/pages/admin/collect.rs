@@ -19,7 +19,7 @@ use crate::thread;
 /// Maximum size, in bytes, of a reply, which contains about a thousand numbers and 64 missing paths.
 const REPLY_BYTES_MAX: usize = 256 * 1024;
 
-/// Timeout for a reply. Without one, the process has probably exited or may be overloaded.
+/// Timeout for a reply. Without one, the process has probably exited or might be overloaded.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Returns an inherited socket for statistics.
@@ -66,7 +66,7 @@ pub(crate) struct Collector {
     buffer: Vec<u8>,
 }
 
-/// A serving process. It may be replaced when it is restarted.
+/// A serving process. It can be replaced when it is restarted.
 #[derive(Debug)]
 struct ProcessSlot {
     socket: UnixDatagram,

@@ -1,6 +1,6 @@
 //! Statistics of one process or of several processes combined.
 //!
-//! Other processes may send any numbers, so all sums saturate.
+//! Other processes might send any numbers, so all sums saturate.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Stats {
     pub(super) threads: usize,
     /// The longest uptime of any process.
     pub(super) uptime_seconds: f64,
-    /// `true` if any process is shutting down.
+    /// Whether any process is shutting down.
     pub(super) draining: bool,
     /// Results of reloads, summed up over all processes.
     pub(super) reloads: Reloads,
@@ -162,7 +162,7 @@ impl Stats {
         }
     }
 
-    /// Adds the counters of another process, which may have exited.
+    /// Adds the counters of another process, which might have exited.
     pub(super) fn add_counted(&mut self, other: &Stats) {
         self.reloads.served = self.reloads.served.saturating_add(other.reloads.served);
         self.reloads.refused = self.reloads.refused.saturating_add(other.reloads.refused);

@@ -70,7 +70,7 @@ pub(crate) fn add_script(document: &mut Vec<u8>, media_type: &[u8], path: &str, 
     let is_declared = label_of(media_type).is_empty();
     let position = head::script_position(document, encoding, is_declared);
     let element = {
-        // `<base>` may name another origin, against which the browser resolves the path.
+        // `<base>` can name another origin, against which the browser resolves the path.
         let has_base = encoding.offsets(&document[..position], "<base").next().is_some();
         let origin = origin.filter(|_| has_base).unwrap_or_default();
         encoding.encode(&format!("<script src=\"{origin}{path}\" defer></script>"))
@@ -121,8 +121,8 @@ mod tests {
         assert_eq!(String::from_utf8(bytes).unwrap(), page.replace('@', ELEMENT));
     }
 
-    /// The script used to be added before the last `</body`, which may be part of an attribute, a comment or
-    /// a text, or else at the end, where any of these may be open.
+    /// The script used to be added before the last `</body`, which can be part of an attribute, a comment or
+    /// a text, or else at the end, where any of these can be open.
     #[test]
     fn script_is_at_the_start_of_the_head() {
         for page in [

@@ -211,7 +211,7 @@ impl Tokens<'_> {
     fn raw_text_end(&self, name: &[u8]) -> Option<usize> {
         let mut place = self.place;
         loop {
-            // Scripts may be nested from here on.
+            // Scripts can be nested from here on.
             if name == b"script" && self.has(place, "<!--") {
                 return None;
             }

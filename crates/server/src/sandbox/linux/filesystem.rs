@@ -110,10 +110,10 @@ fn directory(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().filter(|path| path != Path::new("/"))
 }
 
-/// Returns the directories where a file may be replaced: its own directory and the directories of all
+/// Returns the directories where a file can be replaced: its own directory and the directories of all
 /// symlinks in its path.
 ///
-/// For example, a new release may be renamed over the file or over a symlink to it, or an operator may change
+/// For example, a new release can be renamed over the file or over a symlink to it, or an operator can change
 /// a symlink to a parent directory. The root directory is never returned because that would allow everything;
 /// for a file in the root directory, we return the file itself.
 fn replacement_directories(path: &Path) -> Vec<PathBuf> {

@@ -69,7 +69,7 @@ const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
 /// `O_TMPFILE`.
 const WRITING: u64 = (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) as u64;
 
-/// Flags that may be added to a socket type.
+/// Flags that can be added to a socket type.
 const SOCKET_FLAGS: u64 = (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as u64;
 
 /// With this file status flag, the kernel sends signals to the owner of a descriptor.
@@ -92,7 +92,7 @@ const EVERY: &[Call] = &[
     any(libc::SYS_nanosleep),
     // Seeds for hash tables.
     any(libc::SYS_getrandom),
-    // Messages to standard error. These may also come from the signal handler, which can run on any thread
+    // Messages to standard error. These can also come from the signal handler, which can run on any thread
     // except for workers. Sends do not have an address.
     any(libc::SYS_write),
     any(libc::SYS_writev),
@@ -264,7 +264,7 @@ const PROFILER: &[Call] = &[
     only(libc::SYS_setitimer, &[Is(0, libc::ITIMER_PROF as u64)]),
 ];
 
-/// Calls that a C library may try in any thread and that may fail, e.g. glibc reads the overcommit setting
+/// Calls that a C library can try in any thread and that is allowed to fail, e.g. glibc reads the overcommit setting
 /// before it frees memory. Such a call fails instead of killing the process.
 pub(super) const DISPENSABLE: &[c_long] = &[libc::SYS_openat];
 

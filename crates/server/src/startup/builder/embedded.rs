@@ -22,7 +22,7 @@ pub struct EmbeddedArchive {
     folder: Option<Follow>,
 }
 
-/// Archives of a folder that may change.
+/// Archives of a folder that can change.
 // Only for the crate `cannery`.
 #[doc(hidden)]
 #[derive(Debug)]

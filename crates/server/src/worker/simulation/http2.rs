@@ -1,6 +1,6 @@
 //! Tests of HTTP/2 with prior knowledge on the simulated network.
 //!
-//! Peers may open several streams at once, open windows in steps, reset streams, change their settings, and
+//! Peers can open several streams at once, open windows in steps, reset streams, change their settings, and
 //! violate the protocol. Each stream must receive the same fields and body as the HTTP/1 model returns for
 //! the request.
 //!

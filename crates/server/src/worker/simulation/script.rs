@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cannery_eventloop::simulated::{Action, Network, PeerId, Random, ReadRate};
 
-/// Requests of every kind, which a peer may pipeline.
+/// Requests of every kind, which a peer can pipeline.
 const REQUESTS: [&str; 18] = [
     "GET /small HTTP/1.1\r\nHost: h\r\n\r\n",
     "GET /middle HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip, br\r\n\r\n",

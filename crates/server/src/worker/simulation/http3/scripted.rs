@@ -181,7 +181,7 @@ impl Scripted {
         }
 
         for (id, waiting) in &mut self.contents {
-            // The server may have stopped it.
+            // The server might have stopped it.
             while let Ok(written @ 1..) = connection.send_stream(*id).write(waiting) {
                 waiting.drain(..written);
             }
@@ -227,7 +227,7 @@ impl Scripted {
                 let waiting = self.contents.entry(self.streams[&name]).or_default();
                 waiting.extend(frame(DATA, &vec![b'x'; bytes]));
             }
-            // The server may have reset it.
+            // The server might have reset it.
             Deed::End { name } => _ = connection.send_stream(self.streams[&name]).finish(),
         }
     }
@@ -273,7 +273,7 @@ impl Scripted {
             let _ = chunks.finalize();
         }
 
-        // Ends of requests may still follow.
+        // Ends of requests might still follow.
         self.streams.retain(|name, _| {
             !ended.contains(name)
                 || self.script[self.done..]
