@@ -79,7 +79,7 @@ struct State {
     is_woken: bool,
 }
 
-/// Wakes up the server when there are more bytes.
+/// Wakes up the server when more bytes have been written.
 // Only for the server.
 #[doc(hidden)]
 pub type Waker = Box<dyn Fn() + Send>;
@@ -154,7 +154,7 @@ impl BodyWriter {
 }
 
 impl io::Write for BodyWriter {
-    /// Blocks until there is room.
+    /// Blocks if the buffer is full.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
         while state.bytes.len() >= BODY_BYTES_MAX && !state.is_over() {

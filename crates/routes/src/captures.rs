@@ -50,7 +50,7 @@ impl<'r, 'p> Captures<'r, 'p> {
     fn raw_iter(&self) -> impl Iterator<Item = (&'r str, &'p [u8])> + use<'r, 'p> {
         let mut rest = self.path;
         self.pattern.segments.iter().filter_map(move |segment| {
-            // We know that the pattern matches, so there is a `/` for each segment.
+            // We know that the pattern matches, so the path must have a `/` for each segment.
             let tail = rest.get(1..).unwrap_or_default();
             let bytes = match segment {
                 Segment::Rest(_) => tail.len(),

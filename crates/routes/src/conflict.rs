@@ -109,7 +109,7 @@ impl fmt::Display for Conflict {
 
 impl std::error::Error for Conflict {}
 
-/// Compares methods. Returns `None` if there is no method that matches both.
+/// Compares methods. Returns `None` if no method matches both.
 fn method_excess(left: Option<&str>, right: Option<&str>) -> Option<Excess> {
     match (left, right) {
         _ if left == right => Some(Excess::NEITHER),
@@ -119,7 +119,7 @@ fn method_excess(left: Option<&str>, right: Option<&str>) -> Option<Excess> {
     }
 }
 
-/// Compares paths. Returns `None` if there is no path that matches both.
+/// Compares paths. Returns `None` if no path matches both.
 fn path_excess(left: &[Segment], right: &[Segment]) -> Option<Excess> {
     let mut total = Excess::NEITHER;
     for (left_segment, right_segment) in left.iter().zip(right) {

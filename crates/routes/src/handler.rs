@@ -108,13 +108,13 @@ impl Routes {
         self.on_error = Some(on_error);
     }
 
-    /// Returns `true` if there are no routes.
+    /// Returns `true` if no routes have been added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.router.is_empty()
     }
 
-    /// Returns `true` if there are handlers that need the thread pool.
+    /// Returns `true` if any handlers need the thread pool.
     #[must_use]
     pub fn needs_pool(&self) -> bool {
         self.router.patterns().any(|(_, route)| route.thread == HandlerThread::Pool)
@@ -197,7 +197,7 @@ impl Routes {
     }
 }
 
-/// Returns the response for an error if there is no error handler.
+/// Returns the response for an error without an error handler.
 fn default_response(error: &HandlerError) -> Response {
     // The program has chosen this status, so it may be any number.
     let status = if (400..=599).contains(&error.status()) { error.status() } else { 500 };

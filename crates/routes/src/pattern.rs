@@ -16,7 +16,7 @@ pub(crate) struct Pattern {
     pub(crate) method: Option<Box<str>>,
     /// The host in lower case. `None` means all hosts.
     pub(crate) host: Option<Box<str>>,
-    /// There is at least one segment. Only the last one can be [`Segment::Slash`] or [`Segment::Rest`].
+    /// This has at least one segment. Only the last one can be [`Segment::Slash`] or [`Segment::Rest`].
     pub(crate) segments: Vec<Segment>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Segment {
     Capture(Box<str>),
     /// The end of the path. So the path has to end with `/`.
     Slash,
-    /// Anything. Captured if there is a name.
+    /// Anything, captured if it has a name.
     Rest(Option<Box<str>>),
 }
 
@@ -78,7 +78,7 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn pattern(&self) -> Result<Pattern, Flaw> {
         let text = self.text;
-        // If there is white space, it comes after the method.
+        // White space can only come after the method.
         let (method, host_start) = match text.find([' ', '\t']) {
             Some(end) => {
                 let rest = text[end..].trim_start_matches([' ', '\t']);

@@ -68,9 +68,9 @@ pub enum RouteError {
 pub enum Lookup<'r, 'p, T> {
     /// A pattern matches.
     Found(Match<'r, 'p, T>),
-    /// There are patterns for this path, but not for this method.
+    /// Patterns match this path, but not this method.
     OtherMethods(Methods<'r>),
-    /// There is no pattern for this path.
+    /// No pattern matches this path.
     Missing,
 }
 
@@ -152,7 +152,7 @@ impl<T> Router<T> {
         }
     }
 
-    /// Returns `true` if there are no patterns.
+    /// Returns `true` if no patterns have been added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()

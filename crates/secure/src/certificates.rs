@@ -74,7 +74,7 @@ impl Certificates {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are no sources, or if a file cannot be used.
+    /// Returns an error if `sources` is empty, or if a file cannot be used.
     pub fn load(sources: &[Source], now: SystemTime) -> Result<Self, Error> {
         if sources.is_empty() {
             return Err(Error::NoSource);

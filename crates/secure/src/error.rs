@@ -126,7 +126,7 @@ pub enum Error {
         why: &'static str,
     },
 
-    /// There are no sources of certificates.
+    /// The list of sources is empty.
     #[error("there is no certificate; give a file, or use a self-signed certificate for testing")]
     NoSource,
 

@@ -126,8 +126,8 @@ pub const QUIC_HIDDEN_PACKETS_MAX: usize = 16;
 pub const QUIC_PEER_IDS_REMEMBERED_MAX: usize = 16;
 
 /// Capacity of the token bucket for packets that neither request anything nor belong to a response. Each
-/// packet costs a token, and the connection is closed once there are none left. There is a similar budget for
-/// HTTP/2 frames.
+/// packet costs a token, and the connection is closed once none are left. HTTP/2 frames have a similar
+/// budget.
 pub const QUIC_CREDIT_MAX: u32 = 2_000;
 
 /// Refill of this bucket per second. A keep-alive only takes one packet every few seconds.
@@ -216,7 +216,7 @@ pub const QUIC_TOKEN_SECONDS: u64 = 24 * 60 * 60;
 pub const QUIC_TOKENS_PER_CONNECTION: u32 = 1;
 
 /// Maximum number of sessions that a process stores for clients that resume them with early data. Each takes
-/// 300 bytes, and there are two per connection. When there are too many, the oldest are dropped.
+/// 300 bytes, and every connection gets two. Once the limit is reached, the oldest are dropped.
 pub const QUIC_STORED_SESSIONS_MAX: usize = 1 << 14;
 
 /// Size, in bits, of a filter that remembers used tokens. With 20,000 tokens a day, one in 25 will be

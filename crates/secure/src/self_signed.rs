@@ -1,6 +1,6 @@
 //! Self-signed certificates for testing, with a key that is generated in memory at each start.
 //!
-//! The key is never written to a file, and there are no keys in the program itself.
+//! The key is never written to a file, and the program itself does not contain any keys.
 
 use std::time::{Duration, SystemTime};
 

@@ -16,7 +16,7 @@ pub enum Warning {
     /// A certificate in the chain was not issued by the next one. Some clients will not be able to find a
     /// path to a root.
     ChainOutOfOrder(PathBuf),
-    /// The OCSP response is not sent because there is a newer one, or there should be.
+    /// The OCSP response is not sent because a newer one is (or should be) available.
     StapleExpired(PathBuf),
     /// The OCSP response is not sent until it becomes valid.
     StapleNotYetValid(PathBuf),

@@ -41,8 +41,8 @@ pub struct Config {
     pub http1: bool,
     /// Enables HTTP/2. Clients can negotiate it with ALPN (over TLS), or use prior knowledge (over TCP).
     pub http2: bool,
-    /// HTTP/3 settings. HTTP/3 uses the certificates of `tls` and is served unless it is disabled or there
-    /// are no sockets for it.
+    /// HTTP/3 settings. HTTP/3 uses the certificates of `tls`. It is served if it has sockets and is not
+    /// disabled.
     pub http3: Http3,
     /// Redirects requests without TLS to `https` on this port.
     pub https_redirect: Option<HttpsRedirect>,
@@ -283,7 +283,7 @@ pub struct Tls {
 /// HTTP/3 settings and sockets.
 #[derive(Debug, Clone, Default)]
 pub struct Http3 {
-    /// Disables HTTP/3 even if there are sockets for it.
+    /// Disables HTTP/3 even if it has sockets.
     pub is_disabled: bool,
     /// Addresses for UDP sockets. Port 0 selects a free port.
     pub listen: Vec<Address>,
@@ -419,7 +419,7 @@ pub enum Content {
 pub struct NamedArchive {
     /// Host to serve the archive for. `None` for the default archive.
     pub host: Option<HostPattern>,
-    /// Path of the archive. If there is a `file`, this is only a name for messages.
+    /// Path of the archive, or just a name for messages in the case of a `file`.
     pub path: PathBuf,
     /// The archive as an open file. A [`Publisher`](crate::Publisher) can replace it.
     pub file: Option<Arc<File>>,
@@ -632,8 +632,8 @@ pub struct Timeouts {
     /// For a handler to respond.
     pub handler: Duration,
     /// Interval at which to check that a client is receiving fast enough. Since the last check, it must
-    /// have received at least `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` on average. There is no
-    /// limit for the response as a whole.
+    /// have received at least `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` on average. The
+    /// response as a whole has no limit.
     pub send: Duration,
 }
 

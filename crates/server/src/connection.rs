@@ -84,7 +84,7 @@ pub(crate) struct Connection<S> {
     client: Option<SocketAddr>,
     /// Received data that we have not responded to yet.
     unprocessed: Vec<u8>,
-    /// Responses that did not fit into the socket. The connection does not receive while there are any.
+    /// Responses that did not fit into the socket. While we have any, the connection does not receive.
     pending: Option<Box<PendingWrite>>,
     /// Kind of the listener that accepted the connection. Decides if we use TLS.
     kind: ListenerKind,
@@ -159,7 +159,7 @@ pub(crate) enum Next {
     Event,
     /// Continue in the next iteration without an event: the connection has used up its budget.
     Iteration,
-    /// Continue once there is budget for the TLS handshake.
+    /// Continue as soon as the budget allows for the TLS handshake.
     Handshake,
     /// Send the response together with the batch.
     Batch,

@@ -80,8 +80,7 @@ pub(crate) struct Http3Plan<D> {
     pub(crate) sockets: Vec<D>,
     /// Receives datagrams that arrived at other workers or at a process that takes over from us.
     pub(crate) forwarding_socket: Option<D>,
-    /// Addresses of the workers' forwarding sockets, indexed by worker number. Empty if there is only one
-    /// worker.
+    /// Addresses of the workers' forwarding sockets, indexed by worker number. Empty for a single worker.
     pub(crate) workers: Vec<SocketAddr>,
     /// Addresses of the forwarding sockets of the process we are taking over from, indexed by worker number.
     pub(crate) predecessors: Vec<SocketAddr>,
@@ -232,7 +231,7 @@ impl<D: DatagramSocket> Http3<D> {
         self.open_max = open_max;
     }
 
-    /// Returns `true` if a client was refused since the last call because there were too many connections.
+    /// Returns `true` if too many connections made us refuse a client since the last call.
     pub(crate) fn take_refused(&mut self) -> bool {
         std::mem::take(&mut self.has_refused)
     }
@@ -397,8 +396,8 @@ impl<D: DatagramSocket> Http3<D> {
         self.connections.iter().map(Connection::memory)
     }
 
-    /// Closes connections that `is_selected` picks by their memory, until there is room. Returns the number
-    /// of connections closed.
+    /// Closes connections that `is_selected` picks by their memory until enough has been freed. Returns the
+    /// number of connections closed.
     pub(crate) fn shed(&mut self, is_selected: impl Fn(u32) -> bool, cx: &mut WorkerContext) -> usize {
         let mut closed = 0;
         for index in 0..self.connections.index_end() {
@@ -452,7 +451,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Receives datagrams from a socket until there are no more of them or the budget is used up.
+    /// Receives datagrams from a socket until it is empty or the budget is used up.
     fn receive(&mut self, number: usize, cx: &mut WorkerContext) {
         if self.receiving == Receiving::HandedOver {
             return;
@@ -500,8 +499,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Passes forwarded datagrams to their connections until there are no more of them or the budget is used
-    /// up.
+    /// Passes forwarded datagrams to their connections until the socket is empty or the budget is used up.
     fn pass_forwarded(&mut self, batch: &mut ReceiveBatch, cx: &mut WorkerContext) -> Backlog {
         for _ in 0..BATCHES_PER_ITERATION_MAX {
             // The kernel may be out of memory. We will get an event for the next datagram.
@@ -521,8 +519,8 @@ impl<D: DatagramSocket> Http3<D> {
         Backlog::Possible
     }
 
-    /// Passes a datagram to its connection, or to the endpoint if there is no such connection. Returns `true`
-    /// if there was one.
+    /// Passes a datagram to its connection, or to the endpoint if it does not belong to one. Returns `true`
+    /// in the former case.
     fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) -> bool {
         self.running = Running::Endpoint;
         let received = self.endpoint.receive(cx.clock.now, arrival, &mut self.reply);
@@ -643,7 +641,7 @@ enum Sending {
     Continues,
 }
 
-/// Sends a connection's datagrams until there are no more of them or the budget is used up.
+/// Sends a connection's datagrams until all are sent or the budget is used up.
 fn send<D: DatagramSocket>(
     connection: &mut Connection,
     outlets: &mut [Outlet<D>],

@@ -265,7 +265,7 @@ impl RunningServer {
                     Err(error) => break error.to_string(),
                 }
             };
-            // One signal often stops both processes. In that case, there is nothing to report.
+            // One signal often stops both processes, in which case we have nothing to report.
             if !stop.is_set() {
                 (on_notice.0)(&Notice::NotFollowed { path: folder, why: end });
             }

@@ -224,7 +224,7 @@ impl Reloader {
                 self.notify(notice);
             }
 
-            // If there are releases left to open, only look for orders instead of waiting for them.
+            // While releases are left to open, only look for orders instead of waiting for them.
             let mut releases = self.watched.iter().filter_map(|watched| watched.releases.as_ref());
             let is_incomplete = releases.any(Releases::is_incomplete);
             match orders.recv_timeout(if is_incomplete { Duration::ZERO } else { CHECK_INTERVAL }) {
@@ -403,8 +403,8 @@ impl Reloader {
             }
         }
 
-        // If the count is 1, then this is the last reference and there is nowhere to get another one
-        // from.
+        // If the count is 1, then this is the last reference and nothing else can create another
+        // one.
         self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
 
         let releases = self.watched.iter_mut().filter_map(|watched| watched.releases.as_mut());
@@ -493,8 +493,8 @@ impl Watched {
             return FileState::Settled;
         }
 
-        // A file that was renamed into place is complete. If it is being written in place, however, there is
-        // no way to know, so wait until it stays the same between two checks.
+        // A file that was renamed into place is complete. If it is being written in place, however, we
+        // cannot know, so wait until it stays the same between two checks.
         let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&version));
         if is_requested || renamed || before == Some(version) {
             FileState::Ready(version)

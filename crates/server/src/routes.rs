@@ -53,7 +53,7 @@ pub(crate) struct WorkerRoutes {
 
 /// The way to treat a request.
 pub(crate) enum Treatment<'a> {
-    /// There is not a route for it, so the site has to answer it.
+    /// No route matches, so the site has to answer it.
     Site,
     /// Receive the content first, which may have up to this many bytes. Then run the handler.
     Receive { bytes_max: u32 },
@@ -116,7 +116,7 @@ pub(crate) struct Delivery {
 pub(crate) enum DeliveryContent {
     /// The response to a request.
     Response(Ticket, Box<HandledRequest>),
-    /// There are more bytes of a body.
+    /// More bytes of a body have been written.
     MoreBody,
 }
 

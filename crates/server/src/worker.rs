@@ -203,7 +203,7 @@ impl<L: EventLoop> Worker<L> {
         self.send_batch();
     }
 
-    /// Returns `true` if there are no open connections.
+    /// Returns `true` if no connection is open.
     pub(crate) fn is_idle(&self) -> bool {
         self.open_connections() == 0
     }
@@ -272,7 +272,7 @@ impl<L: EventLoop> Worker<L> {
         // If a panic occurs outside of any connection, we must not blame the last connection we ran.
         self.cx.current = None;
 
-        // Do not block if there is work left over from earlier iterations.
+        // Do not block while work is left over from earlier iterations.
         let accepts_more = self.backlog == Backlog::Limit;
         let deferred = self.deferred.len();
         let has_handshakes = !self.handshakes.is_empty();

@@ -47,7 +47,7 @@ impl Addresses {
         self.validated.contains(&Some(address))
     }
 
-    /// Returns `true` if there is no limit for any address.
+    /// Returns `true` if no address has a limit.
     #[inline]
     pub(super) fn are_validated(&self) -> bool {
         self.unvalidated.is_empty()
@@ -93,7 +93,7 @@ impl Addresses {
         });
     }
 
-    /// Returns the number of bytes that can be sent to an address, or `None` if there is no limit.
+    /// Returns the number of bytes that can be sent to an address, or `None` if it has no limit.
     pub(super) fn allowance(&self, address: SocketAddr) -> Option<u64> {
         if self.is_validated(address) {
             return None;

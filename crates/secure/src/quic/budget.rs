@@ -68,7 +68,7 @@ impl TokenBucket {
     }
 }
 
-/// There were not enough tokens in the bucket.
+/// The bucket did not have enough tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exhausted;
 
@@ -171,8 +171,8 @@ impl Budget {
         }
     }
 
-    /// Returns `true` if the peer has exceeded its budget. There is no point in reading its
-    /// datagrams any more.
+    /// Returns `true` if the peer has exceeded its budget, so reading its datagrams is not worth it
+    /// any more.
     pub(super) fn is_exceeded(&self) -> bool {
         self.state != State::Sufficient
     }

@@ -81,8 +81,8 @@ const READ_BYTES: usize = 1024;
 /// call.
 const LOST_DATAGRAMS_MAX: usize = 8;
 
-/// Upper bound, in bytes, for the memory of handshake messages that are waiting for earlier ones. There
-/// are three levels, and `quinn-proto` also keeps some before it copies them together.
+/// Upper bound, in bytes, for the memory of handshake messages that are waiting for earlier ones. They
+/// have three levels, and `quinn-proto` also keeps some before it copies them together.
 const HANDSHAKE_MEMORY_MAX: u64 = 3 * (QUIC_HANDSHAKE_GAP_BYTES_MAX as u64 + 32 * 1024);
 
 /// Memory that a packet takes until it is acknowledged, in bytes.
@@ -168,8 +168,8 @@ pub enum CloseReason {
     /// The peer does not remember the connection.
     #[error("the peer reset the connection")]
     Reset,
-    /// The peer has violated the protocol, or there is no cryptography that both sides support. It was sent
-    /// this code.
+    /// The peer has violated the protocol, or both sides have no cryptography in common. It was sent this
+    /// code.
     #[error("the peer violated the QUIC protocol: {reason} ({code:#x})")]
     Violation {
         /// The transport error code.
@@ -376,8 +376,8 @@ impl Connection {
         }
     }
 
-    /// Processes expired timers, if there are any. However, this does nothing while some datagrams must be
-    /// sent first.
+    /// Processes expired timers (if any). However, this does nothing while some datagrams must be sent
+    /// first.
     pub fn handle_timeout(&mut self, now: Instant) {
         // The timer for lost packets still belongs to the peer's previous address. When it expires, a debug
         // assertion in `quinn-proto` requires a packet in flight to the new address, which will only be true
@@ -599,7 +599,7 @@ impl Connection {
                 Err(ReadError::Reset(code)) => break ReadOutcome::Reset(code.into_inner()),
             }
         };
-        // Since callers ask for datagrams after each call, there is no need to tell them about a new window
+        // Since callers ask for datagrams after each call, we do not need to tell them about a new window
         // here.
         let _ = chunks.finalize();
         if matches!(outcome, ReadOutcome::Finished | ReadOutcome::Reset(_)) {

@@ -284,8 +284,8 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// Returns an error if the client's first packet is damaged or violates the protocol, or if there is no
-    /// cryptography that both sides support.
+    /// Returns an error if the client's first packet is damaged or violates the protocol, or if both sides
+    /// have no cryptography in common.
     pub fn accept(
         &mut self,
         now: Instant,

@@ -64,7 +64,7 @@ impl RecentlyClosed {
         self.current.peers.contains(peer) || self.previous.peers.contains(peer)
     }
 
-    /// Forgets connections whose time is over, and frees their memory if there were no others in a period.
+    /// Forgets connections whose time is over. If a period had no others, their memory is freed, too.
     pub(super) fn expire(&mut self, now: Instant) {
         const PERIOD: Duration = Duration::from_millis(QUIC_DRAINING_MS);
 

@@ -79,7 +79,7 @@ impl From<Dir> for Direction {
 /// Why a read has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
-    /// Everything that has arrived in order was read. When there is more, there will be an event.
+    /// Everything that has arrived in order was read. We will get an event when more arrives.
     Blocked,
     /// All data was read. The stream is closed for reading.
     Finished,
@@ -95,7 +95,7 @@ pub enum ReadOutcome {
 pub enum WriteOutcome {
     /// Everything was taken.
     Complete,
-    /// The peer's windows are full. There will be an event when there is room.
+    /// The peer's windows are full. We will get an event when they have room.
     Blocked,
     /// The peer does not want any more data and gave us this code. Callers should now reset the
     /// stream.

@@ -48,11 +48,11 @@ impl<S: Socket> Connection<S> {
         if self.is_draining() {
             return self.run(ReadUntil::Blocked, cx);
         }
-        // If there is more data than the budget allows, there will not be an event for it.
+        // We will not get an event for data that exceeds the budget.
         if cx.budget.bytes == 0 { Next::Iteration } else { Next::Event }
     }
 
-    /// Closes the connection immediately. Sends `close_notify` if there is room for it.
+    /// Closes the connection immediately, after sending `close_notify` if possible.
     pub(super) fn close(&mut self, cx: &mut WorkerContext) -> Next {
         // If the peer does not get it, it will still see that the connection is closed.
         let _ = self.transport.send_close_notify(&mut cx.buffers);

@@ -303,7 +303,7 @@ pub(crate) struct AddedFields {
     pub(crate) plain: Vec<(&'static str, &'static str)>,
     /// On connections with TLS.
     pub(crate) tls: Vec<(&'static str, &'static str)>,
-    /// `Alt-Svc` value for HTTP/1 and HTTP/2 with TLS (RFC 7838). `None` if there is no HTTP/3.
+    /// `Alt-Svc` value for HTTP/1 and HTTP/2 with TLS (RFC 7838). `None` without HTTP/3.
     pub(crate) alt_svc: Option<String>,
     /// Whether clients may cache permanent redirects.
     pub(crate) keeps_redirects: bool,

@@ -100,7 +100,7 @@ impl<S: Socket> Connection<S> {
             return self.go_away(cx);
         }
 
-        // If there are no timeouts, only closing connections have a deadline.
+        // Without timeouts, only closing connections have a deadline.
         let timeouts = cx.policy.timeouts.unwrap_or_default();
 
         match self.wait {

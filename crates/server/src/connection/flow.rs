@@ -11,7 +11,7 @@ pub(super) enum Flow {
 }
 
 impl Flow {
-    /// Returns `true` if there is some output left.
+    /// Returns `true` if some output is left.
     #[inline]
     pub(super) fn is_blocked(self) -> bool {
         self == Flow::Blocked

@@ -114,8 +114,8 @@ impl MemoryBudget {
         self.bytes().saturating_sub(self.bytes_max / 4 * 3)
     }
 
-    /// Returns `true` if there is enough free memory to return it to the system, assuming that connections
-    /// will not need it again soon.
+    /// Returns `true` if enough memory is free to return it to the system, assuming that connections will
+    /// not need it again soon.
     #[inline]
     pub(crate) fn has_memory_to_release(&self) -> bool {
         let peak = self.peak.max(self.recent_peak);

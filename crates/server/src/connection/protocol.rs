@@ -182,8 +182,8 @@ impl Protocol {
         }
     }
 
-    /// Drops the reference to an old release unless there are bodies left to send from it. Callers must have
-    /// sent the output or stored the rest of it.
+    /// Drops the reference to an old release once all bodies from it have been sent. Callers must have sent
+    /// the output or stored the rest of it.
     #[inline]
     pub(super) fn release_content(&mut self) {
         if let Protocol::H2(http2) = self

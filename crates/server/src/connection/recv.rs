@@ -42,7 +42,7 @@ pub(super) enum RecvOutcome {
         /// Whether the socket is empty, so there will be an event when more data arrives.
         is_drained: bool,
     },
-    /// There is no data yet. An event will be reported when there is.
+    /// No data has arrived yet. We will get an event when it does.
     Blocked,
     /// The handshake continues in a later iteration, without an event.
     HandshakeDeferred,

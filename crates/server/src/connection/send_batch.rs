@@ -109,7 +109,7 @@ impl SendBatch {
         Some((token, begin..end))
     }
 
-    /// Takes out the body of the response that was popped last, if there is one.
+    /// Takes out the body (if any) of the response that was popped last.
     #[inline]
     pub(crate) fn pop_body(&mut self) -> Option<Body> {
         let &(response, body) = self.bodies.get(self.bodies_taken)?;

@@ -33,7 +33,7 @@ pub(super) struct TlsStream {
     session: Session,
     /// Incomplete record. May contain more than that if the handshake was deferred.
     incomplete: Vec<u8>,
-    /// Whether we can process `incomplete` as soon as there is budget for the handshake.
+    /// Whether we can process `incomplete` as soon as the budget allows for the handshake.
     is_handshake_deferred: bool,
     /// Whether the peer has sent `close_notify`.
     has_peer_closed: bool,

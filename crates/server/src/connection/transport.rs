@@ -45,7 +45,7 @@ pub(super) struct ReceivedBuffer {
     is_decrypted: bool,
 }
 
-/// A socket, plus TLS if there is any.
+/// A socket, possibly with TLS.
 #[derive(Debug)]
 pub(super) struct Transport<S> {
     socket: S,
@@ -152,7 +152,7 @@ impl<S: Socket> Transport<S> {
         Ok(flow)
     }
 
-    /// Sends the `close_notify` alert, if there is TLS.
+    /// Sends the `close_notify` alert in the case of TLS.
     pub(super) fn send_close_notify(&mut self, buffers: &mut Buffers) -> io::Result<Flow> {
         let Some(tls) = &mut self.tls else { return Ok(Flow::Done) };
         tls.close(&self.socket, &mut buffers.tls)

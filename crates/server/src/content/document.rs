@@ -26,7 +26,7 @@ impl Script<'_> {
 }
 
 /// Returns the response to send in place of `response` if the latter is an HTML page, otherwise `None`.
-/// The page will contain the `script`, if there is one.
+/// The page will contain the `script` (if any).
 #[cold]
 pub(super) fn compose(
     response: &Response<'_>,

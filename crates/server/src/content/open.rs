@@ -29,7 +29,7 @@ pub(super) fn open_named(named: &NamedArchive, loading: Loading) -> Result<Opene
     Ok(OpenedArchive { archive, lease: None, is_unguarded: false })
 }
 
-/// Opens an archive. It is mapped if it can be leased, and otherwise read into memory unless it is too large.
+/// Opens an archive. It is mapped if it can be leased, and otherwise read into memory if it is small enough.
 pub(crate) fn open(path: &Path, loading: Loading) -> Result<OpenedArchive, OpenError> {
     let (archive, lease) = Archive::open_leased(path, loading)?;
     if lease.is_some() || archive.is_in_memory() {

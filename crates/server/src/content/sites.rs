@@ -1,6 +1,6 @@
 //! The sites of a server, and the selection of one for a request.
 //!
-//! The exact host is preferred, followed by the nearest wildcard and the default site. If there is only a
+//! The exact host is preferred, followed by the nearest wildcard and the default site. With only a
 //! default site, we do not look at the host at all. Lookups never allocate any memory.
 
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Sites {
         self.builtin_pages.live.as_ref()?.0.document_script()
     }
 
-    /// Returns the built-in page for a request, if there is one.
+    /// Returns the built-in page for a request (if any).
     #[inline]
     pub(super) fn builtin_page(&self, head: &RequestHead<'_>) -> Option<Page<'_>> {
         let target = head.request.target;
@@ -103,7 +103,7 @@ impl Sites {
         self.builtin_pages.of_any_host(Target::parse(request.target)?.path).filter(|_| is_read)
     }
 
-    /// Returns the site for a request and the site's number, or `None` if there is no site for this host.
+    /// Returns the site for a request and the site's number, or `None` if this host has no site.
     #[inline]
     pub(super) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
         let place = match (self.default, self.all.len()) {

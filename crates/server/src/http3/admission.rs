@@ -123,8 +123,8 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Passes datagrams to half-open connections for as long as there is handshake budget. Any of them may
-    /// complete a ClientHello.
+    /// Passes datagrams to half-open connections for as long as the handshake budget allows. Any of them
+    /// may complete a ClientHello.
     fn continue_handshakes(&mut self, cx: &mut WorkerContext) {
         if !self.admission.continuations.is_empty() {
             // Take them because the datagrams borrow from them.
@@ -202,7 +202,7 @@ impl<D: DatagramSocket> Http3<D> {
         } else if self.admission.incoming.len() < INCOMING_WAITING_MAX {
             self.admission.incoming.push_back((incoming, number));
         } else {
-            // When we passed the datagram to the endpoint, there was room, unless its Handshake packet does
+            // When we passed the datagram to the endpoint, it had room, except if its Handshake packet does
             // not belong to any connection.
             self.endpoint.ignore(incoming);
             cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
@@ -244,7 +244,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
     }
 
-    /// Returns `true` if there is no room for another connection.
+    /// Returns `true` if we cannot accept another connection.
     fn is_full(&self, cx: &WorkerContext) -> bool {
         self.open >= self.open_max || cx.memory.is_tight()
     }

@@ -49,7 +49,7 @@ struct KeptDatagram {
 /// Datagrams of usual length that fit into a block, plus a few.
 const DATAGRAMS_PER_BLOCK: usize = ATTEMPT_BLOCK_BYTES / 1024;
 
-/// There are too many datagrams waiting.
+/// Too many datagrams are already waiting.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -119,7 +119,7 @@ impl Attempts {
         }
     }
 
-    /// Returns `true` if there is no memory to free.
+    /// Returns `true` if no memory can be freed.
     pub(super) fn is_freed(&self) -> bool {
         self.queue.capacity() == 0
     }

@@ -74,8 +74,8 @@ impl Bodies {
 
     /// Starts a block with room for at least this many bytes.
     fn begin_block(&mut self, bytes: usize) {
-        // Blocks are typically released about as fast as new ones are started. There should only be a few,
-        // unless clients keep them.
+        // Blocks are typically released about as fast as new ones are started. If clients do not keep
+        // them, there should only be a few.
         for _ in 0..BLOCKS_CHECKED {
             let Some(oldest) = self.blocks.pop_front() else { break };
             if !oldest.is_unique() {

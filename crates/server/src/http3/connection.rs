@@ -68,7 +68,7 @@ pub(super) struct Connection {
     wait: Wait,
     /// The time when `wait` must be over.
     deadline: Option<Instant>,
-    /// Tracks how fast the client receives. `None` unless there are unacknowledged responses.
+    /// Tracks how fast the client receives. `None` if all responses have been acknowledged.
     progress: Option<Progress>,
     /// Whether a request was received or a response acknowledged since the deadline was set.
     is_active: bool,
@@ -588,7 +588,7 @@ impl Connection {
         self.responses = responses;
     }
 
-    /// Continues a response, unless it is waiting for the end of the handshake.
+    /// Continues a response if it is not waiting for the end of the handshake.
     fn continue_response(&mut self, response: &mut Response) -> Continued {
         let Response { stream, sending, .. } = *response;
         response.is_continued = false;

@@ -13,7 +13,7 @@ pub(super) struct Slot {
     pub(super) is_marked: bool,
     /// Whether we are counting the connection as open.
     pub(super) is_counted: bool,
-    /// When the timer expires, if there is one.
+    /// Expiry of the timer, if it is armed.
     pub(super) timer: Option<Instant>,
 }
 

@@ -44,7 +44,7 @@ impl<D: DatagramSocket> Forwarding<D> {
     /// Forwards a datagram that was received by the socket `number` to the forwarding socket of another
     /// worker. The datagram will be lost if that socket is full.
     pub(super) fn forward(&mut self, destination: SocketAddr, number: usize, arrival: &Arrival<'_>) {
-        // If there are more than 256 addresses, clients of the others have to send the datagram again.
+        // With more than 256 addresses, clients of the others have to send the datagram again.
         let Ok(number) = u8::try_from(number) else { return };
         self.buffer.clear();
         self.buffer.extend_from_slice(&self.key);

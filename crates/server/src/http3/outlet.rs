@@ -32,7 +32,7 @@ pub(super) struct Outlet<D> {
 enum Room {
     Available,
     Missing,
-    /// There is no room, and we have asked the event loop to tell us once there is.
+    /// The socket is full, and we have asked the event loop to tell us once this changes.
     Awaited,
 }
 

@@ -18,9 +18,10 @@ pub(super) struct Router<D> {
     issuer: Issuer,
     forwarding: Option<Forwarding<D>>,
     peers: Peers,
-    /// When the predecessor will have exited. `None` until there is a datagram for it.
+    /// Time at which the predecessor will have exited. `None` until we get a datagram for it.
     predecessor_ends: Option<Instant>,
-    /// When we will be the only ones to read the sockets. `None` until there is a connection attempt.
+    /// Time from which we will be the only ones to read the sockets. `None` until we get a connection
+    /// attempt.
     reads_alone_from: Option<Instant>,
 }
 
@@ -76,7 +77,7 @@ impl<D: DatagramSocket> Router<D> {
             return Route::Dropped;
         }
         match self.context.id_layout().named_issuer(arrival.bytes) {
-            // There is no need to check the ID here: a datagram without a connection does not take much time.
+            // We do not need to check the ID here: a datagram without a connection does not take much time.
             Some(named)
                 if named == self.issuer && PacketType::of(arrival.bytes) == Some(PacketType::Short) =>
             {

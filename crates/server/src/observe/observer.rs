@@ -1,7 +1,7 @@
 //! Counts and logs the connections and requests of a worker without blocking it.
 //!
-//! Each worker has its own observer in order not to share any state with other threads on the request path. A
-//! call only costs a comparison if there are neither metrics nor access logs.
+//! Each worker has its own observer in order not to share any state with other threads on the request path.
+//! Without metrics and access logs, a call only costs a comparison.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -168,7 +168,7 @@ impl Observer {
         }
     }
 
-    /// Returns `true` if there are log lines to be written at the next tick.
+    /// Returns `true` if some log lines need to be written at the next tick.
     #[inline]
     pub(crate) fn has_log_lines(&self) -> bool {
         self.log.as_ref().is_some_and(LogBuffer::has_lines)

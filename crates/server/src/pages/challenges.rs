@@ -38,7 +38,7 @@ const WAITING_MAX: usize = 64;
 pub(super) enum LookupResult {
     Missing,
     File(Vec<u8>),
-    /// The file system does not respond, or there are too many lookups.
+    /// The file system does not respond, or too many lookups are in progress.
     Unavailable,
 }
 
@@ -92,8 +92,8 @@ pub(crate) fn open(path: &Path) -> Result<(Challenges, Webroot), StartError> {
     Ok((challenges, Webroot { directory, lookups, progress }))
 }
 
-/// Returns the token in a path, if there is one. Tokens cannot contain any dots or slashes (RFC 8555 §8.3)
-/// and are therefore unable to leave the directory.
+/// Returns the token in a path (if any). Tokens cannot contain any dots or slashes (RFC 8555 §8.3) and are
+/// therefore unable to leave the directory.
 pub(super) fn token(path: &[u8]) -> Option<&str> {
     let token = path.strip_prefix(PREFIX)?;
     let is_token_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);

@@ -21,8 +21,7 @@ pub(crate) struct Datagrams {
     addresses: Vec<Address>,
     /// Sockets of each worker.
     by_worker: Vec<Vec<UdpSocket>>,
-    /// Forwarding socket of each worker. This is empty if there is only one worker and no process can take
-    /// over.
+    /// Forwarding socket of each worker. This is empty for a single worker if no process can take over.
     forwarding: Vec<UdpSocket>,
     /// Addresses of the forwarding sockets of all workers, including those of other processes.
     workers: Vec<SocketAddr>,
@@ -129,7 +128,7 @@ impl Datagrams {
 
         for (number, sockets) in self.by_worker.into_iter().enumerate() {
             if number % workers == 0 {
-                // If there are more workers than fit into a byte, the rest do not get any sockets.
+                // If more workers exist than fit into a byte, the rest do not get any sockets.
                 let first_worker = u8::try_from(number).unwrap_or(u8::MAX);
                 let forwarding = (0..workers).map(|_| forwarding_socket()).collect::<Result<_, _>>()?;
                 let sockets = Vec::new();

@@ -73,7 +73,7 @@ fn parse_addresses(variable: &'static str, value: &str) -> Result<Vec<SocketAddr
     addresses.collect::<Result<_, _>>().map_err(|_| invalid(variable, "addresses"))
 }
 
-/// Returns the part of HTTP/3 that this process serves, or `None` if there is no HTTP/3.
+/// Returns the part of HTTP/3 that this process serves, or `None` without HTTP/3.
 pub(super) fn http3_part() -> Result<Option<Http3Part>, StartError> {
     let Some(place) = value(PLACE_VARIABLE) else { return Ok(None) };
     let invalid_place = || invalid(PLACE_VARIABLE, "FIRST_WORKER:PORT");

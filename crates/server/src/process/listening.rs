@@ -91,8 +91,8 @@ struct Group {
     listeners: Vec<Listener>,
 }
 
-/// Assigns inherited sockets. Each worker gets its own socket of an address if there are enough of them,
-/// otherwise all workers share them.
+/// Assigns inherited sockets. If an address has enough of them, each worker gets its own, otherwise all
+/// workers share them.
 fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
     let mut groups: Vec<Group> = Vec::new();
     // Group the sockets by address, in the order in which they were passed.

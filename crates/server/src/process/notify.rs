@@ -106,7 +106,7 @@ impl Notify {
 
     fn send(&self, message: &str) {
         if let Some(socket) = &self.socket {
-            // If there is an error, the service manager is not reading.
+            // An error means that the service manager is not reading.
             let _ = socket.send(message.as_bytes());
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn end_with_parent() {
         // This only fails if the process is already exiting.
         let _ = kill_process(getpid(), Signal::TERM);
     };
-    // If there is no thread, operators have to stop the process themselves.
+    // Without this thread, operators have to stop the process themselves.
     let _ = Builder::new().name("parent".into()).spawn(watch);
 }
 

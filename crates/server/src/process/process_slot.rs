@@ -24,7 +24,7 @@ use crate::notice::Notice;
 pub(super) struct ProcessSockets {
     /// Listening sockets.
     pub(super) listeners: Vec<(ListenerKind, Listener)>,
-    /// UDP sockets. `None` if there is no HTTP/3.
+    /// UDP sockets, or `None` without HTTP/3.
     pub(super) datagrams: Option<ProcessDatagrams>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct ProcessSockets {
 pub(super) struct ProcessSlot {
     pub(super) number: usize,
     pub(super) listeners: Vec<(ListenerKind, Listener)>,
-    /// UDP sockets. `None` if there is no HTTP/3.
+    /// UDP sockets, or `None` without HTTP/3.
     pub(super) datagrams: Option<ProcessDatagrams>,
     /// Ends of socket pairs for statistics. They need to outlive the processes because the admin process
     /// keeps its ends.

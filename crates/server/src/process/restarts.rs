@@ -20,7 +20,8 @@ const DELAY_MAX: Duration = Duration::from_secs(30);
 pub struct Restarts {
     /// The start of the latest process.
     started: Instant,
-    /// The delay before the next restart, unless the latest process proves to be stable.
+    /// The delay before the next restart, which will be reset if the latest process proves to be
+    /// stable.
     next_delay: Duration,
 }
 

@@ -53,7 +53,7 @@ pub struct Addresses {
     pub listeners: Vec<(ListenerKind, Address)>,
     /// Addresses for HTTP/3.
     pub quic: Vec<Address>,
-    /// Address of the admin listener, if there is one.
+    /// Address of the admin listener (if any).
     pub admin: Option<Address>,
 }
 
@@ -76,7 +76,7 @@ impl Role {
     /// # Errors
     ///
     /// Returns an error if the environment does not contain valid descriptors, or if a listener needs a
-    /// certificate but there is none.
+    /// certificate that we do not have.
     pub fn inherit(self, config: &mut Config) -> Result<(), StartError> {
         config.inherited = inherited::listeners()?;
         config.http3.inherited = inherited::datagrams()?;

@@ -54,7 +54,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) predecessor: Option<Predecessor>,
     /// Descriptor of the predecessor's ticket key seed, if it has one.
     pub(super) predecessor_seed: Option<i32>,
-    /// Whether there are TLS listeners. In that case, the processes must share ticket keys.
+    /// Whether the server has TLS listeners. In that case, the processes must share ticket keys.
     pub(super) has_tls: bool,
     /// Drain timeout, i.e. the time for connections to finish sending their responses.
     pub(super) drain: Duration,
@@ -183,7 +183,7 @@ struct Processes<'a> {
     signals: Receiver<i32>,
     /// Number of serving processes.
     serving: usize,
-    /// Slots of the serving processes, followed by that of the admin process if there is one.
+    /// Slots of the serving processes, followed by that of the admin process (if any).
     slots: Vec<ProcessSlot>,
     /// Seed of the ticket keys. All processes inherit it.
     seed: Option<Seed>,
@@ -195,7 +195,7 @@ impl Processes<'_> {
     /// Starts all processes for the first time.
     fn start_all(&mut self) {
         for number in 0..self.slots.len() {
-            // If there is an error, the slot schedules another attempt.
+            // In case of an error, the slot schedules another attempt.
             let _ = self.start(number);
         }
     }
@@ -242,7 +242,7 @@ impl Processes<'_> {
                 if self.slots[number].should_start() {
                     // Report this only now. While all processes fail, none of them is restarted.
                     self.slots[number].report_failure(self.supervisor.on_notice);
-                    // If there is an error, the slot schedules another attempt.
+                    // In case of an error, the slot schedules another attempt.
                     let _ = self.start(number);
                 }
             }
@@ -461,7 +461,7 @@ fn stop_all(slots: &mut [ProcessSlot], deadline: Instant, signals: &Receiver<i32
         }
         let left = deadline.saturating_duration_since(Instant::now());
         match signals.recv_timeout(left) {
-            // There was a second signal, or the deadline has passed.
+            // A second signal has arrived or the deadline has passed.
             Ok(SIGINT | SIGTERM) | Err(_) => {
                 slots.iter_mut().for_each(ProcessSlot::kill);
                 return StopOutcome::Killed;

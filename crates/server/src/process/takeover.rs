@@ -123,7 +123,7 @@ pub(super) struct ReadyPipe(PipeReader);
 impl ReadyPipe {
     /// Takes the message. Returns `false` if it has not arrived or was already taken.
     fn take_message(&mut self) -> bool {
-        // Without a message, this would block, unless the program has exited and there is nothing to read.
+        // Without a message, this would block, or find nothing to read if the program has exited.
         self.0.read(&mut [0; 1]).is_ok_and(|bytes| bytes == READY.len())
     }
 }
@@ -212,7 +212,7 @@ pub(super) enum Readiness {
     Ready { process: u32 },
     /// The program was about to take over, but we have killed it.
     Killed,
-    /// There is no message from a program, which means that an operator has sent the signal.
+    /// No program has sent a message, which means that an operator has sent the signal.
     NotReady,
 }
 
@@ -314,8 +314,8 @@ impl Takeover {
         if ready.take_message() { meaning } else { Readiness::NotReady }
     }
 
-    /// Returns the time that the supervisor may wait, or `None` if there is no limit. It will also be woken
-    /// up when a process ends.
+    /// Returns the time that the supervisor may wait, or `None` for any time. It will also be woken up when
+    /// a process ends.
     pub(super) fn timeout(&self, now: Instant) -> Option<Duration> {
         match self {
             Takeover::Requested { at: until }

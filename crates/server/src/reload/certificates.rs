@@ -28,7 +28,7 @@ pub(crate) struct WatchedCertificates {
 }
 
 impl WatchedCertificates {
-    /// Reads the configured certificates, reporting any warnings. Returns `None` if there are no TLS
+    /// Reads the configured certificates, reporting any warnings. Returns `None` without TLS
     /// listeners.
     pub(crate) fn open(config: &Config) -> Result<Option<WatchedCertificates>, StartError> {
         if !config.has_tls() {

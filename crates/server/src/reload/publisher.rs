@@ -22,7 +22,7 @@ pub enum PublishError {
     /// The file is not an archive.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There is no such archive in the configuration, or it was opened by its path.
+    /// The configuration has no such archive, or it was opened by its path.
     #[error("archive {0} of the configuration is not an open file")]
     NotReplaceable(usize),
     /// The server is stopping.
@@ -31,7 +31,7 @@ pub enum PublishError {
 }
 
 impl Publisher {
-    /// Returns `true` if there is an archive that can be replaced.
+    /// Returns `true` if an archive can be replaced.
     pub(crate) fn has_archives(&self) -> bool {
         self.replaceable.contains(&true)
     }

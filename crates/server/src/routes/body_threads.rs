@@ -54,8 +54,7 @@ impl BodyThreads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to wait for a thread. Returns `false` if others have been waiting for so long that there is no
-    /// point in it.
+    /// Starts to wait for a thread. Returns `false` if others have already been waiting for too long.
     pub(super) fn enter(&self, now: Instant) -> bool {
         let mut bodies = self.lock();
         let is_slow = bodies.waiting.front().is_some_and(|since| now >= *since + BODY_WAITS_MAX);

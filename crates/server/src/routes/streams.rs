@@ -62,7 +62,7 @@ impl Dispatch<'_> {
 /// Result of routing a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamOutcome {
-    /// There is not a route for it, so the site has to answer it.
+    /// No route matches, so the site has to answer it.
     Site,
     /// The response was written. More of the body may follow.
     Answered,

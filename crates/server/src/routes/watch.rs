@@ -16,8 +16,8 @@ use super::limits::WORKER_HANDLER_MAX;
 use crate::notice::Notice;
 use crate::observe::Status;
 
-/// The handler that a thread is currently running, or 0 if there is none. The upper bits are the number of
-/// the call, while the lower bits are the number of the route plus 1.
+/// The handler that a thread is currently running (or 0). The upper bits are the number of the call, while
+/// the lower bits are the number of the route plus 1.
 type Call = AtomicU64;
 
 /// Bits of a [`Call`] that are for the route.
@@ -118,8 +118,8 @@ impl Watchdog {
         self.threads.push(Observed { call, kind, last: 0, since: Instant::now(), is_reported: false });
     }
 
-    /// Returns a notice for each handler that has been running for too long, unless it was already reported.
-    /// There will also be a notice if bodies had to be stopped.
+    /// Returns a notice for each handler that has been running for too long, but only once. If bodies had to
+    /// be stopped, this is also reported.
     pub(crate) fn check(&mut self, now: Instant) -> Vec<Notice> {
         let mut notices = Vec::new();
 

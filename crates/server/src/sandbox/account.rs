@@ -45,7 +45,7 @@ impl Account {
         };
 
         let (user, own_group) = match number(user) {
-            // If there is also a group, we do not need to look up the user.
+            // Given a group, we do not need to look up the user.
             Some(user) if group.is_some() => (user, None),
             Some(user) => {
                 let group = users().ok().and_then(|users| entry_by_number(&users, user)?.group);

@@ -26,7 +26,7 @@ fn class(bytes: u32) -> usize {
 }
 
 impl<L: EventLoop> Worker<L> {
-    /// Returns `true` if there is room for another connection.
+    /// Returns `true` if the worker can accept another connection.
     pub(super) fn has_place(&self) -> bool {
         self.open_connections() < self.connections_max && !self.cx.memory.is_tight()
     }

@@ -39,7 +39,7 @@ fn challenge_is_sent_without_stream_data() {
     assert_eq!((payload.len(), &payload[..18]), (99 - 28, &frames[..18]));
     assert!(payload[18..].iter().all(|byte| *byte == 0));
     assert_eq!(packets.hidden, [7]);
-    // There is room for one of the frames.
+    // One of the frames would fit.
     let payload = limited(&mut packets, SealLimit::Bytes(40), &frames);
     assert_eq!(payload, [CHALLENGE, &[0; 3]].concat());
 

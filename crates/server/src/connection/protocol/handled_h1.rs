@@ -66,7 +66,7 @@ struct Running {
 
 /// Result of routing a request.
 pub(super) enum Routed {
-    /// There is not a route for it, so the site has to answer it.
+    /// No route matches, so the site has to answer it.
     Site,
     /// The response was written.
     Answered,
@@ -134,7 +134,7 @@ fn route(
         dispatch.routes.treat(&head.common, head.framing != Framing::Length(0), dispatch.client)
     });
 
-    // Unless a handler needs the content, skip it.
+    // Skip the content if no handler needs it.
     let content_bytes = match treatment {
         Treatment::Receive { .. } => 0,
         _ => http.skip_content(head, rest)?,

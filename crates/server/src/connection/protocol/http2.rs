@@ -19,7 +19,7 @@ use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
 #[derive(Debug)]
 pub(in crate::connection) struct Http2 {
     pub(super) http: h2::Connection,
-    /// Release that pending bodies come from, or `None` if there are none.
+    /// Release that pending bodies (if any) come from.
     pub(super) content: Option<Arc<Content>>,
     /// Whether our SETTINGS have been written.
     has_begun: bool,
@@ -29,7 +29,7 @@ pub(in crate::connection) struct Http2 {
     pub(super) bytes: StreamBytes,
     /// Whether there has been a request since the connection was last idle.
     is_active: bool,
-    /// When we will close the connection unless there is another request.
+    /// Time at which we will close the connection if the client does not send another request.
     idle_until: Option<Instant>,
     /// When the client must have opened its windows further. `None` if nothing is waiting for that.
     window_deadline: Option<Instant>,
@@ -236,7 +236,7 @@ impl Http2 {
         if std::mem::take(&mut self.is_active) {
             self.idle_until = renewed;
         }
-        // There is less time while the server drains.
+        // The time gets shorter while the server drains.
         self.idle_until.min(renewed)
     }
 

@@ -60,7 +60,7 @@ impl Connection {
     }
 }
 
-/// Passes a request to its handler, if there is one.
+/// Passes a request to its handler (if any).
 pub(super) fn begin(
     http: &mut h3::Connection,
     stream: h3::StreamId,

@@ -4,8 +4,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Appends an address without the port, or `-` if there is none (as is the case for Unix sockets).
-/// IPv4-mapped IPv6 addresses are written as IPv4 addresses.
+/// Appends an address without the port, or `-` for Unix sockets, which have none. IPv4-mapped IPv6
+/// addresses are written as IPv4 addresses.
 pub(super) fn put_peer(out: &mut Vec<u8>, peer: Option<SocketAddr>) {
     match peer.map(|peer| peer.ip().to_canonical()) {
         Some(IpAddr::V4(address)) => put_ipv4(out, address),

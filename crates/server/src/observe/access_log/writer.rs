@@ -1,7 +1,7 @@
 //! The thread that writes the access log and reopens it on request.
 //!
 //! A log that is slow, full or not read should not affect the rest of the server. Callers never wait for a
-//! write, with the exception of [`LogWriter::finish`], which waits only as long as there is progress.
+//! write, with the exception of [`LogWriter::finish`], which waits only while the log makes progress.
 
 use std::io;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Writes lines until there is a [`Message::End`], or until all senders have been dropped.
+    /// Writes lines until it gets a [`Message::End`] or all senders have been dropped.
     fn run(&mut self, messages: &Receiver<Message>) {
         for message in messages {
             self.reopen_if_requested();

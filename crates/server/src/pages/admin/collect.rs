@@ -1,9 +1,9 @@
 //! Collects statistics from the serving processes (in the admin process).
 //!
-//! There is a socket pair for each serving process, over which the admin process sends datagrams. The
-//! supervisor keeps these sockets open while processes are restarted. A query is a number of eight bytes, and
-//! the reply contains the same number, followed by the statistics as JSON. For a process that does not reply
-//! in time, we use the last statistics received from it.
+//! The admin process sends datagrams over a socket pair for each serving process. The supervisor keeps these
+//! sockets open while processes are restarted. A query is a number of eight bytes, and the reply contains the
+//! same number, followed by the statistics as JSON. For a process that does not reply in time, we use the
+//! last statistics received from it.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -90,7 +90,7 @@ impl Collector {
             Ok(ProcessSlot { socket, last: Stats::default(), earlier: Stats::default() })
         };
         let slots = descriptors.iter().map(slot).collect::<Result<Vec<ProcessSlot>, _>>()?;
-        // If there are replies for an earlier admin process, they have other numbers.
+        // Replies for an earlier admin process have other numbers.
         let query = u64::from(std::process::id()) << 32;
         Ok(Collector { slots, query, buffer: vec![0; REPLY_BYTES_MAX] })
     }

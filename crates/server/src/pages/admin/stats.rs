@@ -116,7 +116,7 @@ impl Stats {
         }
     }
 
-    /// Returns `true` if there is a serving process, and the server is not shutting down.
+    /// Returns `true` if a process is serving and the server is not shutting down.
     pub(super) fn is_ready(&self) -> bool {
         !self.draining && !self.processes.is_empty()
     }

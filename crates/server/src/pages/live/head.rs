@@ -99,13 +99,13 @@ impl Tokens<'_> {
         Some(if high == 0 && low.is_ascii() { low } else { OTHER })
     }
 
-    /// Returns `true` if there is this text at this place, ignoring case.
+    /// Returns `true` if this place has this text, ignoring case.
     fn has(&self, place: usize, text: &str) -> bool {
         let mut units = (place..).zip(text.bytes());
         units.all(|(place, byte)| self.at(place).is_some_and(|found| found.eq_ignore_ascii_case(&byte)))
     }
 
-    /// Returns `true` if there is this text before the next token.
+    /// Returns `true` if this text comes before the next token.
     fn contains(&self, start: usize, text: &str) -> bool {
         (start..self.place).any(|place| self.has(place, text))
     }

@@ -506,8 +506,8 @@ pub(super) fn address(client: usize, port: usize) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::new(198, 51, 100, number).into(), port)
 }
 
-/// Returns a worker that serves the current release over HTTP/3 only. If there is a predecessor, it will
-/// answer the first connection attempts with Retry packets.
+/// Returns a worker that serves the current release over HTTP/3 only. During a takeover, it will answer
+/// the first connection attempts with Retry packets.
 pub(super) fn worker(
     network: &Network,
     current: &Arc<Current>,

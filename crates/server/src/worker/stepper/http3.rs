@@ -136,7 +136,7 @@ impl Http3Stepper {
         self.worker.http3.as_ref().expect("the worker serves HTTP/3").half_open()
     }
 
-    /// Returns `true` if there is work that can be done without a new datagram.
+    /// Returns `true` if work can be done without a new datagram.
     #[cfg(test)]
     pub(crate) fn is_busy(&self) -> bool {
         self.worker.http3.as_ref().expect("the worker serves HTTP/3").is_busy()

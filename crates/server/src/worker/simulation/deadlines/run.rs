@@ -29,7 +29,7 @@ const LONG: Duration = Duration::from_secs(300);
 /// Iterations of a run after which the worker must be spinning.
 const ITERATIONS_MAX: usize = 200_000;
 
-/// When another client connects, if there is one.
+/// Time at which another client connects (if any).
 const OTHER_AFTER: Duration = Duration::from_secs(1);
 
 /// The effect of the end of a wait.

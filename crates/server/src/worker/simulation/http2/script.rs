@@ -280,7 +280,7 @@ impl<'r> Draft<'r> {
         self.set_fate(id, Fate::WrongLength(PROTOCOL_ERROR));
     }
 
-    /// Returns the index of a random stream with the fate `Answered`, or `None` if there is none.
+    /// Returns the index of a random stream with the fate `Answered`, if possible.
     fn some_stream(&mut self) -> Option<usize> {
         let is_answered = |stream: &Stream| stream.fate == Fate::Answered;
         let indices: Vec<_> =
