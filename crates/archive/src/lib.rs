@@ -30,7 +30,7 @@ mod reader;
 mod verify;
 mod writer;
 
-// The file in memory, either mapped or read, and protected against changes. Note that it may be appended to a program.
+// The file in memory, either mapped or read, and protected against changes. Note that it can be appended to a program.
 mod lease;
 mod map;
 mod program;

@@ -58,7 +58,7 @@ enum Memory {
     Mapped(Mmap),
     /// Private pages. There may be unused ones after the bytes.
     ///
-    /// A `Vec` would not be safe: after a zero-copy send, the kernel may still be reading these pages when we free them. The
+    /// A `Vec` would not be safe: after a zero-copy send, the kernel might still be reading these pages when we free them. The
     /// allocator could hand out the memory again at once, whereas the pages of an anonymous mapping will not be reused before the
     /// kernel is done with them.
     Copied { map: Mmap, length: usize },

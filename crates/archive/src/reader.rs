@@ -52,7 +52,7 @@ impl Archive {
     pub fn open_leased(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>), OpenError> {
         let (file, part) = open_file(path)?;
         let loading = loading.resolve(part.end - part.start);
-        // Take the lease first, so that the file cannot change in between.
+        // Take the lease first, so that the file can't change in between.
         let lease = if loading == Loading::InMemory { None } else { Lease::take(&file)? };
         Ok((Archive::load(&file, &part, loading)?, lease))
     }

@@ -357,7 +357,7 @@ impl Writer {
 
     /// Starts over in the 64-bit format. `file` must be empty, and open for both reading and writing.
     ///
-    /// This is only possible before any other records were written, since these contain positions.
+    /// This is only possible while there are just bodies, since other records contain positions.
     ///
     /// # Errors
     /// Returns [`WriteError::Io`] if one of the files cannot be read or written.

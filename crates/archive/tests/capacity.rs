@@ -70,7 +70,7 @@ fn refused_body_changes_nothing() {
     let mut writer = support::writer(Format::Cdb);
     support::put_body(&mut writer, support::BODY);
     assert!(is_full(&writer.body(&Digest::of(b""), END, &mut Unreadable)));
-    // This body would fit, but the padding before it does not.
+    // This body would fit, but the padding before it doesn't.
     assert!(is_full(&writer.body(&Digest::of(b""), END - 2500, &mut Unreadable)));
     support::put_body(&mut writer, support::OTHER_BODY);
     let mut expected = support::writer(Format::Cdb);

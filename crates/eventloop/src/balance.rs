@@ -21,7 +21,7 @@ use rustix::net::{
 use crate::platform::{Waker, syscalls};
 use crate::socket::Accepted;
 
-/// Maximum number of connections a loop may have on top of the least loaded one. Beyond this, it will start to transfer them.
+/// Maximum number of connections a loop can have on top of the least loaded one. Beyond this, it will start to transfer them.
 ///
 /// A transfer costs about as much as accepting a connection, so we tolerate one more connection plus an eighth of the lightest
 /// load. However, if the lightest load is below four, even one more would be too much (e.g. of four connections, one loop could

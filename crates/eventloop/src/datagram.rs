@@ -69,7 +69,7 @@ pub trait DatagramSocket {
 pub enum Backlog {
     /// There are no more datagrams. You will get an event when one arrives.
     Empty,
-    /// There may be more, but you will not get an event for them, so you should receive again.
+    /// There can be more, but you will not get an event for them, so you should receive again.
     Possible,
 }
 

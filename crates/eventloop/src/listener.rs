@@ -111,7 +111,7 @@ impl Claim {
                 let socket = RawSocket::new(Domain::UNIX, Type::STREAM, None)?;
                 socket.set_nonblocking(true)?;
                 socket.bind(&SockAddr::unix(path)?)?;
-                // Clients cannot connect until the socket listens, so the permissions before that do not matter.
+                // Clients can't connect until the socket listens, so the permissions before that do not matter.
                 let permitted = match options.mode {
                     Some(mode) => set_permissions(path, Permissions::from_mode(mode)),
                     None => Ok(()),
@@ -150,7 +150,7 @@ impl Claim {
     /// A system call fails.
     pub fn listen(&self) -> io::Result<Listener> {
         match self {
-            // These systems do not distribute connections among several sockets. Use one queue for all workers.
+            // These systems don't distribute connections among several sockets. Use one queue for all workers.
             Claim::Internet { socket, .. } if !syscalls::BALANCES_LISTENERS => {
                 socket.listen(BACKLOG)?;
                 Ok(Listener { socket: socket.try_clone()?, inherited: false })
@@ -328,7 +328,7 @@ fn new_tcp_socket(
 ) -> io::Result<RawSocket> {
     let socket = RawSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    // If we have been restarted, old connections may still be in TIME_WAIT.
+    // If we have been restarted, old connections might still be in TIME_WAIT.
     socket.set_reuse_address(true)?;
     // We send responses with as few calls as possible, so Nagle's algorithm would only add a delay.
     socket.set_tcp_nodelay(true)?;

@@ -82,8 +82,7 @@ pub(crate) fn choose<'a>(
     };
     let validators = match status {
         200 => Validators { etag: head.sends_etag.then_some(chosen.etag), modified: resource.modified },
-        // Conditions do not apply to any other status (RFC 9110 §13.2.1), so we do not need validators
-        // either.
+        // Conditions don't apply to any other status (RFC 9110 §13.2.1), so we do not need validators either.
         _ => Validators::NONE,
     };
 

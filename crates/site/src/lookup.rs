@@ -288,7 +288,7 @@ impl<'a> Lookup<'a, '_> {
 impl HeaderRuleSearch {
     /// Finds all fields that header rules add. Without a path, only rules for all paths apply.
     ///
-    /// Several sites may be searched for a host. We use the rules of the last one.
+    /// Several sites can be searched for a host. We use the rules of the last one.
     pub(crate) fn find(
         &mut self,
         archive: &Archive,

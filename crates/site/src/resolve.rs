@@ -161,7 +161,7 @@ impl<'a> Wanted<'a> {
     fn rank(&self, suffix: &[u8]) -> Option<(bool, bool)> {
         let is_same = suffix.eq_ignore_ascii_case(self.suffix);
         let is_page = !is_asset(suffix);
-        // `_wildcard.png` also replaces missing images that do not have a suffix.
+        // `_wildcard.png` also replaces missing images that don't have a suffix.
         let may_answer = !self.refuses_pages || !is_page && (is_same || !self.is_asset_suffix);
         may_answer.then_some((is_same, is_page))
     }

@@ -246,7 +246,7 @@ pub fn is_short_lived(value: &[u8]) -> bool {
         let is_lifetime = [b"max-age".as_slice(), b"s-maxage", b"stale-while-revalidate"]
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known));
-        // If the lifetime is not a number, it may be too long.
+        // If the lifetime isn't a number, it may be too long.
         let seconds =
             seconds.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(seconds);
         let seconds = str::from_utf8(seconds).ok().and_then(|seconds| seconds.parse::<u64>().ok());
@@ -266,7 +266,7 @@ pub(crate) fn restricts_caching(field: &HeaderField<'_>) -> bool {
 }
 
 /// Returns `true` if a field describes the content (RFC 9110 §8), e.g. its media type or the name to save it under. When a page is
-/// shown in place of a missing file, such fields should not apply to it. The name may have any letter case.
+/// shown in place of a missing file, such fields should not apply to it. The name can have any letter case.
 ///
 /// `Content-Security-Policy` and similar fields do not count. They tell browsers how to treat a response.
 #[must_use]

@@ -41,7 +41,7 @@ fn encode(segments: &[&[u8]], choices: &mut Choices<'_>) -> String {
         ["", "http://example.com", "HTTP://example.com:80"][usize::from(choices.next(3))].to_owned();
     for (depth, segment) in segments.iter().enumerate() {
         let detour = ["/", "//", "/./", "/x/../", "/%2e/", "/a%20b/c/..//%2E%2e/", "/../"];
-        // At the root, `/../` does not have an effect. Anywhere else, it would change the path.
+        // At the root, `/../` doesn't have an effect. Anywhere else, it would change the path.
         let count = if depth == 0 { 7 } else { 6 };
         target.push_str(detour[usize::from(choices.next(count))]);
         for byte in *segment {

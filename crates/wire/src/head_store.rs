@@ -180,7 +180,7 @@ impl HeadStore {
         let info = RequestInfo { is_head, priority, content_length };
         Ok(match (list, checked) {
             _ if is_malformed => Verdict::Malformed,
-            // The list is incomplete, so we do not know if required fields are missing.
+            // The list is incomplete, so we don't know if required fields are missing.
             (List::TooLarge, _) => Verdict::Refused(info, Refusal::HeadTooLarge),
             (List::Whole, Err(HeadError::Malformed)) => Verdict::Malformed,
             (List::Whole, Err(HeadError::Refused(later))) => Verdict::Refused(info, refusal.unwrap_or(later)),
@@ -290,7 +290,7 @@ enum HeadError {
     Refused(Refusal),
 }
 
-/// Checks `:path` and `:scheme`. A path may have a query or be `*`, but must not be empty (RFC 9113 §8.3.1).
+/// Checks `:path` and `:scheme`. A path can have a query or be `*`, but must not be empty (RFC 9113 §8.3.1).
 fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     if !(path.starts_with(b"/") || path == b"*") || target_end(path).is_some() {
         return Err(HeadError::Malformed);

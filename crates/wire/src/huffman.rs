@@ -92,7 +92,7 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
         }
     }
 
-    // Padding is shorter than a byte and only has ones (RFC 7541 §5.2). Symbols of ones are longer, so we cannot confuse them.
+    // Padding is shorter than a byte and only has ones (RFC 7541 §5.2). Symbols of ones are longer, so we can't confuse them.
     bits.fill_with_ones();
     while !(bits.count < 8 && bits.window == u64::MAX) {
         let (symbol, length) = bits.symbol();
@@ -174,7 +174,7 @@ impl Bits {
 /// Returns the symbol at the start of 32 bits and its number of bits. It must be longer than [`SHORT_BITS`].
 #[cold]
 fn long_symbol(window: u32) -> (u16, u32) {
-    // The longest codes do not need a limit because they go up to all ones.
+    // The longest codes don't need a limit because they go up to all ones.
     let is_in = |length: &u32| window < CANON.limits[*length as usize];
     let length = (SHORT_BITS + 1..LENGTH_MAX).find(is_in).unwrap_or(LENGTH_MAX);
 

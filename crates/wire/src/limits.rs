@@ -120,7 +120,7 @@ pub const RESPONSE_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 /// Streams that we answer at once do not count. Browsers use at most 100, and RFC 9113 §6.5.2 recommends to allow at least as many.
 pub const STREAMS_MAX: u32 = 128;
 
-/// Maximum number of streams remembered as reset by us because late frames may still arrive and must be ignored (RFC 9113 §5.1).
+/// Maximum number of streams remembered as reset by us because late frames can still arrive and must be ignored (RFC 9113 §5.1).
 /// This is the same number as for waiting streams, at four bytes each. If there are more, the oldest one is forgotten; its content
 /// will then lead to another reset, and its trailers will make us close the connection.
 pub const RESET_STREAMS_REMEMBERED_MAX: usize = STREAMS_MAX as usize;

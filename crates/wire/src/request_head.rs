@@ -17,7 +17,7 @@ pub struct RequestHead<'a> {
     pub referer: Option<&'a [u8]>,
     /// `User-Agent`. Only for logs.
     pub user_agent: Option<&'a [u8]>,
-    /// Field lines in HTTP/1 syntax, which few requests need. They may include all fields; for HTTP/2 and HTTP/3, this depends on
+    /// Field lines in HTTP/1 syntax, which few requests need. They can include all fields; for HTTP/2 and HTTP/3, this depends on
     /// [`KeptLines`](crate::KeptLines).
     pub field_lines: &'a [u8],
 }

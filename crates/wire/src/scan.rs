@@ -45,7 +45,7 @@ fn first_control<const LEAST: u8>(bytes: &[u8]) -> Option<usize> {
     swar::position(bytes, control_flags::<LEAST>, |byte| byte < LEAST || byte == DEL)
 }
 
-/// Flags the first byte that is DEL or below `LEAST`. After this byte, some may be flagged by mistake because the subtraction
+/// Flags the first byte that is DEL or below `LEAST`. After this byte, some can be flagged by mistake because the subtraction
 /// borrows from them. We only use the first flag, so we can afford the cheaper computation.
 #[inline]
 const fn control_flags<const LEAST: u8>(word: u64) -> u64 {

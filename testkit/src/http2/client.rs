@@ -312,7 +312,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends a frame of any kind.
     pub fn send_frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-        // If it does not arrive, the next read fails.
+        // If it doesn't arrive, the next read fails.
         let _ = self.write(kind, flags, stream, payload);
     }
 

@@ -86,7 +86,7 @@ impl<'a> HpackRuns<'a> {
         self.lines_of(1..4)
     }
 
-    /// Returns the `content-type` line. It may be missing.
+    /// Returns the `content-type` line. It can be missing.
     #[must_use]
     pub fn content_type(&self) -> HpackLines<'a> {
         self.lines_of(1..2)

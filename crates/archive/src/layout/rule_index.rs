@@ -242,7 +242,7 @@ impl<'a> RuleIndex<'a> {
         }
 
         // Intersect with the rules that accept each segment. Note that a slash at the end counts as one more, empty segment.
-        // Patterns do not need to have it.
+        // Patterns don't need to have it.
         let last = count - usize::from(ends_with_slash);
         let mut segments = path_segments.take(self.depth).enumerate();
         for (position, segment) in segments.by_ref().take(last) {

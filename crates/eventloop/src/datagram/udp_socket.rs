@@ -283,7 +283,7 @@ impl DatagramSocket for UdpSocket {
             match self.send_several(&trains[progress.trains..]) {
                 Ok(count) if count > 0 => progress.trains += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Either the next train needs several calls, or it is the last one, or it has failed.
+                // Either the next train needs several calls, or it's the last one, or it has failed.
                 _ => {
                     if progress.add(self.send(next)).is_break() {
                         break;

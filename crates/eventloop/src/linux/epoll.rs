@@ -119,7 +119,7 @@ impl EventLoop for Epoll {
                     readable: any(libc::EPOLLIN | libc::EPOLLRDHUP),
                     read_closed: any(libc::EPOLLRDHUP | libc::EPOLLHUP),
                     writable: any(libc::EPOLLOUT),
-                    // Note that EPOLLHUP is not a failure, as it will be set once both sides have shut down their sending
+                    // Note that EPOLLHUP isn't a failure, since it will be set once both sides have shut down their sending
                     // direction.
                     failed: any(libc::EPOLLERR),
                 };

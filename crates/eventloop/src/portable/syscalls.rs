@@ -123,7 +123,7 @@ pub(crate) fn receive_messages(
         match receive_message(socket, &mut buffer[..BUFFER_BYTES], envelope) {
             Ok(()) => count += 1,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // We have received some messages, so return those first. If the error lasts, the next call will report it.
+            // We've received some messages, so return those first. If the error lasts, the next call will report it.
             Err(_) if count > 0 => break,
             Err(error) => return Err(error),
         }

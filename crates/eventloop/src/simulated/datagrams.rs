@@ -350,7 +350,7 @@ impl Datagrams {
             let Packet { source, destination, ecn, mut bytes } = packet;
             let segment_bytes = bytes.len().max(1);
 
-            // Datagrams can be merged if they have the same size. The last one may be shorter.
+            // Datagrams can be merged if they have the same size. The last one can be shorter.
             while let Some(next) = received.front() {
                 let is_like = (next.source, next.destination, next.ecn) == (source, destination, ecn);
                 let fits = next.bytes.len() <= segment_bytes && bytes.len() % segment_bytes == 0;

@@ -501,7 +501,7 @@ fn worker_byte_selects_its_worker() {
         assert_eq!(routing.worker_of(&[0x40, 99, worker, 99, 99]), worker);
         assert_eq!(routing.worker_of(&[0xc0, 0, 0, 0, 1, 8, 99, worker, 9, 9, 9, 9, 9, 9]), worker);
     }
-    // In some datagrams, the ID does not have this byte. Others do not have an ID.
+    // In some datagrams, the ID doesn't have this byte. Others do not have an ID.
     assert_eq!(routing.worker_of(&[0xc0, 0, 0, 0, 1, 1, 99, 1, 99, 3]), 3);
     assert_eq!(routing.worker_of(&[0xc0, 0, 0, 0, 1]), 0);
     assert_eq!(routing.worker_of(&[0x40]), 0);

@@ -35,7 +35,7 @@ enum Reading {
     Head { scanned: usize, is_head: bool },
     /// The content of the last request. Never [`Content::Done`].
     Content(Content),
-    /// Nothing more will be read, as the last request's content is either invalid or too long to be worth reading.
+    /// Nothing more will be read, since the last request's content is either invalid or too long to be worth reading.
     Closed,
 }
 
@@ -199,7 +199,7 @@ impl Connection {
         // the end of the head among the new bytes. We parse a head that is too large in any case, because only the parser knows
         // which limit was exceeded.
         if scanned > 0 && input.len() < HEAD_BYTES_MAX {
-            // The end of the head is four bytes long, up to three of which may have arrived before.
+            // The end of the head is four bytes long, up to three of which might have arrived before.
             let unscanned = scanned.saturating_sub(3).min(input.len());
             if !has_end_of_head(&input[unscanned..]) {
                 return (skipped, self.await_rest(input));

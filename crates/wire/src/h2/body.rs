@@ -123,7 +123,7 @@ impl Body {
             Body::Archive(_, extent) => extent.length,
             Body::Pieces(_) | Body::Open(_) => self.left().min(COPIED_BODY_BYTES_MAX),
         };
-        // If it does not fit 32 bits, it is larger than `bytes_max`.
+        // If it does not fit 32 bits, it's larger than `bytes_max`.
         u32::try_from(bytes).map_or(bytes_max, |bytes| bytes.min(bytes_max))
     }
 

@@ -205,7 +205,7 @@ impl Connection {
         self.time = store.time();
         let mut used = 0;
 
-        // A client MUST send the preface first. If the bytes so far cannot become a preface, there is no need to wait for the rest.
+        // A client MUST send the preface first. If the bytes so far can't become a preface, there is no need to wait for the rest.
         if self.stage == Stage::Preface {
             let Some(preface) = input.first_chunk() else {
                 self.end_input(input, 0);

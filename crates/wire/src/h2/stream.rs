@@ -203,7 +203,7 @@ impl Streams {
         self.open_bodies -= usize::from(stream.body.as_ref().is_some_and(Body::is_open));
         self.requests -= usize::from(stream.request.is_some());
         if self.list.is_empty() {
-            // Idle connections are many. Do not keep memory for them.
+            // Idle connections are many. Don't keep memory for them.
             self.list = Vec::new();
         }
         Some(stream)

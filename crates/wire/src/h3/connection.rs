@@ -269,7 +269,7 @@ impl Connection {
             *input = &[];
             return Ok(Step::More);
         };
-        // Our GOAWAY does not cover this request, so the client can retry it on another connection.
+        // Our GOAWAY doesn't cover this request, so the client can retry it on another connection.
         if self.goaway.is_some_and(|first| stream >= first) {
             self.requests.swap_remove(index);
             return Ok(Step::Reset(ErrorCode::RequestRejected));

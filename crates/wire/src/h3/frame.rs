@@ -58,7 +58,7 @@ impl FrameReader {
     pub(super) fn next<'b>(&mut self, input: &mut &'b [u8]) -> Part<'b> {
         match &mut self.state {
             State::Head { bytes, length } => {
-                // Some bytes of the head may have arrived earlier. Copy as many as the longest head could
+                // Some bytes of the head might have arrived earlier. Copy as many as the longest head could
                 // have.
                 let begun = *length;
                 let added = input.len().min(HEAD_BYTES_MAX - begun);

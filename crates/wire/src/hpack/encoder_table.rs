@@ -107,7 +107,7 @@ impl EncoderTable {
             None => (self.size_max, self.size_max),
         };
 
-        // If the lines do not fit into the smallest size, do not keep any.
+        // If the lines do not fit into the smallest size, don't keep any.
         let smallest = if must_empty || smallest < self.used { 0 } else { smallest };
         if smallest < self.size_max {
             self.put_size_update(block, smallest);

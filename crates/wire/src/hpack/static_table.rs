@@ -25,7 +25,7 @@ pub(crate) mod index {
     pub(crate) const VARY: u8 = 59;
 }
 
-/// Returns the index of this field and the index of the first entry with this name, either of which may be
+/// Returns the index of this field and the index of the first entry with this name, either of which can be
 /// missing.
 pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
     find_in(&TEXTS, 1, name, value)
@@ -39,7 +39,7 @@ pub(crate) const fn fields<const N: usize>(texts: &[(&'static str, &'static str)
     while at < N {
         let (name_text, value) = (texts[at].0.as_bytes(), texts[at].1.as_bytes());
         let name = Name::from_bytes(name_text);
-        // `:status` is not well-formed because requests do not have it.
+        // `:status` isn't well-formed because requests do not have it.
         let is_well_formed = name.is_pseudo() || name_text[0] != b':';
         table[at] = Field { name, name_text, value, is_well_formed };
         at += 1;

@@ -73,7 +73,7 @@ fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
         if kind == CRC32C {
             let position = block.len() - after.len();
             let Ok(stated) = <[u8; 4]>::try_from(value) else { return false };
-            // If there is another one, it is ambiguous which of them was set to zero.
+            // If there is another one, it's ambiguous which of them was set to zero.
             if checksum.replace((position, u32::from_be_bytes(stated))).is_some() {
                 return false;
             }

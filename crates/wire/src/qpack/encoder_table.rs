@@ -43,7 +43,7 @@ pub struct EncoderTable {
     capacity: usize,
     /// The archive that line IDs in the table refer to.
     owner: TableOwner,
-    /// Maximum number of Section Acknowledgments that the peer may still send.
+    /// Maximum number of Section Acknowledgments that the peer can still send.
     unacknowledged_sections: u64,
     /// Instructions that have not been returned yet. On each connection, all of them together take less than the table.
     encoder_stream: Vec<u8>,
@@ -133,7 +133,7 @@ impl EncoderTable {
                 let left = self.unacknowledged_sections.checked_sub(1).ok_or(Fault::Acknowledgment)?;
                 self.unacknowledged_sections = left;
             }
-            // The stream may not even have a section, so we need to expect as many acknowledgments as before.
+            // The stream might not even have a section, so we need to expect as many acknowledgments as before.
             DecoderInstruction::CancelStream => {}
             DecoderInstruction::IncrementInsertCount(increment) => {
                 let increment = u8::try_from(increment)

@@ -118,7 +118,7 @@ fn put_name(section: &mut Vec<u8>, name: FieldName) {
         FieldName::Allow => put_literal_name(section, b"allow"),
         FieldName::CacheControl => put_name_index(section, index::CACHE_CONTROL),
         FieldName::ContentLength => put_name_index(section, index::CONTENT_LENGTH),
-        // The static table does not have this name.
+        // The static table doesn't have this name.
         FieldName::ContentRange => section.extend_from_slice(CONTENT_RANGE),
         FieldName::ContentType => put_name_index(section, index::CONTENT_TYPE),
         FieldName::LastModified => put_name_index(section, index::LAST_MODIFIED),

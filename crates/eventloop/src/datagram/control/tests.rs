@@ -36,7 +36,7 @@ fn request_has_the_layout_of_the_system() {
     assert_eq!((level, kind, data.len()), (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20));
     let (ControlMessage { level, kind, data }, rest) = ControlMessage::split(rest).unwrap();
     assert_eq!((level, kind, data), (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &3i32.to_ne_bytes()[..]));
-    // Other systems do not have a message for segments.
+    // Other systems don't have a message for segments.
     assert!(cfg!(target_os = "linux") || rest.is_empty());
     #[cfg(target_os = "linux")]
     {

@@ -79,7 +79,7 @@ impl AcceptQueue {
         Ok(())
     }
 
-    /// Stops accepting for good. Note that connections may still be added to the queue until the kernel has noticed.
+    /// Stops accepting for good. Note that connections might still be added to the queue until the kernel has noticed.
     pub(super) fn close(&mut self, ring: &mut Ring) -> io::Result<()> {
         self.is_closed = true;
         self.stop(ring)

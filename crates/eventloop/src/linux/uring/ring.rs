@@ -141,7 +141,7 @@ impl Ring {
     /// Cancels an operation. There will be a last completion for it.
     pub(super) fn cancel(&mut self, operation: Operation, owner: Token) -> io::Result<()> {
         let cancel = opcode::AsyncCancel::new(operation.pack(owner)).build();
-        // With this flag, cancelling itself does not cause a completion unless the operation is not found.
+        // With this flag, cancelling itself doesn't cause a completion unless the operation is not found.
         self.push(cancel.flags(Flags::SKIP_SUCCESS), Operation::Cancel, owner)
     }
 

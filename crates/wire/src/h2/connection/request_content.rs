@@ -31,7 +31,7 @@ impl Connection {
         self.acknowledge(payload_bytes, output);
 
         let ends_stream = head.has(flag::END_STREAM);
-        // For us, these streams are closed. However, the peer may not know yet, so this is not an error.
+        // For us, these streams are closed. However, the peer might not know yet, so this is not an error.
         if self.is_beyond_goaway(id) {
             return Ok(FrameOutcome::Continue);
         }

@@ -98,7 +98,7 @@ fn empty_frames_on_a_stream_are_bounded() {
     peer.send(&post(1, "/100000", &[]));
     let padded = frame(DATA, PADDED, 1, &[1, 0]);
     assert_eq!(count_accepted(&mut peer, |_| padded.clone()), CREDIT_MAX - SETTINGS_COST);
-    // A closed stream may still be reset, but each reset is charged.
+    // A closed stream might still be reset, but each reset is charged.
     let mut peer = Peer::open();
     peer.send(&get(1, "/0"));
     count_accepted(&mut peer, |_| reset(1));

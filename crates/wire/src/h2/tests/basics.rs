@@ -168,7 +168,7 @@ fn graceful_shutdown_answers_earlier_requests() {
 
 #[test]
 fn frames_beyond_the_final_goaway_are_ignored() {
-    // Requests may be on their way when a client receives the GOAWAY. The client will still send their content then (RFC 9113
+    // Requests can be on their way when a client receives the GOAWAY. The client will still send their content then (RFC 9113
     // §6.8).
     let mut peer = Peer::open();
     peer.fills = false;
@@ -180,7 +180,7 @@ fn frames_beyond_the_final_goaway_are_ignored() {
         [post(3, "/13", &[]), data(3, 0, b"content"), window_update(3, 5), last_headers(3, &[("a", "b")])];
     assert_eq!(peer.send(&late.concat()), []);
     assert_eq!(peer.send(&[post(5, "/13", &[]), data(5, END_STREAM, b"content"), reset(5)].concat()), []);
-    // In a second GOAWAY, the last stream is not higher, even after an error.
+    // In a second GOAWAY, the last stream isn't higher, even after an error.
     assert_eq!(peer.send(&data(7, END_STREAM, b"on an idle stream")), [Frame::GoAway(1, PROTOCOL_ERROR)]);
 }
 
@@ -198,7 +198,7 @@ fn trailers_after_a_reset_are_ignored() {
         let content = [16_384, 16_384, 16_384, 16_383].map(|bytes| data(id, 0, &vec![0; bytes])).concat();
         assert_eq!(peer.send(&content).last(), Some(&Frame::Reset(id, NO_ERROR)));
     }
-    // It does not matter how many streams were opened since then.
+    // It doesn't matter how many streams were opened since then.
     for number in 0..200 {
         peer.send(&get(2 * (STREAMS_MAX + number) + 1, "/13"));
     }

@@ -60,7 +60,7 @@ fn invalid_frame_sizes() {
     use Ends::{Connection, Stream};
     let size = ErrorCode::FrameSize;
     check("too large", &[data(1, END_STREAM, &[0; 16_385])], Connection(0, size));
-    // We do not need more than the head of the frame.
+    // We don't need more than the head of the frame.
     check("a large head", &[data(1, END_STREAM, &[0; 16_385])[..9].to_vec()], Connection(0, size));
     check("PING", &[frame(PING, 0, 0, b"1234567")], Connection(0, size));
     check("RST_STREAM", &[get(1, "/0"), frame(RST_STREAM, 0, 1, b"123")], Connection(1, size));

@@ -78,7 +78,7 @@ impl Conversation {
         let mut builder = Builder::new();
         builder
             .enable_push(false)
-            // We do not test the client's limit for small frames.
+            // We don't test the client's limit for small frames.
             .data_frame_budget(usize::MAX / 2)
             .initial_window_size(choices.one_of(&SIZES))
             .header_table_size(choices.one_of(&[4_096, 0, 50, 500, 65_536]))

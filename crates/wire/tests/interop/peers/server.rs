@@ -427,7 +427,7 @@ fn verdict_in(written: &[u8]) -> Verdict {
 struct Theirs {
     connection: Connection<End, &'static [u8]>,
     queues: Rc<RefCell<Queues>>,
-    /// Accepted requests. Some of their content may still be missing.
+    /// Accepted requests. Some of their content can still be missing.
     requests: BTreeMap<u32, Option<RecvStream>>,
     is_over: bool,
 }
