@@ -76,10 +76,9 @@ pub fn print_about(about: About, program: Command) -> Result<(), Failure> {
     }
 }
 
-/// Returns the subcommand with this name, e.g. to render its manual page. For this, it needs to be built with
-/// its full name, such as `cannery-serve`.
+/// Returns the subcommand with this name.
 ///
-/// It is built so that its manual page has the full name, e.g. `cannery-serve`.
+/// We need to build it first, because its manual page should have the full name (e.g. `cannery-serve`).
 #[must_use]
 pub fn subcommand(mut program: Command, name: &str) -> Command {
     program.build();
