@@ -56,7 +56,7 @@ impl Destination {
     /// Creates a file on disk for an archive that will probably be too large for memory, given that its contents have
     /// `content_bytes` bytes.
     ///
-    /// Returns `None` if this fails. We will try again once the archive really is too large.
+    /// Returns `None` when this fails. We will try again once the archive really is too large.
     pub(crate) fn begin_on_disk(&mut self, content_bytes: u64) -> Option<File> {
         let Destination::Memory(space) = self else { return None };
         let file = space.create_on_disk(content_bytes).ok()?;
@@ -81,7 +81,7 @@ impl Destination {
         }
     }
 
-    /// If a large archive is in memory, returns a warning about that.
+    /// When a large archive is in memory, returns a warning about that.
     pub(crate) fn warning(&self) -> Option<Diagnostic> {
         match self {
             Destination::Memory(space) => space.warning().cloned(),

@@ -287,7 +287,7 @@ fn content(found: &Path<'_>, store: &mut Store, report: &mut ImportReport) -> Re
     let mut representation = Vec::new();
     let mut resource = Vec::new();
     let mut overrides = 0;
-    // If identity is not available, clients may reject the only coding, so the response depends on
+    // If identity is not available, clients can reject the only coding, so the response depends on
     // `Accept-Encoding`.
     let is_negotiable = coding != Coding::Identity;
     let mut vary = vec![if is_negotiable { "Accept-Encoding" } else { "" }];

@@ -128,8 +128,8 @@ fn records(file: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
         }
         tables_end = position.checked_add(length).ok_or(damaged("a hash table", position))?;
         let table = file.get(position..tables_end).ok_or(damaged("a hash table", position))?;
-        // Both numbers are 0 in an empty slot. Note that the hash alone is not enough, because it
-        // may be 0 for a key.
+        // Both numbers are 0 in an empty slot. The hash alone is not enough, because it may be 0
+        // for a key.
         let used = table.chunks_exact(8).filter_map(|slot| number(slot, 4)).filter(|record| *record != 0);
         positions.extend(used);
     }

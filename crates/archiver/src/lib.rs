@@ -132,7 +132,7 @@ pub(crate) struct Built {
     sources: Sources,
     /// One entry per source file, or empty if none of the caches would store any.
     known: Vec<(FileStamp, SourceFacts)>,
-    /// The bodies in the archive, which the next build may copy.
+    /// The bodies in the archive, which the next build can copy.
     bodies: Bodies,
     /// Number of compressed contents that this build, being a quick one, has left to a later build.
     deferred: u64,
@@ -198,7 +198,7 @@ pub(crate) fn build(
     stand_ins::repeat_for_hosts(&mut routes, &mut header_rules);
 
     stopwatch.stage(Stage::Read, Some(sources.len() as u64));
-    // Read and hash each source. If a content does not need to be compressed, we can store it right away.
+    // Read and hash each source. When a content does not need to be compressed, we can store it right away.
     let earlier = session.as_ref().and_then(|session| session.earlier.snapshot.clone());
     let mut store = Store::begin(destination, options.format, earlier, sources.bytes())?;
 

@@ -303,7 +303,7 @@ impl<'a> Links<'a> {
 
     /// Requests a URL and follows redirects.
     ///
-    /// Returns `None` if they end at a page or leave the site.
+    /// Returns `None` when they end at a page or leave the site.
     fn follow(&self, url: &Url, purpose: Purpose, scratch: &mut Scratch) -> Option<TargetError> {
         let mut at = url.clone();
         for _ in 0..=REDIRECTS_MAX {

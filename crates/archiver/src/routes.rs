@@ -368,8 +368,8 @@ fn folder_keys(sources: &Sources, routes: &Routes) -> HashSet<(HostId, Box<[u8]>
     keys
 }
 
-/// If the short name of a page is also the name of a folder with an index page, this should be
-/// noted. There is a single note for all such pages.
+/// When the short name of a page is also the name of a folder with an index page, this should
+/// be noted. There is a single note for all such pages.
 fn hiding_note(sources: &Sources, hiding: &[(SourceId, HostId, Box<[u8]>)]) -> Option<Diagnostic> {
     let (id, _, folder) = hiding.first()?;
     let folder = String::from_utf8_lossy(folder);
@@ -509,7 +509,7 @@ impl Routes {
         host.map(|host| self.hosts[host as usize].name.as_str())
     }
 
-    /// Whether the host has a site of its own. Note that this is not the case for the default site.
+    /// Whether the host has a site of its own. This is not the case for the default site.
     pub(crate) fn has_site(&self, host: HostId) -> bool {
         host.is_some_and(|host| self.hosts[host as usize].has_site)
     }

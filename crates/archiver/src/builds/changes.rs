@@ -17,7 +17,7 @@ pub struct BuiltFiles(pub(super) Arc<KnownFiles>);
 pub struct Change {
     /// The path relative to the source folder. Invalid UTF-8 is replaced with U+FFFD.
     pub path: String,
-    /// Length in bytes in the older build, or `None` if the file is new.
+    /// Length in bytes in the older build, or `None` when the file is new.
     pub bytes_before: Option<u64>,
     /// Length in bytes in the newer build, or `None` if the file was removed.
     pub bytes_after: Option<u64>,

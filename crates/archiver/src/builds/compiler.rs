@@ -1,6 +1,6 @@
 //! Repeatedly compiles a folder that is being edited. Archives are built in memory or, if they are large, on disk.
 //!
-//! Only changed files are read and compressed; everything else is taken from the last build. Editors may write at any time,
+//! Only changed files are read and compressed; everything else is taken from the last build. Editors can write at any time,
 //! so we should not fail if a file changes or vanishes during a build. Instead, the build will read it again, or else use its
 //! last version and report the folder as unsettled. Half-written content must never be published.
 
@@ -46,7 +46,7 @@ const UNFINISHED_MAX: Duration = Duration::from_secs(2);
 
 /// Compiles one folder again and again.
 ///
-/// Several threads may build at the same time. The on-disk caches of the options are not used. All contents are stored
+/// Several threads can build at the same time. The on-disk caches of the options are not used. All contents are stored
 /// uncompressed too, to allow the next build to copy them.
 pub struct Compiler {
     options: Options,
@@ -138,13 +138,13 @@ impl Compiler {
         Ok(())
     }
 
-    /// Compiles the folder into memory, or onto disk if the archive is larger than [`MEMORY_ARCHIVE_BYTES_MAX`]. If
+    /// Compiles the folder into memory, or onto disk when the archive is larger than [`MEMORY_ARCHIVE_BYTES_MAX`]. If
     /// writing to disk is not possible, then even large archives are kept in memory and the report will contain a warning.
     ///
     /// # Errors
     ///
-    /// See [`Error`] for details. If the build is canceled, this will be [`Error::Canceled`]. Contents that have already been
-    /// compressed are kept for the next build.
+    /// See [`Error`] for details. When the build is canceled, this will be [`Error::Canceled`]. Contents that have already
+    /// been compressed are kept for the next build.
     pub fn build(
         &self,
         effort: Effort,
@@ -203,7 +203,7 @@ impl Compiler {
                     unreliable.extend(self.path_of(&error));
                 }
                 Err(error) => {
-                    // Any other error implies that the folder is not empty, so we need to reset the clock. We should not do this
+                    // Any other error implies that the folder is not empty, so we have to reset the clock. We should not do this
                     // for a canceled build, because it may not have got that far.
                     if !matches!(error, Error::Canceled) {
                         self.history().unfinished_since = None;
@@ -276,7 +276,7 @@ impl Compiler {
         for path in &unsettled {
             history.unsettled.entry(path.clone()).or_insert_with(Instant::now);
         }
-        // Builds may overtake each other, so we need to make sure that the next one is based on the build
+        // Builds may overtake each other, so we have to make sure that the next one is based on the build
         // that started last.
         if history.last.as_ref().is_none_or(|last| last.number < number) {
             self.results.settle(&snapshot);
@@ -305,7 +305,7 @@ impl Compiler {
 
 /// Drops values on another thread.
 fn drop_in_background<T: Send + 'static>(values: T) {
-    // If the thread cannot be spawned, they are dropped right here.
+    // When the thread cannot be spawned, they are dropped right here.
     let _ = std::thread::Builder::new().name("drop".into()).spawn(move || drop(values));
 }
 

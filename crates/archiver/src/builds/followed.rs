@@ -1,4 +1,4 @@
-//! Tells programs that follow a source folder which changes may affect a build.
+//! Tells programs that follow a source folder which changes can affect a build.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,7 +10,7 @@ use crate::settings::options::Options;
 use crate::tree::boundary::{Boundary, LinksOut};
 use crate::tree::skip::SkipRules;
 
-/// Decides whether a change in a source folder may affect a build.
+/// Decides whether a change in a source folder can affect a build.
 #[derive(Debug)]
 pub struct FollowedNames {
     rules: SkipRules,
@@ -26,7 +26,7 @@ type FolderId = (u64, u64);
 impl FollowedNames {
     /// Returns the names for the folder in `options`.
     ///
-    /// Note that this does not read the ignore file, because it may change at any time.
+    /// This does not read the ignore file, because it may change at any time.
     #[must_use]
     pub fn of(options: &Options) -> FollowedNames {
         let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };

@@ -42,8 +42,8 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Walks the source folder.
 ///
-/// If the folder or files of the last build are missing, the walk is repeated for as long as they may just be in the middle of
-/// being replaced.
+/// When the folder or files of the last build are missing, the walk is repeated for as long as they may just be in the middle
+/// of being replaced.
 pub(super) fn walk(
     root: &Path,
     earlier: &Earlier,
@@ -114,7 +114,7 @@ pub(super) fn hold_back(
     let now = SystemTime::now();
     let earlier = &mut session.earlier;
     let unreliable = session.unreliable;
-    // If a file was changed long ago, it won't be half-written. For all others, we need to look.
+    // If a file was changed long ago, it won't be half-written. For all others, we have to look.
     let may_be_half_written = |file: &SourceFile| {
         writers::is_recent(&file.stamp, now)
             && earlier.unchanged(&file.path, &file.stamp).is_none()

@@ -93,7 +93,7 @@ impl Caches<'_> {
 
     /// Writes the sources cache to disk.
     ///
-    /// Problems are returned as warnings, as the cache should never cause a build to fail.
+    /// Problems are returned as warnings, since the cache should never cause a build to fail.
     pub(crate) fn keep(
         self,
         known: &[(FileStamp, SourceFacts)],

@@ -1,7 +1,7 @@
 //! On-disk cache of compressed contents: a directory with a file for each result.
 //!
 //! Results are keyed by content digest, encoder, encoder version and level, so entries never become stale. Several builds
-//! may share the directory, because files are created under a temporary name and then renamed.
+//! can share the directory, because files are created under a temporary name and then renamed.
 //!
 //! Entries must not be trusted. A result is only used if it decodes to its content, or if it was verified by an earlier build
 //! (according to the sources cache). Invalid entries are replaced and reported. Failure to write to the directory is only a

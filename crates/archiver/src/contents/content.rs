@@ -56,7 +56,7 @@ pub(crate) struct Contents {
 impl Contents {
     /// Returns the content with this digest and its index.
     ///
-    /// If it is new, it will be added with `source` as its first source.
+    /// When it is new, it will be added with `source` as its first source.
     pub(super) fn find_or_add(
         &mut self,
         digest: Digest,

@@ -217,7 +217,7 @@ impl Reading<'_> {
             let is_file = matches!(self.sources.of(id), Source::File(_));
             found_in_cache.fetch_add(u64::from(is_file), Ordering::Relaxed);
 
-            // If the last build has this content, the store will copy it from there.
+            // When the last build has this content, the store will copy it from there.
             if let Some(extent) = self.sources.earlier_extent(&facts.digest) {
                 return Ok(ReadSource { facts, stamp, body: BodySource::LastBuild(extent) });
             }
@@ -338,7 +338,7 @@ pub(super) fn store_identity(
 
 /// Stores an uncompressed content.
 ///
-/// If this has to be read from source `id`, then the source must not have changed.
+/// When this has to be read from source `id`, then the source must not have changed.
 fn store_body(
     content: &mut Content,
     id: SourceId,

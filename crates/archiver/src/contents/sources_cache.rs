@@ -2,8 +2,8 @@
 //!
 //! The cache is a single file that is loaded and replaced as a whole. An entry is valid as long as the file at its absolute
 //! path has exactly the same stamp. Files modified within two seconds before the build are not stored, because they could
-//! be modified again within the same tick of the file system's clock (the clock isn't used for anything else). If the cache
-//! is damaged or has another version, we start with an empty one.
+//! be modified again within the same tick of the file system's clock (the clock isn't used for anything else). When the
+//! cache is damaged or has another version, we start with an empty one.
 //!
 //! The cache also records which compressed results have been verified, so that each of them has to be decoded only once.
 //! This means that we need to trust its content, so the cache is only used if no other user except root can write to it.
@@ -75,8 +75,8 @@ pub(super) struct SourcesCache {
 }
 
 impl SourcesCache {
-    /// Loads the cache at `place`. If it does not exist or we should not trust it, we start with
-    /// an empty one.
+    /// Loads the cache at `place`. When it does not exist or we should not trust it, we start
+    /// with an empty one.
     ///
     /// # Errors
     ///

@@ -25,7 +25,7 @@ pub(crate) struct Store {
     /// This is `None` only after widening has failed. Nothing will be written after that.
     writer: Option<Writer>,
     may_widen: bool,
-    /// Total length of all contents. Note that each of them is in the archive at least once.
+    /// Total length of all contents. Each of them is in the archive at least once.
     content_bytes: u64,
     bodies: DigestMap<BodyId>,
     /// The last build. Unchanged bodies are copied from its archive.
@@ -47,8 +47,8 @@ impl Store {
         };
 
         let file = match earlier.as_ref().map(|earlier| earlier.estimate_archive_bytes(content_bytes)) {
-            // If it is already known that memory will not suffice, we should start on disk: moving the archive there later would
-            // take a quarter of the time of a quick build.
+            // If it is already known that memory will not suffice, we should start on disk: moving the archive there later
+            // would take a quarter of the time of a quick build.
             Some(bytes) if destination.needs_disk(bytes) => destination.begin_on_disk(content_bytes),
             Some(_) | None => None,
         };

@@ -2,7 +2,7 @@
 //!
 //! The pages of such a file belong to the page cache, so the kernel may drop them and read them again when needed. The file does
 //! not have a name, so other users are unable to open it, and the kernel will remove it together with the last descriptor and
-//! mapping, even after a crash. Note, however, that a file (unlike memory) can't be sealed: a process of the same user that may
+//! mapping, even after a crash. Note, however, that a file (unlike memory) can't be sealed: a process of the same user that can
 //! trace ours is able to modify it via `/proc/PID/fd`.
 
 #[cfg(target_os = "linux")]
@@ -32,7 +32,7 @@ use crate::ground::diagnostic::Diagnostic;
 /// these should hardly ever be written to disk.
 pub const MEMORY_ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 
-/// Environment variables for the directory, in order of precedence. Note that `CACHE_DIRECTORY`, as set by systemd's
+/// Environment variables for the directory, in order of precedence. `CACHE_DIRECTORY`, as set by systemd's
 /// `CacheDirectory=`, may contain several directories separated by colons.
 const VARIABLES: [&str; 2] = ["CACHE_DIRECTORY", "TMPDIR"];
 
@@ -163,7 +163,7 @@ impl Space {
         self.warning = Some(self.directory.warning(error));
     }
 
-    /// If the disk has failed, returns the warning about that.
+    /// When the disk has failed, returns the warning about that.
     pub(super) fn warning(&self) -> Option<&Diagnostic> {
         self.warning.as_ref()
     }

@@ -1,9 +1,9 @@
 //! Atomically replaces an archive, or a program with an archive, by means of a temporary file, fsync, rename, and fsync
 //! of the directory.
 //!
-//! The temporary file is created in the same directory and will be removed if the build fails or is interrupted. It is also
-//! locked for the duration of the build. This allows the next build in the same directory to remove any files left behind by
-//! builds that were killed, regardless of the names of their archives.
+//! The temporary file is created in the same directory and will be removed when the build fails or is interrupted. It is
+//! also locked for the duration of the build. This allows the next build in the same directory to remove any files left
+//! behind by builds that were killed, regardless of the names of their archives.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};

@@ -61,7 +61,7 @@ where
         for _ in 0..limits.threads.clamp(1, jobs.len().max(1)) {
             scope.spawn(worker);
         }
-        // If a commit panics, the workers must not wait for room forever.
+        // When a commit panics, the workers must not wait for room forever.
         let _stop = StopOnPanic(&queue);
         for job in *jobs {
             let Some(result) = queue.next_result() else { break };

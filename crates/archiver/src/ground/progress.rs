@@ -1,4 +1,4 @@
-//! Reports a build's progress to an observer. Note that the build will never wait for it.
+//! Reports a build's progress to an observer. The build will never wait for it.
 
 use serde::Serialize;
 

@@ -31,7 +31,7 @@ pub struct Report {
     pub rules: u64,
     /// Number of generated pages: folder listings.
     pub generated: u64,
-    /// Number of paths carried forward from earlier releases. Note that `paths` includes these.
+    /// Number of paths carried forward from earlier releases. `paths` includes these.
     pub carried: u64,
     /// Earlier releases within the limits, the newest first.
     pub previous: Vec<PreviousRelease>,

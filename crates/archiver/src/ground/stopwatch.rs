@@ -1,5 +1,5 @@
-//! Measures the stages of a build and reports them to the observer. Note that this clock is only used
-//! for the report.
+//! Measures the stages of a build and reports them to the observer. This clock is only used for the
+//! report.
 
 use std::time::Instant;
 

@@ -39,7 +39,7 @@ impl Temporary {
         Ok((Temporary { path }, file))
     }
 
-    /// Renames the file to its final name, which may replace another file.
+    /// Renames the file to its final name, which can replace another file.
     pub(crate) fn persist(self, place: &Path) -> io::Result<()> {
         let mut live = live();
         fs::rename(&self.path, place)?;
@@ -58,7 +58,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         let mut live = live();
-        // If the file is not in the list, it was renamed in the meantime or belongs to another build.
+        // When the file is not in the list, it was renamed in the meantime or belongs to another build.
         if live.remove(&self.path) {
             let _ = fs::remove_file(&self.path);
         }
@@ -67,8 +67,8 @@ impl Drop for Temporary {
 
 /// Writes a whole file under the name `temporary`, and then renames it to `place`.
 pub(crate) fn write_whole(temporary: PathBuf, place: &Path, mode: u32, parts: &[&[u8]]) -> io::Result<()> {
-    // If this file exists, it was left behind by an earlier process that happened to have the same
-    // ID.
+    // If this file exists, it was left behind by an earlier process that happened to have the
+    // same ID.
     let _ = fs::remove_file(&temporary);
     let (temporary, mut file) = Temporary::create(temporary, mode)?;
     parts.iter().try_for_each(|part| file.write_all(part))?;

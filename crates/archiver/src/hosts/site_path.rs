@@ -61,8 +61,8 @@ pub(crate) fn host_folder(path: &[u8]) -> &[u8] {
     &path[..path.len() - rest.len() + name]
 }
 
-/// Corrects the spelling of a subfolder of `_hosts/`. This is needed if it is named after a host, but
-/// not in the form used in requests.
+/// Corrects the spelling of a subfolder of `_hosts/`. This is needed when it is named after a host,
+/// but not in the form used in requests.
 pub(crate) fn ascii_folder(folder: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(folder.strip_prefix(HOSTS_FOLDER)?).ok()?;
     let host = ascii_host(name)?;

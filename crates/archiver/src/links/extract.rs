@@ -190,7 +190,7 @@ impl Reader {
     }
 
     fn finish_element(&mut self) {
-        // Custom elements may give any meaning to their attributes, so we should not look at these.
+        // Custom elements can give any meaning to their attributes, so we should not look at these.
         if self.element.contains(&b'-') {
             return;
         }
@@ -371,8 +371,8 @@ fn push(links: &mut Vec<Link>, reference: &[u8], offset: usize) {
     }
 }
 
-/// Finds the quote at the end of the string at the start of `text`. If the string is not closed,
-/// this is the end of the text.
+/// Finds the quote at the end of the string at the start of `text`. When the string is not
+/// closed, this is the end of the text.
 fn string_end(text: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < text.len() && text[at] != quote {

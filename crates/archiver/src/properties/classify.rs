@@ -15,7 +15,7 @@ use table::TABLE;
 pub struct MediaType<'a> {
     /// The type without parameters, for example `text/html`. Overrides may have parameters.
     pub text: &'a str,
-    /// Whether to add `; charset=utf-8` if the content is valid UTF-8.
+    /// Whether to add `; charset=utf-8` when the content is valid UTF-8.
     pub charset: bool,
     /// Whether to compress it. This should be `false` for formats that already use compression.
     pub compress: bool,
@@ -38,8 +38,8 @@ impl MediaTypes {
     /// Adds an override with the form `EXT=TYPE` such as `ts=text/plain` or `.geo=application/geo+json`. An existing override
     /// for the same extension is replaced.
     ///
-    /// If the table has a row for this type, then other properties are taken from there; otherwise, they are those of the
-    /// type's family. Parameters of the type are kept.
+    /// When the table has a row for this type, then other properties are taken from there; otherwise, they are those of
+    /// the type's family. Parameters of the type are kept.
     ///
     /// # Errors
     ///

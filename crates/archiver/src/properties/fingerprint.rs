@@ -1,6 +1,6 @@
 //! Verified fingerprints: names that contain a digest of the file's own content.
 //!
-//! Build tools use names such as `app-3f9a1c02.js` to allow clients to keep a copy forever. Before we trust such a name, we need
+//! Build tools use names such as `app-3f9a1c02.js` to allow clients to keep a copy forever. Before we trust such a name, we have
 //! to hash the content and check that the name contains the start of the digest.
 //!
 //! However, some tools hash other things, for example their input, or the content before other names are inserted. We are not
@@ -9,7 +9,7 @@
 //! # Probability of a false match
 //!
 //! The weakest token has 8 hexadecimal digits, that is, 32 bits. For each content, there are 12 byte strings: 9 digests, of which
-//! 3 are integers that tools may write in either byte order. The probability for an unrelated name to match is therefore 12 /
+//! 3 are integers that tools can write in either byte order. The probability for an unrelated name to match is therefore 12 /
 //! 2^32, or one in 358 million. All other tokens have at least 36 bits (in base 36, which encodes an integer, the first digit may
 //! contain almost no information: 7 * 5.17), and together they add about two hundredths to that.
 
@@ -137,7 +137,8 @@ fn could_be_digest(token: &[u8]) -> bool {
 
 /// Whether `-` or `_` may be base64url digits.
 ///
-/// We assume this if a capital follows a lower-case letter or a digit. That is common in digests but rare in titles.
+/// We assume this when a capital follows a lower-case letter or a digit. That is common in digests but rare in
+/// titles.
 fn has_base64url_token(part: &[u8]) -> bool {
     let is_mixed = part.windows(2).any(|pair| {
         pair[1].is_ascii_uppercase() && (pair[0].is_ascii_lowercase() || pair[0].is_ascii_digit())
@@ -176,7 +177,7 @@ fn carries(name: &[u8], encoded: &[u8]) -> bool {
 
 /// Whether a prefix of `rest` that ends at a separator is also a prefix of `encoded`.
 ///
-/// Note that a separator might also be a base64url digit, so we need to try each of them.
+/// A separator might also be a base64url digit, so we need to try each of them.
 fn begins_with_token(rest: &[u8], encoded: &[u8]) -> bool {
     let shared = rest.iter().zip(encoded).take_while(|(a, b)| a == b).count();
     (TOKEN_LEN_MIN..=shared).any(|end| rest.get(end).is_none_or(|&byte| is_separator(byte)))

@@ -8,7 +8,7 @@
 use cannery_archive::Coding;
 use cannery_base::{FileStamp, FileVersion};
 
-/// Maximum length of a decoded file. We need to hold it in memory, and a few bytes may decode to
+/// Maximum length of a decoded file. We need to hold it in memory, and a few bytes can decode to
 /// gigabytes.
 pub(crate) const DECODED_BYTES_MAX: u64 = 512 << 20;
 

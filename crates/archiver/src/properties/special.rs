@@ -88,7 +88,7 @@ pub(crate) fn is_hidden(name: &[u8]) -> bool {
     }
 }
 
-/// If a URL may omit the suffix, returns the name without it, along with the suffix' rank.
+/// When a URL may omit the suffix, returns the name without it, along with the suffix' rank.
 pub(crate) fn stripped(name: &[u8]) -> Option<(&[u8], usize)> {
     let (stem, suffix) = split(name)?;
     Some((stem, place(&STRIPPED_SUFFIXES, suffix)?))

@@ -24,9 +24,9 @@ pub(super) struct Look<'a> {
     /// Whether to add `charset=utf-8` to the media type.
     pub(super) charset: bool,
     pub(super) coding: Coding,
-    /// Whether there are other representations, or clients may reject this one.
+    /// Whether there are other representations, or clients can reject this one.
     pub(super) negotiable: bool,
-    /// Whether the choice of this response depends on [`cannery_site::Intent`]. This is only set if caches may
+    /// Whether the choice of this response depends on [`cannery_site::Intent`]. This is only set if caches can
     /// reuse the response without asking.
     pub(super) varies_by_intent: bool,
     pub(super) cache_control: Option<&'a str>,
@@ -82,8 +82,8 @@ pub(super) fn caching<'a>(
         return None;
     }
     if status >= 400 {
-        // A page for a missing path must not outlive the next release, because the path may exist there. Note that caches
-        // are not able to revalidate errors.
+        // A page for a missing path must not outlive the next release, because the path may exist there. Caches are not
+        // able to revalidate errors.
         return Some("no-store");
     }
     if options.preview {
@@ -143,8 +143,8 @@ impl<'a> Heads<'a> {
         self.line_ids = LineIds::of(&uses);
     }
 
-    /// Returns the head of a representation with the header rules of `path`. If the head is new, this also writes it. If there
-    /// is no path, the head won't contain any rules, because the server will add the fields for the requested path.
+    /// Returns the head of a representation with the header rules of `path`. When the head is new, this also writes it. If
+    /// there is no path, the head won't contain any rules, because the server will add the fields for the requested path.
     ///
     /// `own` contains the fields of a file that is sent in place of another path.
     pub(super) fn of(

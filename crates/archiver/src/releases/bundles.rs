@@ -12,7 +12,7 @@
 //! - Imports that start from an entry point which Vite or Angular has written into a page.
 //! - Earlier releases in which the name of a similar script changed along with its content.
 //!
-//! However, we must never trust names of pages (by suffix or by a `Content-Type` rule), service workers or manifests, as a
+//! However, we must never trust names of pages (by suffix or by a `Content-Type` rule), service workers or manifests, since a
 //! browser with a stale copy would never learn about a new one. Any evidence is refuted if an earlier release had other bytes
 //! under the same name.
 //!
@@ -111,7 +111,7 @@ pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, conte
 }
 
 /// Marks files as fingerprinted if their names were made by a tool, and reports names that only look like this. The mark is
-/// removed if the bytes under a name have changed since an earlier release.
+/// removed when the bytes under a name have changed since an earlier release.
 ///
 /// # Errors
 ///

@@ -166,7 +166,7 @@ impl Previous {
 
     /// Checks that no other archive in this build's release directory has the same serial.
     ///
-    /// We should only do this if the serial was chosen with others in mind. Note that builds without `--previous` and
+    /// We should only do this when the serial was chosen with others in mind. Builds without `--previous` and
     /// `--serial` do not number releases.
     fn refuse_existing_serial(&self, options: &Options, own: Option<&Path>) -> Result<(), Error> {
         let directory = match options.archive.parent() {

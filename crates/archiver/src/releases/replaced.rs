@@ -13,8 +13,8 @@ use crate::settings::options::Options;
 /// Looks for immutable files that only exist in the replaced archive and returns a note about them, unless earlier
 /// releases were passed to the build.
 ///
-/// Note that the archive at the destination must not affect the result: the same folder and flags should give the same
-/// bytes everywhere.
+/// The archive at the destination must not affect the result: the same folder and flags should give the same bytes
+/// everywhere.
 pub(crate) fn note(options: &Options, routes: &Routes) -> Option<Diagnostic> {
     if !options.previous.is_empty() {
         return None;

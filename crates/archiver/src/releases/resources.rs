@@ -49,7 +49,7 @@ pub(super) fn gone_files<'a>(
     })
 }
 
-/// Returns a host's index, or `None` if this release has no site for it.
+/// Returns a host's index, or `None` when this release has no site for it.
 fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
     let Some(name) = name else { return Some(None) };
     let place = routes.hosts.iter().position(|host| host.has_site && host.name.as_bytes() == name)?;

@@ -176,8 +176,8 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
     (0..=rest.len()).any(|start| matches(after, &rest[start..]))
 }
 
-/// Reports the first line with access control, if any. We ignore read errors here, as they will be reported
-/// elsewhere.
+/// Reports the first line with access control, if any. We ignore read errors here, since they will be
+/// reported elsewhere.
 fn first_line(root: &Path, path: &[u8], search: Search) -> Option<Diagnostic> {
     let mut bytes = Vec::new();
     folder_file::open(&folder_file::full_path(root, path))

@@ -15,7 +15,8 @@ use crate::sources::source::Sources;
 use crate::tree::skip::PatternError;
 use crate::tree::walk::SourceFile;
 
-/// Marks files as fingerprinted if they (or a folder they are in) are matched by a pattern, like in gitignore.
+/// Marks files as fingerprinted when they (or a folder they are in) are matched by a pattern, like in
+/// gitignore.
 ///
 /// There is a warning for each pattern without a match.
 pub(crate) fn mark(

@@ -1,7 +1,7 @@
 //! Folder listings, as HTML pages for people and JSON for programs.
 //!
-//! Listings only depend on names, sizes and, if the build stores them, modification times, so they are the same on every machine.
-//! The page does not load anything else. Rows are sorted by name, unless people use a short inline script to sort them
+//! Listings only depend on names, sizes and, if the build stores them, modification times, so they are the same on every
+//! machine. The page does not load anything else. Rows are sorted by name, unless people use a short inline script to sort them
 //! differently.
 
 mod add;

@@ -7,8 +7,8 @@
 //!
 //! Starting from each redirect, we follow rules and slash redirects exactly like the server would. Captures are symbols that stand
 //! for any text. If a path without captures may have a file, this ends the walk. With captures, there may or may not be a file, so
-//! we need additional walks that start from files overridden by rules with captures. Rules in a loop are kept, as they may still
-//! be useful for paths and hosts outside of it.
+//! we need additional walks that start from files overridden by rules with captures. Rules in a loop are kept, since they may
+//! still be useful for paths and hosts outside of it.
 //!
 //! The answer to a URL should depend on nothing but the URL, so we only need to follow each of
 //! them once.
@@ -409,7 +409,7 @@ impl<'r> RuleMap<'r> {
     /// Returns the step that a rule takes from a URL.
     fn follow(&self, rule: usize, url: &Url) -> Option<Step> {
         let found = &self.rules[rule].1;
-        // If a redirect does not have captures, it applies to its path with and without a trailing slash.
+        // When a redirect does not have captures, it applies to its path with and without a trailing slash.
         let captures = if found.source.is_static() { Vec::new() } else { captures(found, &url.path)? };
         if let Some(path) = found.rewritten_path(&captures) {
             // A rewrite with captures may lead to a path that is redirected.
@@ -604,7 +604,7 @@ fn other_slash(path: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns the captures in a path.
 ///
-/// If it does not match, the path is tried without its trailing slash, as the server would do.
+/// If it does not match, the path is tried without its trailing slash, since the server would do.
 fn captures<'p>(rule: &RedirectRule, path: &'p [Symbol]) -> Option<Vec<&'p [Symbol]>> {
     let exactly = rule.source.captures_within(path);
     exactly.or_else(|| rule.source.captures_within(without_slash(path)?))

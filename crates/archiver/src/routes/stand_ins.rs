@@ -4,9 +4,10 @@
 //! The content is described by header rules for the page's own file. For example, a fallback page should not become a download
 //! just because `/*.pdf` is one.
 //!
-//! Caching needs more care, as such a response must not outlive a deploy that adds the missing path. Lifetimes given to the path
-//! by a header rule or flag are about the missing file, so they do not apply. Rules for the page's own file do apply; however,
-//! `immutable` is never accepted, and lifetimes of more than an hour are only accepted if the rule is for exactly this file.
+//! Caching needs more care, since such a response must not outlive a deploy that adds the missing path. Lifetimes given to the
+//! path by a header rule or flag are about the missing file, so they do not apply. Rules for the page's own file do apply;
+//! however, `immutable` is never accepted, and lifetimes of more than an hour are only accepted if the rule is for exactly this
+//! file.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -89,8 +90,8 @@ impl StandIns {
             }
         }
         if status >= 400 {
-            // A page for a missing path must not outlive the next release, because the path may exist there. Note that
-            // caches are not able to revalidate errors.
+            // A page for a missing path must not outlive the next release, because the path may exist there. Caches
+            // are not able to revalidate errors.
             return Some("no-store");
         }
         if options.preview {
@@ -123,7 +124,7 @@ fn ids(routes: &Routes) -> BTreeSet<(HostId, SourceId)> {
     ids
 }
 
-/// Returns the source that is shown by a rule if it is the same for all paths.
+/// Returns the source that is shown by a rule when it is the same for all paths.
 fn constant_source(routes: &Routes, host: HostId, ordinal: u32) -> Option<(HostId, SourceId)> {
     let Action::Rewrite { path, .. } = &routes.rules[ordinal as usize].action else { return None };
     Some((host, routes.source_at(host, &path.constant()?)?))

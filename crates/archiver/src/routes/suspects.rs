@@ -170,7 +170,7 @@ fn is_archive(sources: &Sources, path: &[u8]) -> bool {
     read.is_ok() && has_schema_version(&start)
 }
 
-/// Checks if the name of a file is suspicious or, for key files, its start.
+/// Checks whether the name of a file is suspicious or, for key files, its start.
 fn examine(root: &Path, path: &[u8], name: &[u8]) -> Option<Diagnostic> {
     let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
     if let Some((_, meant)) = NEAR_MISSES.iter().find(|(near, _)| lower == *near)

@@ -115,7 +115,7 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("`{name}`")
 }
 
-/// Returns the directive a line starts with, if it restricts access.
+/// Returns the directive a line starts with, when it restricts access.
 pub(crate) fn known_directive(line: &str) -> Option<&'static str> {
     let word = line.split([' ', '\t', '=', ':']).next().unwrap_or(line);
     DIRECTIVES.iter().find(|known| known.eq_ignore_ascii_case(word)).copied()

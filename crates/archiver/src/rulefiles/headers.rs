@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A rule begins with a path, or with a URL if it is for a single host, followed by lines with its fields; `!` removes a field.
-//! This module also decides which fields a site may set: some of them belong to the server, as a wrong value could break the
+//! This module also decides which fields a site can set: some of them belong to the server, as a wrong value could break the
 //! connection or a cache, so they are reported and ignored.
 //!
 //! # Merging rules
@@ -54,7 +54,7 @@ pub struct HeaderRule {
     pub host: Option<String>,
     /// Matching paths.
     pub pattern: Pattern,
-    /// Names of the captures in the pattern. Values may refer to them.
+    /// Names of the captures in the pattern. Values can refer to them.
     pub names: Vec<String>,
     /// The rule's fields in order; never empty.
     pub fields: Vec<HeaderField>,
@@ -499,7 +499,7 @@ impl Parser<'_> {
     }
 }
 
-/// Warns if a rule sets a single-valued field that was already set by an earlier rule for the same path.
+/// Warns when a rule sets a single-valued field that was already set by an earlier rule for the same path.
 fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     let is_set = |rule: &HeaderRule, name: &str| {
         let last = rule.fields.iter().rev().find(|field| field.name() == name);
@@ -521,7 +521,7 @@ fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     Some(RuleError::new("header-twice", message))
 }
 
-/// Whether the line is a path. Note that field names must not begin with `/` or contain `//`.
+/// Whether the line is a path. Field names must not begin with `/` or contain `//`.
 fn is_path(text: &str) -> bool {
     text.starts_with(['/', '*'])
         || text.contains("://") && !text.split("://").next().unwrap_or("").contains([' ', ':'])

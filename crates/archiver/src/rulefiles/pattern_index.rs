@@ -1,4 +1,4 @@
-//! Finds patterns that may match a path or cover another pattern, without having to compare all of
+//! Finds patterns that can match a path or cover another pattern, without having to compare all of
 //! them.
 //!
 //! This is a trie over path segments. It will be searched once per rule, to avoid quadratic time for files with, say,
@@ -73,7 +73,7 @@ impl PatternIndex {
         candidates.into_iter().find(|number| is_match(*number))
     }
 
-    /// Collects patterns below `node` that may cover the rest of a path or pattern.
+    /// Collects patterns below `node` that can cover the rest of a path or pattern.
     fn find(&self, node: NodeId, symbols: &[Symbol], found: &mut Vec<usize>) {
         let (segment, rest) = split_segment(symbols);
         let follow = |edge: &Edge, found: &mut Vec<usize>| {

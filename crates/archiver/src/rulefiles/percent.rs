@@ -1,6 +1,6 @@
 //! Percent-encoding (RFC 3986 §2.1) for rule files and listings.
 //!
-//! Note that requests are decoded in `cannery_archive`, where keys are defined as well.
+//! Requests are decoded in `cannery_archive`, where keys are defined as well.
 
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
 //! Parser for `_redirects` in three dialects.
 //!
-//! If we are not able to honor a rule as a whole, it is reported with its line and ignored. For example, it may proxy another
+//! If we are not able to honor a rule as a whole, it is reported with its line and ignored. For example, it can proxy another
 //! origin, or have a condition on the query or the visitor. Note that we do not know yet which paths exist.
 //!
 //! | dialect | code if none is given | beats a file | `*` | `:name` begins |

@@ -250,7 +250,7 @@ impl Error {
     }
 
     /// Returns `true` if a source file was changed or removed during the build. If so, another build
-    /// may succeed.
+    /// can succeed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {

@@ -27,7 +27,7 @@ pub fn describe(diagnostic: &Diagnostic) -> String {
 
 /// Describes why no archive was built.
 ///
-/// If this is due to diagnostics, they are appended, one per line.
+/// When this is due to diagnostics, they are appended, one per line.
 #[must_use]
 pub fn describe_error(error: &Error) -> String {
     let (report, severity, cause) = match error {

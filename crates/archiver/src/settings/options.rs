@@ -51,7 +51,7 @@ pub struct Options {
     /// Disables entity tags. Default: off, as clients would have to download what they already have.
     pub exclude_etag: bool,
     /// Which resources have a `Last-Modified` field. Default: none, because entity tags are more precise and file times may
-    /// differ if the same folder is built on several machines.
+    /// differ when the same folder is built on several machines.
     pub last_modified: LastModified,
     /// Serial of this release. It should increase with every release. Default: the serial of the newest archive in
     /// [`Options::previous`] plus one, or 1 if there is none.
@@ -68,8 +68,8 @@ pub struct Options {
     /// Maximum number of days to carry a release after it was replaced. This only works if releases have dates.
     /// Default: no limit.
     pub previous_age_days: Option<u32>,
-    /// Leaves out files that are not served under their own name such as `_redirects`. Note that `extract` will not be
-    /// able to restore the whole folder then. Default: off.
+    /// Leaves out files that are not served under their own name such as `_redirects`. `extract` will not be able to
+    /// restore the whole folder then. Default: off.
     pub exclude_file_listing: bool,
     /// Adds a listing page to each folder without an index page, and `_listing.json` to every folder. Default: off, as listings
     /// reveal names even if nothing links to them.
@@ -87,7 +87,7 @@ pub struct Options {
     pub default_ignores: bool,
     /// Media types by suffix. Default: the built-in table.
     pub media_types: MediaTypes,
-    /// Files that never change under the same name, in gitignore syntax relative to the source folder. Clients may keep them for a
+    /// Files that never change under the same name, in gitignore syntax relative to the source folder. Clients can keep them for a
     /// year. Default: none, but names that contain a digest of their content are recognized anyway.
     pub immutable: Vec<String>,
     /// Dialect of `_redirects`. Default: Cannery's, which is a superset of Netlify's.
@@ -102,7 +102,8 @@ pub struct Options {
     /// Publishes sparse files. Default: off, because an archive would contain all the zeros, and most of these are not on the
     /// disk.
     pub allow_sparse: bool,
-    /// Publishes folders without files, or without a page for `/`. Default: off, as this is usually the wrong folder.
+    /// Publishes folders without files, or without a page for `/`. Default: off, since this is usually the wrong
+    /// folder.
     pub allow_empty: bool,
     /// Fails if there are warnings, leaving the old archive in place. Default: off.
     pub strict: bool,
@@ -211,7 +212,7 @@ impl LinkException {
     ///
     /// # Errors
     ///
-    /// Returns the reason if it is not a valid pattern.
+    /// Returns the reason when it is not a valid pattern.
     pub fn parse(text: &str) -> Result<LinkException, String> {
         if !text.starts_with('/') {
             return Err("a pattern begins with `/`, such as `/api/*`".to_owned());

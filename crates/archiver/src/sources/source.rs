@@ -2,7 +2,7 @@
 //! that names it.
 //!
 //! Files that have changed since the walk are read again. In a folder that is being edited, we will also wait while another
-//! process is writing the file. If it does not settle or has vanished, then the version of the last build is used.
+//! process is writing the file. When it does not settle or has vanished, then the version of the last build is used.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ pub(crate) struct Generated {
     pub(crate) page: Arc<GeneratedPage>,
 }
 
-/// Content of a generated page. Later builds may reuse it.
+/// Content of a generated page. Later builds can reuse it.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedPage {
     pub(crate) content: Vec<u8>,
@@ -184,7 +184,7 @@ impl Sources {
         self.script_pages.as_ref().is_some_and(is_page)
     }
 
-    /// The modification time of a file in seconds since 1970, or `None` if it is earlier than this.
+    /// The modification time of a file in seconds since 1970, or `None` when it is earlier than this.
     pub(crate) fn modified(&self, id: SourceId) -> Option<u64> {
         match self.of(id) {
             Source::File(file) => u64::try_from(file.stamp.version.modified_ns / 1_000_000_000).ok(),
@@ -203,7 +203,7 @@ impl Sources {
 
     /// Sets an unreadable file aside.
     ///
-    /// If this returns `true`, the build may continue, but only to find all such files.
+    /// When this returns `true`, the build may continue, but only to find all such files.
     pub(crate) fn set_aside(&self, id: SourceId, error: &Error) -> bool {
         match (&self.unreadable, self.of(id), error) {
             (Some(unreadable), Source::File(file), Error::Read { source, .. }) if !error.is_transient() => {
@@ -329,7 +329,7 @@ impl Sources {
 
     /// Passes a file to `take` in pieces, and returns its stamp.
     ///
-    /// If the file changes in the meantime, this starts over with a new state from `begin`.
+    /// When the file changes in the meantime, this starts over with a new state from `begin`.
     pub(crate) fn stream<T>(
         &self,
         id: SourceId,
@@ -486,7 +486,7 @@ fn settled_within(
             Ok(FileStamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?))
         };
 
-        // Get the stamp first: it will change if a process opens the file after our check and writes to it.
+        // Get the stamp first: it will change when a process opens the file after our check and writes to it.
         let before = stamp(&file)?;
         if writers::is_half_written(&file, &before) {
             if attempt < attempts {

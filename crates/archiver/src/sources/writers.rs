@@ -45,7 +45,7 @@ pub(crate) fn is_half_written(file: &File, stamp: &FileStamp) -> bool {
     }
 }
 
-/// The time since the last change of a file, or zero if this is in the future.
+/// The time since the last change of a file, or zero when this is in the future.
 fn age(stamp: &FileStamp) -> Duration {
     age_at(stamp, SystemTime::now())
 }

@@ -50,7 +50,7 @@ pub(crate) struct Confinement {
 impl Confinement {
     /// Confines files to the folder at `root` in its current place.
     pub(crate) fn of(root: &Path, links_out: LinksOut) -> Confinement {
-        // If a folder has no canonical path, we cannot walk it either.
+        // When a folder has no canonical path, we cannot walk it either.
         let inside = || fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
         Confinement { inside: (links_out == LinksOut::LeftOut).then(inside) }
     }
@@ -65,7 +65,7 @@ impl Confinement {
         if self.contains(path, &file)? { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
     }
 
-    /// If a path leads out of the folder, returns its target.
+    /// When a path leads out of the folder, returns its target.
     pub(super) fn target_outside(&self, path: &Path) -> Option<PathBuf> {
         let inside = self.inside.as_ref()?;
         fs::canonicalize(path).ok().filter(|target| !target.starts_with(inside))

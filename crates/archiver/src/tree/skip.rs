@@ -28,8 +28,8 @@ pub const IGNORE_FILE: &str = ".canneryignore";
 /// Maximum length of the ignore file. We need to hold all of it in memory.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Folder for site-wide metadata (RFC 8615). It will be served from the root of each site. Note that names inside of it are
-/// still subject to the rules.
+/// Folder for site-wide metadata (RFC 8615). It will be served from the root of each site. Names inside of it are still
+/// subject to the rules.
 const WELL_KNOWN: &[u8] = b".well-known";
 
 /// Suffixes, in any letter case, of files that are left over or still being written: logs, locks, downloads by browsers and
@@ -67,7 +67,7 @@ const DESKTOP_FILES: [&str; 8] = [
     "Thumbs.db",
 ];
 
-/// Name of an empty file created by Vim to test if it may write to a folder.
+/// Name of an empty file created by Vim to test if it can write to a folder.
 const VIM_TEST_FILE: &[u8] = b"4913";
 
 /// A set of rules, of which the last matching pattern wins.
@@ -139,7 +139,7 @@ impl SkipRules {
             .map_err(|source| PatternError { pattern: pattern.to_owned(), source })
     }
 
-    /// If a path (relative to the source root) is left out, returns the reason for this.
+    /// When a path (relative to the source root) is left out, returns the reason for this.
     pub fn verdict(&self, path: &[u8], is_folder: bool) -> Option<SkipReason> {
         if !self.patterns.is_empty() {
             match self.patterns.matched(Path::new(OsStr::from_bytes(path)), is_folder) {
@@ -162,7 +162,7 @@ impl SkipRules {
         (self.built_in && length == 0 && name == VIM_TEST_FILE).then_some(SkipReason::VimTest)
     }
 
-    /// Returns `true` if a change to this path (relative to the source root) may affect builds.
+    /// Returns `true` if a change to this path (relative to the source root) can affect builds.
     ///
     /// This is the case for paths that are not left out and for the ignore file.
     pub fn may_matter(&self, path: &Path, is_folder: bool) -> bool {
@@ -229,7 +229,7 @@ pub enum SkipReason {
     /// The name begins with `~$`, i.e. it is the lock of a document that is open in an office
     /// program.
     OfficeLock,
-    /// Vim created it to test if it may write to the folder.
+    /// Vim created it to test if it can write to the folder.
     VimTest,
     /// The name has a suffix that is typical of logs, locks or temporary files.
     Transient(&'static str),

@@ -157,7 +157,7 @@ impl Walked {
         self.diagnostics.append(&mut other.diagnostics);
     }
 
-    /// Counts a path to a folder if it goes through links within links.
+    /// Counts a path to a folder when it goes through links within links.
     ///
     /// There is a warning about the first path that exceeds the limit.
     fn admit(&mut self, folder: &Folder, linked_paths: &mut HashMap<(u64, u64), usize>) -> Admission {

@@ -80,7 +80,7 @@ fn listing_answers_where_no_index_page_does() {
         let value: serde_json::Value = serde_json::from_str(json.text()).unwrap();
         assert_eq!(value["path"], folder);
     }
-    // There are three JSON listings but only two HTML listings, as the root has its own page.
+    // There are three JSON listings but only two HTML listings, since the root has its own page.
     assert_eq!(built.report.generated, 5);
 }
 

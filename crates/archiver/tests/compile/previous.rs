@@ -420,8 +420,8 @@ fn chunks_of_vite_are_immutable_from_the_first_release_on() {
         assert_eq!(caching(&built, &format!("/{name}")), "public, max-age=3600", "{name}");
     }
 
-    // Chunks of the archive we replace are only kept on request. Note that this includes `legacy-Dq7Wz2kP.js`,
-    // because it has the same shape.
+    // Chunks of the archive we replace are only kept on request. This includes `legacy-Dq7Wz2kP.js`, because
+    // it has the same shape.
     let built = deploys.release("site", &[("index.html", "home")], &[]);
     assert_eq!(codes(&built), ["files-lost"]);
     deploys.release("site", &files, &[]);

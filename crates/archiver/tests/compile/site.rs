@@ -209,7 +209,7 @@ impl Built {
         Some(scope.entries().map(Result::unwrap).filter(is_answer).map(entry).collect())
     }
 
-    /// Whether a host has its own site, or `None` if the archive does not know the host.
+    /// Whether a host has its own site, or `None` when the archive does not know the host.
     pub(crate) fn has_own_site(&self, host: &str) -> Option<bool> {
         let mut scopes = self.archive.scopes(Some(host.as_bytes()), Key::ROOT);
         scopes.next().map(|scope| scope.unwrap().1.own_site)

@@ -200,7 +200,7 @@ fn half_written_new_file_is_left_out() {
     assert!(has(&build(&compiler, Effort::Quick), "half"));
 }
 
-/// If a folder was replaced while a build read it, a page was missing.
+/// When a folder was replaced while a build read it, a page was missing.
 #[test]
 fn file_that_an_attempt_cannot_read_keeps_its_last_version() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ const NAME: &str = "cannery-archive";
 ///
 /// # Errors
 ///
-/// This will fail if the system is out of memory or descriptors.
+/// This will fail when the system is out of memory or descriptors.
 pub(crate) fn create() -> io::Result<File> {
     Ok(memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?.into())
 }

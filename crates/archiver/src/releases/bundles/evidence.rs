@@ -8,8 +8,8 @@
 //! Images, fonts and films only count if they are such a pair themselves and if there are scripts with the same shape,
 //! because `item-B08N5WRWNW.jpg` may well contain the number of an article. Documents and data never count.
 //!
-//! Note that in this module, the folder of a wildcard host is always spelled
-//! `_hosts/*.example.com/`, even if it is called `_hosts/_wildcard.example.com/` on disk.
+//! In this module, the folder of a wildcard host is always spelled `_hosts/*.example.com/`,
+//! even if it is called `_hosts/_wildcard.example.com/` on disk.
 //!
 //! If an earlier release had other bytes under a name, then the name is refuted, whatever it looks
 //! like.
@@ -241,7 +241,7 @@ impl Evidence {
         !self.refuted.contains_key(&*path) && self.is_fingerprinted(&path)
     }
 
-    /// If the name of a file in this release is refuted by an earlier release, returns the latter.
+    /// When the name of a file in this release is refuted by an earlier release, returns the latter.
     pub(super) fn refutation(&self, path: &[u8]) -> Option<&Refuted> {
         self.refuted.get(&*canonical(path))
     }

@@ -22,8 +22,7 @@ pub(super) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
             return Some(plain);
         }
 
-        // Note that `-` and `_` are also base64url digits. We only consider this if there is a name before
-        // the hash.
+        // `-` and `_` are also base64url digits. We only consider this if there is a name before the hash.
         let start = end.checked_sub(BASE64URL_LENGTH).filter(|start| *start > 1)?;
         let token = &name[start..end];
         let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphanumeric).collect();
@@ -136,7 +135,7 @@ fn is_pronounceable(word: &[u8]) -> bool {
 /// Angular's names for entry points.
 const ANGULAR_ENTRIES: [&[u8]; 4] = [b"main", b"polyfills", b"scripts", b"styles"];
 
-/// Returns `true` for hashes of Angular and esbuild, which (just like some words) may consist of capitals
+/// Returns `true` for hashes of Angular and esbuild, which (just like some words) can consist of capitals
 /// only.
 pub(super) fn is_base32(token: &[u8]) -> bool {
     token.len() == BASE64URL_LENGTH && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'))
@@ -229,8 +228,8 @@ impl Shape {
     pub(super) fn of(path: &[u8], hash: &Range<usize>) -> Option<Shape> {
         let is_whole_name = hash.start == folder_of(path).len();
         let separator = match path[..hash.start].last() {
-            // Names such as `3c2a7e1f9b0d4e5f.png`. Note that a short hash may well be an identifier chosen by the
-            // content's author.
+            // Names such as `3c2a7e1f9b0d4e5f.png`. A short hash may well be an identifier chosen by the content's
+            // author.
             _ if is_whole_name && hash.len() < WHOLE_NAME_LENGTH_MIN => return None,
             _ if is_whole_name => b'/',
             byte => *byte.filter(|byte| is_separator(byte))?,
@@ -282,7 +281,7 @@ impl Digits {
         };
         let digits = token.iter().map(class).fold(0, |all, class| all | class);
         // Base32 and base36 have one case. If there are two, it must be base62 or base64url, which require all the
-        // others too. Hexadecimal hashes may consist of letters or digits only.
+        // others too. Hexadecimal hashes can consist of letters or digits only.
         Digits(match digits {
             _ if digits & 6 > 0 && digits & 8 > 0 || digits & 16 > 0 => 31,
             _ if digits & 4 > 0 => 7,

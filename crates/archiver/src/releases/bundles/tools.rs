@@ -31,8 +31,7 @@ const TOOL_FOLDERS: [ToolFolder; 6] = [
     // Next.
     ToolFolder { folder: b"_next/static/", is_hashed: has_tool_hash },
     ToolFolder { folder: b"_astro/", is_hashed: has_tool_hash },
-    // Nuxt. Note that this folder also contains data about builds, which changes under the same
-    // names.
+    // Nuxt. This folder also contains data about builds, which changes under the same names.
     ToolFolder { folder: b"_nuxt/", is_hashed: |name| !name.starts_with(b"builds/") && has_tool_hash(name) },
     // Create React App, even if the manifest is missing.
     ToolFolder { folder: b"static/js/", is_hashed: is_react_app_name },

@@ -1,7 +1,7 @@
 //! Finds chunks of Vite and Angular by following imports, starting from entry points in pages.
 //!
 //! When Vite writes an entry point into a page, it adds a `crossorigin` attribute. People rarely do this for their own files.
-//! Minifiers may change the order of attributes; however, we insist on Vite's own order if the name may be a word such as
+//! Minifiers may change the order of attributes; however, we insist on Vite's own order when the name may be a word such as
 //! `main-settings.js`. Angular's entry points have fixed names with hashes in capital letters.
 //!
 //! The hash of a chunk also covers the names of imported chunks, so we are not able to verify it. However, bundlers resolve
@@ -216,8 +216,7 @@ fn attribute_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Looks up the source for a URL. Note that it may begin with the site's base path or another
-/// origin.
+/// Looks up the source for a URL. It can begin with the site's base path or another origin.
 fn source_of<'s>(
     url: &[u8],
     folder: &[u8],

@@ -119,7 +119,7 @@ pub(super) fn middleware(text: &str) -> Option<Found> {
 
 /// Finds HTTP authentication in a function.
 ///
-/// If a function only denies access to itself, this does not count, as it does not protect any page.
+/// If a function only denies access to itself, this does not count, since it does not protect any page.
 pub(super) fn function(text: &str) -> Option<Found> {
     first_code_line(text, |line| {
         if line.contains("www-authenticate") {

@@ -174,8 +174,8 @@ fn is_harmless_block(block: &str) -> bool {
     }
 }
 
-/// Whether a pattern (in lower case) can only match names that begin with a dot, as these are not
-/// published.
+/// Whether a pattern (in lower case) can only match names that begin with a dot, since these are
+/// not published.
 fn names_hidden(pattern: &str, is_regex: bool) -> bool {
     // `(^|/)` may come before a name, for example in `(^|/)\.git`.
     let pattern = pattern.replace(['"', '\''], "").replace("(^|/)", "/").replace("(?:^|/)", "/");

@@ -1,7 +1,7 @@
 //! Finds conflicts in a rule file, i.e. rules that can never apply and rules that always redirect to
 //! themselves.
 //!
-//! The first matching rule wins in all dialects. Note that it is not yet known which files exist.
+//! The first matching rule wins in all dialects. It is not yet known which files exist.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::rulefiles::pattern_index::PatternIndex;
 #[derive(Default)]
 pub(super) struct AcceptedRules {
     pub(super) rules: Vec<RedirectRule>,
-    /// Rules by source. There may only be two rules with the same source if the second one is
+    /// Rules by source. There may only be two rules with the same source when the second one is
     /// forced.
     seen: HashMap<(Option<String>, Pattern), Vec<usize>>,
     /// Rules with captures, by host. All others only cover exactly their own path.
@@ -116,7 +116,7 @@ fn leads_to_https(rule: &RedirectRule) -> bool {
 
 /// Returns the host and decoded path of a redirect's target.
 ///
-/// Returns `None` for rewrites, and for absolute targets if the rule has no host.
+/// Returns `None` for rewrites, and for absolute targets when the rule has no host.
 fn redirect_destination(rule: &RedirectRule) -> Option<(Option<String>, Vec<Symbol>)> {
     let source = rule.source.symbols();
     let captures: Vec<&[Symbol]> = source.chunks(1).filter(|symbol| symbol[0].byte().is_none()).collect();

@@ -200,7 +200,7 @@ impl Context<'_> {
 
     /// Parses the target of a rewrite.
     ///
-    /// A remark is returned as well if a part of the target is ignored.
+    /// A remark is returned as well when a part of the target is ignored.
     fn parse_rewrite(
         &self,
         status: u16,
@@ -267,8 +267,8 @@ fn refuse_field(line: &str) -> Result<(), RuleError> {
     Err(RuleError::new("bad-source", message))
 }
 
-/// Rejects fields, conditions and codes after a source if they would be access control elsewhere. Note that there may be
-/// no target.
+/// Rejects fields, conditions and codes after a source if they would be access control elsewhere. There may be no
+/// target.
 fn refuse_access_control(words: &[&str]) -> Result<(), RuleError> {
     access_words::refuse_field_in(words)?;
     words.iter().try_for_each(|word| access_words::refuse_condition(word))?;

@@ -48,8 +48,8 @@ pub enum Action {
         /// percent-encode captures. It also needs to ensure that they do not make a path start with `//`, because this
         /// would name another host.
         target: Template,
-        /// The part without `?`. If the target does not have a query, we need to keep the query of the
-        /// request.
+        /// The part without `?`. When the target does not have a query, we need to keep the query of
+        /// the request.
         query: Option<Template>,
         /// Without `#`.
         fragment: Option<String>,
