@@ -67,7 +67,7 @@ impl Site {
         answer_below(&self.release(), "", request)
     }
 
-    /// Answers a request, or returns `None` if the site has nothing for this path. If so, another handler may answer.
+    /// Answers a request, or returns `None` if the site has nothing for this path. If so, another handler can answer.
     ///
     /// Methods other than `GET`, `HEAD` and `OPTIONS` are rejected (405) if the site has a page at this path; otherwise, they
     /// are left to other handlers. Note that a fallback page, as used by single-page applications, answers every path below its
@@ -113,8 +113,8 @@ pub(crate) fn try_answer_below<B>(
     prefix: &str,
     request: &http::Request<B>,
 ) -> Option<HttpResponse<Body>> {
-    // For other methods, the site would answer every path with 405, so we need to check first if it
-    // has a page there.
+    // For other methods, the site would answer every path with 405, so we need to check first when
+    // it has a page there.
     if !matches!(request.method().as_str(), "GET" | "HEAD") && !has_page(release, prefix, request) {
         return None;
     }

@@ -25,7 +25,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Returns the key for an answer. If the fields also depend on the request or on rules,
+    /// Returns the key for an answer. When the fields also depend on the request or on rules,
     /// there is none.
     pub(crate) fn new(archive: &Archive, answer: &Answer<'_>, now: u64) -> Option<Key> {
         let (Fields::Canned { head, validators } | Fields::NotModified { head, validators }) = answer.fields

@@ -8,7 +8,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 /// Initial capacity of the header map, chosen so that almost all heads will fit without another allocation.
 const FIELDS_EXPECTED: usize = 12;
 
-/// Copies all fields that may affect the answer to `request`. If the target contains a host, it must have been
+/// Copies all fields that can affect the answer to `request`. If the target contains a host, it must have been
 /// set already.
 ///
 /// # Errors
@@ -60,7 +60,7 @@ fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
     values.push(value).map_err(|Full| Refusal::HeadTooLarge)
 }
 
-/// Parses a head in HTTP/1 syntax. Servers will add `Date` themselves, so we need to drop it here.
+/// Parses a head in HTTP/1 syntax. Servers will add `Date` themselves, so we have to drop it here.
 ///
 /// If `Location` is on the same origin, `prefix` is added to it.
 pub(crate) fn of_head(head: &[u8], prefix: &str) -> HeaderMap {

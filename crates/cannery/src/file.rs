@@ -13,8 +13,8 @@ pub struct SiteFile {
     pub content: Bytes,
     /// The media type, such as `text/html; charset=utf-8`.
     pub media_type: String,
-    /// The entity tag without quotes, or `None` if the archive was built without entity tags. It is the same
-    /// for equal contents.
+    /// The entity tag without quotes, or `None` when the archive was built without entity tags. It is the
+    /// same for equal contents.
     pub etag: Option<String>,
 }
 

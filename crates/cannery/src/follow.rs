@@ -16,8 +16,8 @@ use crate::site::Site;
 
 /// Compiles the folder of an embedded site and keeps following it until the program exits.
 ///
-/// `source` is the text that `cannery-build` has written next to the archive. If the folder cannot be compiled, this prints
-/// a message to standard error and returns `None`. The caller should then serve the embedded archive instead.
+/// `source` is the text that `cannery-build` has written next to the archive. When the folder cannot be compiled, this
+/// prints a message to standard error and returns `None`. The caller should then serve the embedded archive instead.
 pub(crate) fn follow(source: &str) -> Option<Site> {
     let folder = PathBuf::from(source.lines().next()?);
     let (sender, first) = channel::<Site>();

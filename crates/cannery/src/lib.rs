@@ -17,7 +17,7 @@
 //!
 //! - [`Site`] is an open archive. Clones are cheap, and the archive of all clones can be exchanged at once with
 //!   [`Site::replace`].
-//! - [`include_archive!`] embeds an archive into the program, as an [`EmbeddedSite`].
+//! - [`include_archive!`] embeds an archive into the program, since an [`EmbeddedSite`].
 //! - [`Site::file`] looks up a file by its path, without any HTTP.
 //!
 //! # Features

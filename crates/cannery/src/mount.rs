@@ -18,8 +18,8 @@ pub struct Mount {
 }
 
 impl Site {
-    /// Mounts the site at a path. For example, if the path is `/docs`, then requests for `/docs/guide/` will be
-    /// answered with the site's `/guide/`.
+    /// Mounts the site at a path. For example, when the path is `/docs`, then requests for `/docs/guide/` will
+    /// be answered with the site's `/guide/`.
     ///
     /// We add the path to redirects of the site, but not to links in its pages. These should therefore be relative (or begin
     /// with the path).
