@@ -26,6 +26,6 @@ pub struct ScanResult {
     /// start of the scan. However, if only the last scan has found a change, it must be the end of that scan (`changed_before`),
     /// because a build that started earlier may have read a file before the change.
     pub since: Instant,
-    /// State of the files. If the scan has found anything that does not fit in here, this is `None`.
+    /// State of the files. When the scan has found anything that does not fit in here, this is `None`.
     pub state: Option<FilesState>,
 }

@@ -1,8 +1,8 @@
 //! Recompiles the folder after each change and publishes the result.
 //!
 //! Each change is followed by a quick build, in which nothing new is compressed. Once the folder has been quiet for a moment, a
-//! full build is made by a low-priority thread in the background. If the folder changes before that is done, the full build is
-//! canceled and rescheduled, but only until its deadline; otherwise, a folder that changes all the time would never be
+//! full build is made by a low-priority thread in the background. When the folder changes before that is done, the full build
+//! is canceled and rescheduled, but only until its deadline; otherwise, a folder that changes all the time would never be
 //! compressed.
 //!
 //! If a build fails, we keep serving the last one. The deadline stays the same as well, but nothing will be compressed until
@@ -29,15 +29,15 @@ use crate::message::{Message, ScanResult};
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// Pause between a change and the background build, during which the browser can load the changed page and the editor may save
+/// Pause between a change and the background build, during which the browser can load the changed page and the editor can save
 /// another file.
 const COMPRESS_DELAY: Duration = Duration::from_millis(500);
 
-/// Upper limit for the delay of the background build by changes. Note that a canceled build keeps what it has
+/// Upper limit for the delay of the background build by changes. A canceled build keeps what it has
 /// compressed so far.
 const COMPRESS_DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// Maximum delay of a build that looks like a step of saving a file: editors and build tools may move the old version away,
+/// Maximum delay of a build that looks like a step of saving a file: editors and build tools can move the old version away,
 /// write the new one, and then remove the old one. Browsers should not be reloaded after each of these steps.
 const SAVE_MAX: Duration = Duration::from_millis(300);
 
@@ -274,8 +274,8 @@ impl<S: BuildSink> Updater<S> {
                 self.sink.handle(FolderEvent::Polling { interval, reason: &reason })?;
             }
             Ok(Message::Compressed(result, took)) => self.on_compressed(result, took)?,
-            // A page in a browser is waiting for this. There may be no receiver by now, if the page
-            // has given up in the meantime.
+            // A page in a browser is waiting for this. There may be no receiver by now, when the
+            // page has given up in the meantime.
             Ok(Message::Build(done, found)) => {
                 self.update_to(&found)?;
                 let _ = done.send(());
@@ -460,8 +460,8 @@ impl<S: BuildSink> Updater<S> {
         }
     }
 
-    /// Serves a complete build even if a quick build was started later. This must only be done if the latter has failed.
-    /// The failure will still be reported.
+    /// Serves a complete build even if a quick build was started later. This must only be done when the latter has
+    /// failed. The failure will still be reported.
     fn serve_compressed(&mut self, build: &Build) -> Result<(), S::Error> {
         let is_newest = build.number > self.current.number;
         if is_newest && build.files.changes_since(&self.current.files).is_empty() {

@@ -299,8 +299,8 @@ fn scan_precedes_builds_that_leave_out_what_it_finds() {
     assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["rebuilt"]);
     assert!(updater.scans_first);
 
-    // If a later scan still differs, this should cause a build, as another file may have changed
-    // since.
+    // When a later scan still differs, this should cause a build, as another file may have
+    // changed since.
     assert_eq!(updater.after_scan(Instant::now(), Some(FilesState::default())), ["rebuilt"]);
 }
 
