@@ -107,7 +107,7 @@ impl Builder {
 
     /// Accepts sparse files even if their holes exceed 256 MiB in total.
     ///
-    /// Note that archives do not have holes, so they may take much more space than the folder.
+    /// Archives do not have holes, so they may take much more space than the folder.
     #[must_use]
     pub fn allow_sparse(mut self) -> Builder {
         self.options.allow_sparse = true;
@@ -121,7 +121,7 @@ impl Builder {
         self
     }
 
-    /// Turns warnings about the folder into errors, for example if a rule never applies.
+    /// Turns warnings about the folder into errors, for example when a rule never applies.
     #[must_use]
     pub fn strict(mut self) -> Builder {
         self.options.strict = true;
@@ -208,7 +208,7 @@ impl Builder {
     }
 }
 
-/// Files next to an archive that `cannery::include_archive!` includes if the linker embeds the archive.
+/// Files next to an archive that `cannery::include_archive!` includes when the linker embeds the archive.
 const PARTS: [&str; 3] = ["symbol", "length", "beginning"];
 
 /// Files next to an archive that `cannery::include_archive!` needs to embed it.

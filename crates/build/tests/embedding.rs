@@ -2,8 +2,8 @@
 //! run its program.
 //!
 //! The package must not be part of our workspace, where other packages enable the feature `follow` of `cannery`; outside of it,
-//! even debug builds serve the embedded bytes. Note that the first build has to compile the archiver and its libraries once
-//! more. Later builds will only compile changed files.
+//! even debug builds serve the embedded bytes. The first build has to compile the archiver and its libraries once more. Later
+//! builds will only compile changed files.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
