@@ -45,7 +45,7 @@ pub enum Mode {
 /// A report to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// From now on, every change will be reported. Note that this does not include earlier changes.
+    /// From now on, every change will be reported. This does not include earlier changes.
     Started,
     /// Files may have changed.
     Changed,

@@ -21,7 +21,7 @@ pub struct Inspector {
 impl Inspector {
     /// Performs the first scan.
     ///
-    /// Note that the folder does not have to exist yet. `filter` should be the same as in
+    /// The folder does not have to exist yet. `filter` should be the same as in
     /// [`Settings`](crate::Settings).
     #[must_use]
     pub fn new(root: PathBuf, filter: Filter) -> Inspector {
@@ -36,8 +36,8 @@ impl Inspector {
         self.poller.files()
     }
 
-    /// The state of the files at the last scan. If the scan has found anything that the state does not cover, this is
-    /// `None`.
+    /// The state of the files at the last scan. When the scan has found anything that the state does not cover, this
+    /// is `None`.
     #[must_use]
     pub fn state(&self) -> Option<FilesState> {
         self.poller.state()

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::tree::{Detail, Entry, Filter, Identity, Walk};
 
-/// Worst-case clock resolution of a file system. If a file changes twice within this time, its metadata may stay the
-/// same.
+/// Worst-case clock resolution of a file system. When a file changes twice within this time, its metadata may stay
+/// the same.
 const RESOLUTION: Duration = Duration::from_secs(2);
 
 /// Length of the longest clock tick. Most kernels assign the same time to all changes within one
@@ -20,8 +20,8 @@ const TICK_MAX: Duration = Duration::from_millis(10);
 /// been set back since.
 const SKEW_MAX: Duration = Duration::from_secs(1);
 
-/// Default polling interval, as a multiple of the duration of a scan. This way, polling takes at most 2 % of a processor, even
-/// if a scan takes longer than the last one or is followed by other work.
+/// Default polling interval, since a multiple of the duration of a scan. This way, polling takes at most 2 % of a processor,
+/// even if a scan takes longer than the last one or is followed by other work.
 const INTERVAL_PER_SCAN: u32 = 60;
 
 /// Minimum of the default interval.
