@@ -1,7 +1,7 @@
 //! Results, errors and exit codes.
 //!
 //! Results are written to standard output; errors, warnings and progress are written to standard error. Color is only used on
-//! terminals, unless `NO_COLOR` is set. If the pipe is closed early (e.g. by `head`), the command should still succeed.
+//! terminals, unless `NO_COLOR` is set. When the pipe is closed early (e.g. by `head`), the command should still succeed.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};

@@ -1,7 +1,7 @@
 //! Build progress: a bar on terminals, plain lines elsewhere.
 //!
-//! There is no bar if a build takes less than [`BAR_DELAY`]. To avoid slowing down the build, the bar is redrawn at most a few
-//! times per second.
+//! There is no bar when a build takes less than [`BAR_DELAY`]. To avoid slowing down the build, the bar is redrawn at most a
+//! few times per second.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -76,8 +76,8 @@ impl ProgressDisplay {
     }
 
     fn lock(&self) -> MutexGuard<'_, CurrentStage> {
-        // These values are only displayed, so it does no harm if a panicking thread has left them
-        // half-written.
+        // These values are only displayed, so it does no harm when a panicking thread has left
+        // them half-written.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! Serves archives. This program does not contain any code of the archiver: if it needs to compile a folder,
-//! it will start `cannery-archiver`.
+//! Serves archives. This program does not contain any code of the archiver: when it needs to compile a
+//! folder, it will start `cannery-archiver`.
 
 #![forbid(unsafe_code)]
 

@@ -83,7 +83,7 @@ fn run_build(build: &Build) -> Result<(), Failure> {
     }
 }
 
-/// Adds a hint if the archive and the folder seem to be in the wrong order on the command line.
+/// Adds a hint when the archive and the folder seem to be in the wrong order on the command line.
 fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Failure {
     if matches!(error, Error::Walk(_) | Error::Usage { .. })
         && !options.sources.is_dir()

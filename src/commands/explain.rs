@@ -256,7 +256,7 @@ fn describe_reasons(
 
 /// Names the file, or the line of a rule file, from which the response comes.
 ///
-/// If this is not in the archive, only the reason is given.
+/// When this is not in the archive, only the reason is given.
 fn describe_source(
     archive: &Archive,
     files: &SourceFiles,

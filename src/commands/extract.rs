@@ -52,7 +52,7 @@ pub fn run(flags: &Extract) -> Result<(), Failure> {
     ))
 }
 
-/// Creates the directory. If it exists, it must be empty unless `force` is set.
+/// Creates the directory. When it exists, it must be empty unless `force` is set.
 fn prepare(directory: &Path, force: bool) -> Result<(), Failure> {
     fs::create_dir_all(directory).map_err(|error| write_failure(directory, &error))?;
     let mut entries = fs::read_dir(directory).map_err(|error| write_failure(directory, &error))?;
@@ -66,7 +66,7 @@ fn prepare(directory: &Path, force: bool) -> Result<(), Failure> {
 /// Path in the source folder, and content.
 type SourceFile = (Vec<u8>, Vec<u8>);
 
-/// Returns the source file of an entry, if it comes from a file.
+/// Returns the source file of an entry, when it comes from a file.
 fn source_file(archive: &Archive, entry: &Entry<'_>) -> Result<Option<SourceFile>, ExtractError> {
     match entry.kind() {
         RecordKind::Source(path) => {
@@ -153,8 +153,8 @@ impl Target<'_> {
     ///
     /// # Errors
     ///
-    /// This will fail if the name leads out of the directory. The archiver never writes such names, so this must
-    /// be an attack.
+    /// This will fail when the name leads out of the directory. The archiver never writes such names, so this
+    /// must be an attack.
     fn create_parents(&self, name: &[u8]) -> Result<PathBuf, Failure> {
         let is_harmful = |part: &[u8]| matches!(part, b"" | b"." | b"..") || part.contains(&0);
         if name.split(|byte| *byte == b'/').any(is_harmful) {
@@ -174,7 +174,7 @@ impl Target<'_> {
     }
 }
 
-/// Creates a directory. If it already exists, it must not be a symbolic link.
+/// Creates a directory. When it already exists, it must not be a symbolic link.
 fn create_directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -47,7 +47,7 @@ const DIRECTORIES_MAX: usize = 200_000;
 /// Pause between attempts at the first build while a program is still writing the folder.
 const UNFINISHED_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Pause between attempts to make the first build if it fails.
+/// Pause between attempts to make the first build when it fails.
 const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs this process's part until the server exits. The server is at the other end of standard input.
@@ -152,7 +152,7 @@ fn compile(follow: &Follow, start: CompileStart) -> Result<(), Failure> {
     }
 }
 
-/// Returns how many threads may compress within this memory limit in bytes.
+/// Returns how many threads can compress within this memory limit in bytes.
 fn threads_in_memory(limit: Option<u64>) -> usize {
     let threads = limit.map(|bytes| (bytes / THREAD_MEMORY_BYTES).max(1));
     threads.map_or(usize::MAX, |threads| usize::try_from(threads).unwrap_or(usize::MAX))
@@ -210,8 +210,8 @@ fn enter_sandbox(follow: &Follow) -> Result<(), Failure> {
         ..Plan::default()
     };
 
-    // Links that lead out of the folder are left out by default. If they are allowed, then their targets need to be allowed in
-    // the sandbox as well.
+    // Links that lead out of the folder are left out by default. When they are allowed, then their targets need to be allowed
+    // in the sandbox as well.
     if follow.sandbox.filesystem != Requirement::Off && follow.options.links_out == LinksOut::Allowed {
         let (directories, files) = targets_outside(root).into_iter().partition(|target| target.is_dir());
         plan.compile.extend::<Vec<PathBuf>>(directories);

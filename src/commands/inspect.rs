@@ -183,7 +183,7 @@ impl Listed {
     }
 }
 
-/// Returns the value of `Content-Type`, or `None` if the site removes this field.
+/// Returns the value of `Content-Type`, or `None` when the site removes this field.
 fn media_type(archive: &Archive, resource: &Resource<'_>) -> Result<Option<String>, Corrupt> {
     let Some(form) = resource.representations().next() else { return Ok(None) };
     let head = archive.head(form?.head)?;

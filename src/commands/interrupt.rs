@@ -13,12 +13,13 @@ use signal_hook::low_level::emulate_default_handler;
 ///
 /// After that, these signals no longer have any effect.
 pub(super) struct Interrupt {
-    /// `None` if it is not possible to handle signals. They will then end the process without any cleanup.
+    /// `None` when it is not possible to handle signals. They will then end the process without any cleanup.
     handle: Option<Handle>,
 }
 
 impl Interrupt {
-    /// If this process is ended by a signal, temporary files of builds will be removed, and `directory` too.
+    /// When this process is ended by a signal, temporary files of builds will be removed, and `directory`
+    /// too.
     pub(super) fn watch(directory: Option<PathBuf>) -> Interrupt {
         Interrupt { handle: start(directory) }
     }

@@ -1,7 +1,7 @@
 //! A release directory. It contains archives, and a symbolic link named `current` to the one being served.
 //!
-//! The link is replaced with a single rename, so that processes opening it will get either the old or the new release. Note that
-//! archives are never written or deleted here.
+//! The link is replaced with a single rename, so that processes opening it will get either the old or the new release. Archives
+//! are never written or deleted here.
 
 use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
@@ -130,8 +130,8 @@ impl Release {
         Some(Release { name, bytes: metadata.len(), written: written.map(|time| time.as_secs()), label })
     }
 
-    /// The date of the release. If the release was built without a date, this is the modification time of the
-    /// file.
+    /// The date of the release. When the release was built without a date, this is the modification time of
+    /// the file.
     pub(super) fn date(&self) -> Option<u64> {
         let stated = self.label.as_ref().ok().and_then(|label| label.released);
         stated.or(self.written)

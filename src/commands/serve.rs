@@ -155,8 +155,8 @@ fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure>
 
 /// Binds a TCP socket to this address. If this succeeds, the address is free.
 ///
-/// The socket does not listen, as it would otherwise accept connections that the server never sees, only to reset
-/// them.
+/// The socket does not listen, since it would otherwise accept connections that the server never sees, only to
+/// reset them.
 fn reserve(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     // Like the server's sockets, because there may be connections of an earlier server in TIME-WAIT.

@@ -295,7 +295,7 @@ fn note(text: impl Display) {
 
 /// Whether a line can be written to standard error within a second.
 ///
-/// This is assumed to be possible if the kernel cannot tell.
+/// This is assumed to be possible when the kernel cannot tell.
 fn stderr_has_room() -> bool {
     let stderr = io::stderr();
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];

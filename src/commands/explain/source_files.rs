@@ -44,8 +44,8 @@ impl SourceFiles {
 
     /// Finds the file behind an alias, i.e. an index page or a page without its suffix.
     ///
-    /// If there are several files with the same content, the first by name is returned, as this is the one preferred by the
-    /// archiver.
+    /// If there are several files with the same content, the first by name is returned, since this is the one preferred by
+    /// the archiver.
     pub(super) fn find_alias(
         &self,
         site: Option<&[u8]>,

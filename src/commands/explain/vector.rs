@@ -24,7 +24,7 @@ struct Request {
 struct Response {
     status: u16,
     fields: Vec<Field>,
-    /// `None` if the server generates the body, for example for a built-in page.
+    /// `None` when the server generates the body, for example for a built-in page.
     body: Option<Vec<Part>>,
 }
 

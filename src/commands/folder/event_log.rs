@@ -139,7 +139,8 @@ impl EventLog {
     pub(in crate::commands) fn report(&mut self, event: &FolderEvent<'_>) -> Result<(), Failure> {
         match *event {
             FolderEvent::Rebuilt { build, changes, took } => {
-                // Nothing is printed if people would not notice any difference, e.g. if a file was saved without changes.
+                // Nothing is printed if people would not notice any difference, e.g. when a file was saved without
+                // changes.
                 let remarks = &build.report.diagnostics;
                 if changes.is_empty() && self.failure.is_none() && !self.has_new_remarks(remarks) {
                     return Ok(());
@@ -293,8 +294,8 @@ impl EventLog {
         self.failed_diagnostics.clear();
     }
 
-    /// Filters the remarks that are new since the last build. Notes are only new if they have never been
-    /// printed.
+    /// Filters the remarks that are new since the last build. Notes are only new when they have never
+    /// been printed.
     fn new_remarks(&mut self, diagnostics: &[Diagnostic]) -> Vec<Diagnostic> {
         let mut new = Vec::new();
         for diagnostic in diagnostics {

@@ -106,7 +106,7 @@ fn run_once(program: &Path, start: CompileStart, last: &mut Option<File>) -> io:
 
 /// Returns a hint for crashes with a memory limit.
 ///
-/// A process will abort if it is unable to allocate memory, and panic if it is unable to start a thread.
+/// A process will abort if it is unable to allocate memory, and panic when it is unable to start a thread.
 fn remedy_for_crash(status: ExitStatus) -> Option<String> {
     let bytes = getrlimit(Resource::Data).current?;
     let has_crashed = status.signal() == Some(SIGABRT) || status.code() == Some(EXIT_OF_PANIC);

@@ -39,8 +39,8 @@ impl KeeperSocket {
         Ok(KeeperSocket(Arc::new(Mutex::new(socket.into()))))
     }
 
-    /// Reports that the folder has been compiled, so that the keeper will restart this process from now on if
-    /// it exits.
+    /// Reports that the folder has been compiled, so that the keeper will restart this process from now on
+    /// when it exits.
     pub(super) fn report_compiled(&self) -> io::Result<()> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (&*socket).write_all(&[COMPILED])
@@ -48,7 +48,7 @@ impl KeeperSocket {
 
     /// Passes on an archive that will be served.
     ///
-    /// If this process exits, its successor will start with this archive.
+    /// When this process exits, its successor will start with this archive.
     pub(super) fn keep_archive(&self, archive: &File) -> io::Result<()> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         file_socket::send(&socket, &[SERVED], Some(archive))

@@ -7,7 +7,7 @@ use crate::output;
 /// Program for opening URLs.
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// Opens a URL. If this is not possible, prints a note.
+/// Opens a URL. When this is not possible, prints a note.
 pub(super) fn open(url: &str) {
     let spawned = Command::new(OPENER)
         .arg(url)

@@ -71,8 +71,8 @@ struct SiteState {
     process: u128,
     /// Number of the current state.
     number: u64,
-    /// Time of the last change of contents, or of the start of the process. If a page started to load before this, it may come
-    /// from an earlier build than the script, so we should not rely on its state number.
+    /// Time of the last change of contents, or of the start of the process. If a page started to load before this, it may
+    /// come from an earlier build than the script, so we should not rely on its state number.
     changed: Instant,
     /// Number of the last state that requires a reload.
     reloads: u64,
@@ -157,7 +157,7 @@ impl Live {
         let _ = self.server.set(server);
     }
 
-    /// From now on, prints a report to the terminal if a service worker script is requested by a browser.
+    /// From now on, prints a report to the terminal when a service worker script is requested by a browser.
     pub(super) fn report_service_worker(&self) {
         self.reports_service_worker.store(true, Ordering::Relaxed);
     }
@@ -194,8 +194,8 @@ impl Live {
         finding
     }
 
-    /// Scans the folder unless it is too large, and requests a build if it has changed. The returned receiver will get one message
-    /// as soon as this state of the folder is served.
+    /// Scans the folder unless it is too large, and requests a build when it has changed. The returned receiver will get one
+    /// message as soon as this state of the folder is served.
     ///
     /// Only one scan runs at a time, and requests that arrive in the meantime share the next one. They must not use the running
     /// scan, as it may miss a file that was saved just before the request.
@@ -238,7 +238,7 @@ impl Live {
 impl Inspection {
     /// Scans the folder for a request.
     ///
-    /// If this requires a build, returns the state that the build must include.
+    /// When this requires a build, returns the state that the build must include.
     fn scan(&mut self) -> Option<ScanResult> {
         let began = Instant::now();
         let finding = self.inspector.inspect();
@@ -272,7 +272,7 @@ impl LiveReload for Live {
 
     fn refresh(&self) {
         if let Some(is_done) = self.inspect_if_needed() {
-            // If this times out, the page will be reloaded once the build is served.
+            // When this times out, the page will be reloaded once the build is served.
             let _ = is_done.recv_timeout(BUILD_TIMEOUT);
         }
     }
@@ -419,7 +419,7 @@ mod tests {
 
     use super::*;
 
-    /// Requests a page. If this requests a build, returns the time before which it must not have started.
+    /// Requests a page. When this requests a build, returns the time before which it must not have started.
     fn requested_build(live: &Live, messages: &Receiver<Message>) -> Option<Instant> {
         live.inspect_if_needed().expect("the folder is small");
         match messages.try_recv() {
@@ -507,8 +507,8 @@ mod tests {
         assert_eq!(state.instruction(first.as_bytes()).action, Action::Reload);
     }
 
-    /// If the user has hidden a warning, pages must not forget this before the warning is found again by the complete
-    /// build of another process.
+    /// When the user has hidden a warning, pages must not forget this before the warning is found again by the
+    /// complete build of another process.
     #[test]
     fn all_warnings_are_known_after_a_complete_build() {
         let mut state = SiteState::new();

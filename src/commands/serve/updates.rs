@@ -43,7 +43,7 @@ impl Updates {
         Ok(Updates { changes, live: Some(live) })
     }
 
-    /// Returns the live reload state, or `None` if the folder is not followed.
+    /// Returns the live reload state, or `None` when the folder is not followed.
     pub(super) fn live(&self) -> Option<&Arc<Live>> {
         self.live.as_ref()
     }

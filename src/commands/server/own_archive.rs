@@ -18,7 +18,7 @@ const CHECKED_FIRST_BYTES_MAX: u64 = 4 << 20;
 /// Looks for this program's own file. It is only returned if the program is followed by an archive or a part
 /// of one.
 pub(super) fn find(started: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
-    // We prefer the name under which the program was started: this may be a symbolic link, and operators may switch it to
+    // We prefer the name under which the program was started: this may be a symbolic link, and operators can switch it to
     // deploy another release.
     let names = started().into_iter().chain(std::env::current_exe().ok());
     names.into_iter().find(|path| is_longer_than_program(path).unwrap_or(false))
@@ -37,7 +37,7 @@ pub(super) struct Unchecked {
 }
 
 impl Unchecked {
-    /// Checks the archive now if it is small or this is a supervisor; otherwise, returns it.
+    /// Checks the archive now when it is small or this is a supervisor; otherwise, returns it.
     pub(super) fn open(path: &Path, is_supervisor: bool) -> Result<Option<Unchecked>, Failure> {
         let unchecked = Unchecked { archive: open::open(path)?, path: path.to_owned() };
         if is_supervisor || unchecked.archive.facts().file_bytes <= CHECKED_FIRST_BYTES_MAX {
@@ -46,7 +46,8 @@ impl Unchecked {
         Ok(Some(unchecked))
     }
 
-    /// Checks the archive on another thread. If it is damaged, this will print an error and exit the process.
+    /// Checks the archive on another thread. When it is damaged, this will print an error and exit the
+    /// process.
     pub(super) fn check_in_background(self) -> Result<(), Failure> {
         let check = move || {
             if let Err(failure) = self.check() {

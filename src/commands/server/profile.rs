@@ -64,7 +64,8 @@ impl Profilers {
         self.cpu.as_ref().and_then(|cpu| cpu.temporary.clone())
     }
 
-    /// Starts sampling memory. This must be called from inside the sandbox, as the new thread should be inside of it too.
+    /// Starts sampling memory. This must be called from inside the sandbox, since the new thread should be inside of it
+    /// too.
     pub(super) fn sample(&self) -> Result<(), Failure> {
         self.memory.as_ref().map_or(Ok(()), |(_, sampler)| sampler.start())
     }

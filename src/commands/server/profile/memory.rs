@@ -71,7 +71,7 @@ impl MemorySampler {
 }
 
 impl State {
-    /// Takes a sample and, if it is the largest so far, keeps it.
+    /// Takes a sample and, when it is the largest so far, keeps it.
     fn sample(&self) {
         // If it cannot be read, skip this sample.
         let Ok(text) = read(&self.smaps) else { return };
