@@ -1,7 +1,7 @@
 //! UDP relay that impairs the path between a client and a server, e.g. by loss, corruption, reordering, delay, blackholes, or a NAT
 //! that forgets its binding.
 //!
-//! The decisions come from a seed, but the order of datagrams depends on the machine.
+//! Decisions are made using a seed. However, the order of datagrams depends on the machine.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The longest time until a thread notices that the relay changes or ends.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The extra delay of a datagram that is reordered: longer than the time between two datagrams.
+/// The extra delay of a reordered datagram, which must be longer than the time between two datagrams.
 const REORDERING_DELAY: Duration = Duration::from_millis(3);
 
 /// Impairments of a path, in each direction. The default has none.
@@ -126,7 +126,7 @@ impl Shared {
     /// Forwards the datagrams of a direction until the relay ends.
     fn forward(&self, direction: Direction, mut random: u64) {
         let mut buffer = vec![0; 65_536];
-        // Datagrams with the times at which they are sent on, soonest first.
+        // Datagrams, along with the times at which they should be sent on, soonest first.
         let mut delayed: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
         while !self.has_ended.load(Ordering::Relaxed) {
             let upstream = Arc::clone(&lock(&self.upstream));

@@ -78,7 +78,7 @@ impl Pyramid {
 
     /// Returns the bytes of a content: a complete PNG file.
     pub fn content(&self, content: u64) -> Vec<u8> {
-        // The content's number is the first color of its palette, so no two files are equal.
+        // Since the content's number is the first color of its palette, no two files will be equal.
         let [_, red, green, blue] = low_32(content ^ self.seed).to_be_bytes();
         let mut noise = Noise::new(!self.seed, content);
         match detailed_size(&mut noise) {
@@ -119,7 +119,7 @@ impl Pyramid {
     }
 }
 
-/// Larger than any count and prime, so that multiples of it modulo a count visit every remainder.
+/// This is prime and larger than any count, so that multiples of it modulo a count visit every remainder.
 const STEP: u64 = 2_305_843_009_213_693_951;
 
 /// Returns the size of a detailed tile in bytes, or `None` for a blank one.
@@ -144,7 +144,7 @@ fn detailed_size(noise: &mut Noise) -> Option<u64> {
 const OCTAVES: [(u64, u64); 8] =
     [(128, 90), (256, 130), (512, 164), (1024, 220), (2048, 200), (4096, 120), (8192, 66), (16_384, 10)];
 
-/// Returns a tile of one color: the 103 bytes that every map server sends.
+/// Returns a tile of one color, using the 103 bytes that every map server sends.
 fn blank_png(colour: [u8; 3]) -> Vec<u8> {
     png(1, &colour, &BLANK_PIXELS)
 }
@@ -158,7 +158,7 @@ const BLANK_PIXELS: [u8; 31] = [
 /// Returns a tile of about `size` bytes with noise in the upper rows and one color in the lower rows. Noise does not compress, so
 /// its amount determines the size. The smallest result has 143 bytes.
 fn detailed_png(size: u64, first_colour: [u8; 3], noise: &mut Noise) -> Vec<u8> {
-    // One bit a pixel leaves room for 8,448 bytes, four bits for 33,024.
+    // With one bit per pixel, there is room for 8,448 bytes; with four bits, for 33,024.
     let (depth, colours, row) = if size < 8_000 { (1, 2, 33) } else { (4, 16, 129) };
     let mut palette = first_colour.to_vec();
     palette.extend(noise.bytes(3 * (colours - 1)));
@@ -170,7 +170,7 @@ fn detailed_png(size: u64, first_colour: [u8; 3], noise: &mut Noise) -> Vec<u8> 
     let size = usize::try_from(size).expect("a size below 32 KiB");
     let noisy = size.saturating_sub(around).clamp(1, raw - 1);
     let mut pixels = noise.bytes(noisy);
-    // The first byte of each row names its filter; 0 is none.
+    // The first byte of each row tells its filter (0 is none).
     pixels.iter_mut().step_by(row).for_each(|filter| *filter = 0);
     png(depth, &palette, &zlib(&pixels, raw - noisy))
 }

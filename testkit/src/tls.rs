@@ -148,7 +148,7 @@ pub fn connect(stream: TcpStream, name: &str, config: Arc<ClientConfig>) -> io::
     Ok(tls)
 }
 
-/// Returns one provider for all clients because making one takes longer than a handshake.
+/// Returns the same provider for all clients, because it takes longer to make one than to do a handshake.
 fn default_provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())))

@@ -37,8 +37,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The 16 characters between the quotes of an entity tag. They encode the first 96 bits of the representation's digest as
-/// base64url.
+/// The 16 characters between the quotes of an entity tag, encoding the first 96 bits of the representation's digest as base64url.
 ///
 /// Among a billion different contents, the probability that any two have the same tag is about 1 in 10^11. Even then, it would only
 /// matter if both were served at the same URL.

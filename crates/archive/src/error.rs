@@ -47,7 +47,7 @@ pub enum OpenError {
         /// Length of the rest in bytes.
         got: u64,
     },
-    /// The first record is not `cannery`. This is another kind of file, or another program's CDB.
+    /// The first record is not `cannery`. This typically means that it is another kind of file, or another program's CDB.
     #[error("not an archive of Cannery: its first record is not `cannery`")]
     Foreign,
     /// The archive has a different format version.

@@ -24,7 +24,7 @@ pub(crate) fn find<'a>(
     hash: Hash,
     matches: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<Entry<'a>>, Corrupt> {
-    // Branch on the width once, so the compiler can specialize the probe loop for each width.
+    // Branch on the width once. This allows the compiler to specialize the probe loop for each width.
     match format {
         Format::Cdb => find_in(file, Format::Cdb, hash, matches),
         Format::Cdb64 => find_in(file, Format::Cdb64, hash, matches),
@@ -50,7 +50,7 @@ fn find_in<'a>(
         if slot.position == 0 {
             return Ok(None);
         }
-        // Compare the hashes first. Reading the key means a cache miss.
+        // Compare the hashes first, since reading the key means a cache miss.
         if slot.hash == stored {
             let entry = Entry::at(file, format, slot.position)?;
             if matches(entry.key) {
@@ -87,7 +87,7 @@ pub(crate) fn occupied_slots(file: &[u8], format: Format) -> Result<Vec<Slot>, C
 struct Table<'a> {
     file: &'a [u8],
     format: Format,
-    /// Position of the first slot. Invariant: `start + slots * slot_bytes <= file.len()`, so no sum overflows.
+    /// Position of the first slot. Invariant: `start + slots * slot_bytes <= file.len()`, which ensures that no sum overflows.
     start: u64,
     slots: u64,
 }
@@ -142,7 +142,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Finds an empty slot. Every valid table has one because half of its slots are empty.
+    /// Finds an empty slot. Every valid table must have one, since half of its slots are empty.
     fn first_empty(&self) -> Result<u64, Corrupt> {
         for at in 0..self.slots {
             if self.slot(at)?.position == 0 {

@@ -132,13 +132,13 @@ impl<'a> Key<'a> {
         self.0.ends_with(b"/")
     }
 
-    /// Returns `/directory` for `/directory/`. The root and keys without a final slash give `None`.
+    /// Returns `/directory` when given `/directory/`, and `None` for the root and for keys without a final slash.
     #[must_use]
     pub fn without_slash(self) -> Option<Key<'a>> {
         self.0.strip_suffix(b"/").filter(|rest| !rest.is_empty()).map(Key)
     }
 
-    /// Returns the last segment. This is the file name, or empty for a directory.
+    /// Returns the last segment: the file name, or nothing for a directory.
     #[must_use]
     pub fn name(self) -> &'a [u8] {
         self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default()

@@ -23,11 +23,11 @@ pub(crate) mod header_rule;
 pub(crate) mod rule_index;
 pub(crate) mod scope;
 
-/// Keys that are not paths. There cannot be a collision because paths start with `/`.
+/// Keys that are not paths. Since paths start with `/`, the two can never collide.
 pub mod name {
     /// Key of the first record, which contains the [`crate::Facts`].
     pub const FACTS: &[u8] = b"cannery";
-    /// Key of the manifest, a JSON document for people and tools. The server never reads it.
+    /// Key of the manifest, a JSON document for people and tools (never read by the server).
     pub const MANIFEST: &[u8] = b"manifest";
     /// First byte of a body's key, followed by the body's BLAKE3 digest (32 bytes).
     pub const BODY: u8 = b'B';
@@ -103,7 +103,7 @@ impl<'a> RecordKind<'a> {
 #[must_use]
 pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(rest) = key.strip_prefix(b"//") else { return (None, key) };
-    // Hosts cannot be empty: `//` alone is the key of the default site's root scope.
+    // Hosts can't be empty: `//` alone is the key of the default site's root scope.
     let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
     if end == 0 { (None, key) } else { (Some(&rest[..end]), &rest[end..]) }
 }
@@ -135,7 +135,7 @@ pub(crate) fn padding_key(ordinal: u32) -> [u8; ORDINAL_KEY_BYTES] {
     [name::PADDING, a, b, c, d]
 }
 
-/// A cursor over the fields of a structure. We use it to decode all structures.
+/// A cursor over the fields of a structure, used to decode all structures.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
@@ -184,7 +184,7 @@ impl<'a> Fields<'a> {
         Ok(u64::from_le_bytes(*self.array()?))
     }
 
-    /// Reads a position or length. How many bytes it takes depends on the format.
+    /// Reads a position or length, whose size depends on the format.
     pub(crate) fn quantity(&mut self) -> Result<u64, crate::Corrupt> {
         match self.format {
             format::Format::Cdb => Ok(u64::from(u32::from_le_bytes(*self.array()?))),

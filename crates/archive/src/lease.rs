@@ -1,4 +1,4 @@
-//! Protects mapped archives against changes to the file, as far as the platform allows.
+//! Protects mapped archives against changes to the file, as far as the platform allows this.
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;

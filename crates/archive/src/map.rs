@@ -26,7 +26,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub enum Loading {
     /// Reads small files into memory and maps larger ones.
     Automatic,
-    /// Maps the file. The memory is part of the page cache, which processes share.
+    /// Maps the file. The memory is part of the page cache, and can be shared by several processes.
     Mapped,
     /// Maps the file and waits until all of it is in the page cache.
     Preloaded,

@@ -99,13 +99,13 @@ pub fn program_bytes(file: &File) -> io::Result<Option<u64>> {
     Ok(Some(end))
 }
 
-/// Returns where the archive starts in a file that starts with a program of this length.
+/// Returns the position of the archive in a file that starts with a program of this length.
 #[must_use]
 pub fn archive_position(program_bytes: u64) -> u64 {
     program_bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX)
 }
 
-/// Returns which part of `file` is an archive: the whole file, or what follows a program.
+/// Returns the part of `file` that is an archive: the whole file, or what follows a program.
 pub(crate) fn locate(file: &File) -> Result<Range<u64>, OpenError> {
     let file_bytes = file.metadata()?.len();
     let Some(program_bytes) = program_bytes(file)? else { return Ok(0..file_bytes) };
@@ -133,7 +133,7 @@ fn read(file: &File, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> 
     }
 }
 
-/// Returns a little-endian number. `length` is at most 8, and the number must be inside `bytes`.
+/// Returns a little-endian number of `length` bytes (at most 8), which must be inside `bytes`.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     bytes[at..at + length].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

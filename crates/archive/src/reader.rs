@@ -119,7 +119,7 @@ impl Archive {
 
     /// Replaces a mapped file with a private copy at the same addresses, after which the file may change.
     ///
-    /// Call this when a [`Lease`] is being broken, before you drop it. Borrowed bytes stay valid.
+    /// You should call this when a [`Lease`] is being broken, before you drop the lease. Borrowed bytes will stay valid.
     ///
     /// # Errors
     /// Returns the system's error if there is not enough memory for the copy. The archive remains usable, but still depends on the
@@ -355,7 +355,7 @@ fn file_type_name(kind: FileType) -> &'static str {
     }
 }
 
-/// Finds the facts record. Where it starts depends on the width, so we try both.
+/// Finds the facts record. Its position depends on the width, so we need to try both.
 fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     [Format::Cdb, Format::Cdb64].into_iter().find_map(|format| {
         let entry = Entry::at(file, format, format.header_bytes()).ok()?;
@@ -378,7 +378,7 @@ fn host_prefix(host: &[u8]) -> &'static [u8] {
     if host.starts_with(b".") { b"//*" } else { b"//" }
 }
 
-/// Returns the path in a stored key, or `None` if the key is for another host.
+/// Returns the path in a stored key. This is `None` if the key is for another host.
 #[inline]
 fn strip_host<'k>(stored: &'k [u8], host: Option<&[u8]>) -> Option<&'k [u8]> {
     let Some(host) = host else { return Some(stored) };

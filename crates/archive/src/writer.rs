@@ -27,7 +27,7 @@ use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key, plain
 use crate::reader::Archive;
 use crate::writer::output::{Chunk, Output};
 
-/// Fits into the L2 cache because we hash the bytes and then write them.
+/// The buffer should fit into the L2 cache, since we hash the bytes and then write them.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Minimum length of a run of copied bodies that we pass on its own. Shorter runs go through the buffer, since copying them costs
@@ -509,7 +509,7 @@ impl Writer {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        // Split it, so that only a few chunks are in memory at a time.
+        // Split it to ensure that only a few chunks are in memory at a time.
         for chunk in bytes.chunks(BUFFER_BYTES) {
             if self.buffer.len() + chunk.len() > BUFFER_BYTES {
                 self.flush()?;

@@ -29,7 +29,7 @@ fn structure_at<'a>(heading: &str, file: &'a [u8], at: u64, format: Format) -> S
     Structure::decode(heading, &file[usize::try_from(at).unwrap()..], format)
 }
 
-/// Looks up a key as described on the page. Returns the record's position and data.
+/// Looks up a key in the way described on the page. Returns the record's position and data.
 fn find<'a>(file: &'a [u8], format: Format, key: &[u8]) -> Option<(u64, &'a [u8])> {
     let pair = 2 * format.quantity_bytes();
     let hash = hash(key, format);
@@ -355,7 +355,7 @@ fn compare_header_rule(content: &[u8], rule: &HeaderRule<'_>, format: Format) {
     }
 }
 
-/// Checks how large an index's tables are, and which entries its offsets point to.
+/// Checks the sizes of an index's tables, and the entries that its offsets point to.
 fn compare_index(read: &Structure<'_>, rules: &[u8], format: Format) {
     let index = Structure::whole("Index content", read.bytes("index"), format);
     let kind = page::name_of("Index kinds", index.number("kind"));
@@ -396,7 +396,7 @@ fn with_resource(coding: Coding, origin: Origin) -> Vec<u8> {
     support::finish(writer)
 }
 
-/// Changes a byte in the record for `/a`. Returns `true` if we can still decode it.
+/// Changes a byte in the record for `/a`, and returns `true` if we can still decode it.
 fn is_decodable(mut file: Vec<u8>, offset: usize, byte: u64) -> bool {
     let (position, data) = find(&file, Format::Cdb, b"/a").unwrap();
     let data_at = usize::try_from(position).unwrap() + 8 + b"/a".len();

@@ -56,7 +56,7 @@ fn entries(archive: &Archive) -> Vec<Entry<'_>> {
     archive.entries().map(Result::unwrap).collect()
 }
 
-/// Computes where the bodies end. Tries for each record which position is the first possible one.
+/// Computes the end of the bodies by trying, for each record, which position is the first possible one.
 fn reference_end(lengths: &[u64], format: Format) -> u64 {
     let before_key = format.record_header_bytes();
     let mut end = format.header_bytes() + before_key + 7 + 96;

@@ -206,7 +206,7 @@ impl Date {
         let days = era * DAYS_PER_ERA + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
         let days = days.checked_sub(EPOCH_DAYS)?;
 
-        // If the day does not exist, like February 30, it converts back to a different date.
+        // If the day does not exist (e.g. February 30), it will convert back to a different date.
         (Date::from_days(days) == self).then(|| days * SECONDS_PER_DAY + second)
     }
 }

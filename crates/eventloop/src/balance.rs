@@ -87,7 +87,7 @@ impl Balancer {
         Ok(receivers.into_iter().enumerate().map(balancer).collect())
     }
 
-    /// Returns the descriptors that must be in the descriptor table of the loop's thread.
+    /// Returns the descriptors that need to be in the descriptor table of the loop's thread.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let others = self.loops.iter().flat_map(|load| [load.sender.as_fd(), load.waker.as_fd()]);
         others.chain([self.receiver.as_fd()])
@@ -99,13 +99,13 @@ impl Balancer {
         }
     }
 
-    /// Leaves load balancing. Connections that are queued for this loop can still be received.
+    /// Leaves load balancing. You can still receive connections that are queued for this loop.
     ///
     /// A connection in our queue would be lost when this thread exits. From now on, if another loop tries to transfer one to us,
     /// the kernel will refuse that and the other loop will keep the connection.
     pub(crate) fn leave(&self) {
         self.loops[self.own].open.store(LEFT, Ordering::Relaxed);
-        // This only fails if there is not a socket to send to.
+        // This only fails when there is no socket to send to.
         let _ = self.receiver.shutdown(Shutdown::Read);
     }
 
@@ -127,11 +127,11 @@ impl Balancer {
             return Some(accepted);
         }
         lighter.waker.wake();
-        // The message has a duplicate of the socket. Dropping ours closes only our descriptor.
+        // The message has a duplicate of the socket, so dropping ours will only close our descriptor.
         None
     }
 
-    /// Returns the least loaded loop, or `None` if this one does not have notably more connections.
+    /// Returns the least loaded loop. This is `None` if it does not have notably fewer connections than this loop.
     fn lighter_loop(&self) -> Option<&LoopLoad> {
         let lightest = self.loops.iter().min_by_key(|load| load.total())?;
         let load = lightest.total();
@@ -185,7 +185,7 @@ fn receive(receiver: &UnixDatagram) -> Message {
     let mut tag = [0; 4];
     let mut target = [IoSliceMut::new(&mut tag)];
     let received = recvmsg(receiver, &mut target, &mut ancillary, syscalls::RECV_DESCRIPTORS);
-    // Messages have four bytes. Zero bytes mean the end of the stream.
+    // Messages have four bytes, so zero bytes mean the end of the stream.
     if !received.is_ok_and(|received| received.bytes > 0) {
         return Message::None;
     }

@@ -27,7 +27,7 @@ impl Clock {
     /// Creates a clock, reading the time of the system.
     #[must_use]
     pub fn new() -> Clock {
-        // Even if the clock is set to before 1970, we should be able to serve.
+        // We should be able to serve even if the clock is set to before 1970.
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Clock { synced: Instant::now(), unix }
     }

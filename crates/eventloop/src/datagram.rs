@@ -134,7 +134,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Adds the outcome for the next train. Breaks if the send buffer is full.
+    /// Adds the outcome for the next train, breaking when the send buffer is full.
     fn add(&mut self, outcome: SendOutcome) -> ControlFlow<()> {
         if let SendOutcome::Blocked { sent_bytes } = outcome {
             self.sent_bytes = sent_bytes;
@@ -146,7 +146,7 @@ impl Progress {
     }
 }
 
-/// ECN codepoints (RFC 3168 §5). If there is none, the transport is not capable of ECN.
+/// ECN codepoints (RFC 3168 §5). Without one, the transport is not capable of ECN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ecn {
     /// Capable of ECN: ECT(1).

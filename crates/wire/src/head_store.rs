@@ -68,7 +68,7 @@ pub(crate) enum Verdict {
 pub(crate) enum Trailers {
     /// They are.
     Valid,
-    /// There are too many of them, or fields that are not allowed in trailers.
+    /// There are too many of them, or there are fields that must not be in trailers.
     Malformed,
 }
 
@@ -272,7 +272,7 @@ impl RequiredFields<'_> {
             return Err(HeadError::Refused(Refusal::Method));
         }
 
-        // If there are both, they must be the same (RFC 9113 §8.3.1).
+        // RFC 9113 §8.3.1: if both are given, they must be the same.
         let has_one_host = match (authority, host) {
             (Some(authority), Some(host)) => authority.eq_ignore_ascii_case(host),
             (authority, host) => authority.is_some() || host.is_some(),
@@ -455,7 +455,7 @@ impl<'s> HeadReader<'s> {
         }
     }
 
-    /// Stores a field. The values cannot get longer than the limit for field lists.
+    /// Stores a field. In total, the values cannot get longer than the limit for field lists.
     #[inline]
     fn store(&mut self, field: &Field<'_>) {
         let (Ok(start), Ok(bytes)) = (u16::try_from(self.bytes.len()), u16::try_from(field.value.len()))

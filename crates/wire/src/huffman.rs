@@ -151,7 +151,7 @@ impl Bits {
         self.window |= u64::MAX >> self.count;
     }
 
-    /// Returns the symbol that the bits start with, and how many bits it has.
+    /// Returns the symbol at the start of the bits, and the length of its code.
     #[inline]
     fn symbol(&self) -> (u16, u32) {
         let [byte, length] = SHORT[(self.window >> (64 - SHORT_BITS)) as usize];

@@ -12,7 +12,7 @@
 pub mod h1;
 pub mod h2;
 pub mod h3;
-// The PROXY protocol header that a load balancer may send first.
+// The PROXY protocol header, which a load balancer can send first.
 pub mod proxy;
 
 // Requests, and why we refuse some of them.

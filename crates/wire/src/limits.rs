@@ -9,7 +9,7 @@ pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Length of a method, in bytes. The longest registered one has 17.
 pub const METHOD_BYTES_MAX: usize = 64;
 
-/// Length of a request target, in bytes. RFC 9112 §3 recommends at least 8,000.
+/// Maximum length of a request target, in bytes. RFC 9112 §3 recommends at least 8,000.
 pub const TARGET_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
 /// Maximum number of lines in a head. Browsers send about 20 fields (and proxies add a few).

@@ -1,4 +1,4 @@
-//! HTTP/2 and HTTP/3 both have streams. This is the interface that they have in common.
+//! Both HTTP/2 and HTTP/3 have streams. This is their common interface.
 
 use crate::output::Output;
 use crate::response::Response;
@@ -14,7 +14,7 @@ pub trait Multiplexed {
     /// Identifies a stream of the connection.
     type StreamId: Copy;
 
-    /// Writes a response. If the method is `HEAD`, it does not have a body.
+    /// Writes a response. There will be no body if the method is `HEAD`.
     fn respond(&mut self, stream: Self::StreamId, response: &Response<'_>, output: &mut Output);
 
     /// Writes a response, encoding its head. If the method is `HEAD`, there will be no body.
@@ -40,7 +40,7 @@ pub trait Multiplexed {
     /// Returns the announced length of the request's content.
     fn announced_content(&self, stream: Self::StreamId) -> Option<u64>;
 
-    /// Waits for the content of a request. It may have up to `bytes_max` bytes.
+    /// Waits for the content of a request, up to `bytes_max` bytes.
     fn receive_content(&mut self, stream: Self::StreamId, request: StoredRequest, bytes_max: usize);
 
     /// Returns a request that has all of its content now. Callers must respond before the connection reads the next one.

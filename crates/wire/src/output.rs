@@ -44,7 +44,7 @@ impl Output {
         }
     }
 
-    /// Returns `true` if there is room for another response. If not, send the output first.
+    /// Returns `true` if there is room for another response. Otherwise, you should send the output first.
     #[must_use]
     #[inline]
     pub fn has_room(&self) -> bool {
@@ -90,7 +90,8 @@ impl Output {
         self.bytes[position..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Removes and returns the inline bytes from `position` on. No archive range may follow `position`.
+    /// Removes and returns the inline bytes from `position` on. There must not be an archive range after
+    /// `position`.
     pub(crate) fn split_off(&mut self, position: usize) -> Vec<u8> {
         debug_assert!(position >= self.open_from, "a segment holds these bytes");
         self.bytes.split_off(position)
@@ -146,7 +147,7 @@ impl Output {
         self.segments.clear();
         self.open_from = 0;
         self.archive_bytes = 0;
-        // A very large head may have made the buffer grow. Do not keep that memory.
+        // A very large head may have made the buffer grow, so don't keep that memory.
         self.bytes.shrink_to(OUTPUT_BYTES);
     }
 

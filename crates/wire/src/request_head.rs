@@ -1,6 +1,6 @@
 //! Request heads, independent of the HTTP version: the request for the site, plus fields for logs.
 //!
-//! Everything is borrowed. Each protocol decides on its own if a connection stays open.
+//! Everything is borrowed. Note that each protocol needs to decide on its own if a connection stays open.
 
 use cannery_site::{Conditions, Intent, Method, Request};
 

@@ -35,7 +35,7 @@ pub(crate) fn field_section<E: FieldEncoder>(
     encoder.begin(section, archive);
     let mut section = Section { encoder, bytes: section };
 
-    // Most responses take the second arm: the archive has the head ready for this status, validators apart.
+    // Most responses take the second arm: the archive already has the head for this status, except for validators.
     let overrides = match &answer.fields {
         _ if let Some(site_fields) = answer.site_fields => section.put_head_with_rules(response, site_fields),
         Fields::Canned { head, validators } if answer.status == head.status => {
@@ -187,7 +187,7 @@ impl<E: FieldEncoder> Section<'_, E> {
             }
         }
 
-        // A rule cannot replace the type of a multipart body, since clients need its boundary.
+        // A rule must not replace the type of a multipart body, since clients need its boundary.
         let is_multipart = matches!(answer.fields, Fields::Multipart { .. });
         for line in site_fields.lines(archive, has_content) {
             let name = line.name(archive);
@@ -208,7 +208,7 @@ impl<E: FieldEncoder> Section<'_, E> {
 
     /// Appends a rule's field. Multiple values are joined with commas.
     fn put_rule_line(&mut self, name: &[u8], line: SiteLine<'_>, archive: &[u8]) {
-        // Two bytes for each separator, and one separator less than there are values.
+        // We need two bytes for each separator, and one separator less than there are values.
         let joined = || line.values(archive).map(|value| value.len() + 2).sum::<usize>().saturating_sub(2);
         E::put_rule(self.bytes, name, joined, |section| {
             for (number, value) in line.values(archive).enumerate() {
@@ -268,7 +268,7 @@ impl<E: FieldEncoder> Section<'_, E> {
             }
             // RFC 9110 §15.5.6: 405 requires `Allow`.
             405 | 501 => self.put_value(FieldName::Allow, ALLOWED),
-            // If the page itself varies, its head has this line already.
+            // If the page itself varies, its head already has this line.
             406 | 416 if !page.is_some_and(|page| varies_by_encoding(page.head.resource())) => {
                 self.put_value(FieldName::Vary, "Accept-Encoding");
             }

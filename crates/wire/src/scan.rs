@@ -10,7 +10,7 @@ pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         at += first_control::<b' '>(&bytes[at..])?;
-        // The tab is allowed, in contrast to all other control characters.
+        // Unlike all other control characters, the tab is allowed.
         if bytes[at] != b'\t' {
             return Some(at);
         }

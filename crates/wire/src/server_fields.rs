@@ -118,7 +118,7 @@ impl ServerFields {
         self.seconds
     }
 
-    /// Returns the lines for a response. Fields with a bit in `overrides` are left out.
+    /// Returns the lines for a response, without fields that have a bit in `overrides`.
     #[must_use]
     #[inline]
     pub fn lines(&self, overrides: u8) -> &[u8] {
@@ -140,7 +140,7 @@ impl ServerFields {
         &self.hpack_date
     }
 
-    /// Returns all other lines for HTTP/2. Fields with a bit in `overrides` are left out.
+    /// Returns all other lines for HTTP/2, without fields that have a bit in `overrides`.
     #[inline]
     pub(crate) fn hpack_lines(&self, overrides: u8) -> impl Iterator<Item = HpackLine<'_>> {
         let left = self.hpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);
@@ -153,7 +153,7 @@ impl ServerFields {
         &self.qpack_date
     }
 
-    /// Returns all other lines for HTTP/3. Fields with a bit in `overrides` are left out.
+    /// Returns all other lines for HTTP/3, without fields that have a bit in `overrides`.
     #[inline]
     pub(crate) fn qpack_lines(&self, overrides: u8) -> impl Iterator<Item = QpackLine<'_>> {
         let left = self.qpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);

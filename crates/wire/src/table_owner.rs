@@ -74,7 +74,7 @@ impl TableOwner {
     /// Returns the slot for one of the archive's lines, or `None` if it must not use the table.
     #[inline]
     pub(crate) fn slot_of_archive_line(&self, id: u8) -> Option<usize> {
-        // Make sure that a damaged archive does not use the server's IDs.
+        // Make sure that a damaged archive can't use the server's IDs.
         (id < LINE_IDS && !self.is_for_other_archive).then_some(id.into())
     }
 }

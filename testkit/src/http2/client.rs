@@ -226,7 +226,7 @@ impl<S: Read + Write> Client<S> {
             let place = exchanges.iter().position(|exchange| exchange.stream == frame.stream);
             match frame.kind {
                 RST_STREAM if place.is_some() => return Err(Ended::Reset(frame.number(0))),
-                // After GOAWAY the server still completes streams up to the one that the frame names.
+                // After GOAWAY, the server should still complete streams up to the one given in the frame.
                 GOAWAY if exchanges.iter().any(|exchange| exchange.stream > frame.number(0)) => {
                     return Err(Ended::GoneAway(frame.number(4)));
                 }

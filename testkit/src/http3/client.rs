@@ -84,11 +84,11 @@ pub struct Options {
     pub server_name: String,
     /// Limit for each operation.
     pub timeout: Duration,
-    /// Bytes that the server may send on a stream before the client reads them.
+    /// Number of bytes that the server may send on a stream before the client reads them.
     pub stream_window: u32,
-    /// Bytes that the server may send on all streams before the client reads them.
+    /// Number of bytes that the server may send on all streams before the client reads them.
     pub window: u32,
-    /// Frames that packets carry instead of their own. All packets have full length then.
+    /// Frames that packets carry instead of their own. If given, all packets have full length.
     pub forgery: Option<Forgery>,
 }
 
@@ -281,7 +281,7 @@ impl Client {
         // Nothing should be sent before the request, so that early data leaves together with the first message of the handshake.
         let mut opened = self.connection.streams().open(Dir::Bi);
         if opened.is_none() {
-            // The server allows no further stream until earlier ones are done.
+            // The server does not allow further streams until earlier ones are done.
             self.run_until(|client| {
                 opened = client.connection.streams().open(Dir::Bi);
                 opened.is_some()
@@ -397,7 +397,7 @@ impl Client {
         }
     }
 
-    /// Opens a stream of the client. The server has allowed one of this direction.
+    /// Opens a stream of the client, assuming that the server has allowed one of this direction.
     pub fn open_stream(&mut self, direction: Dir) -> StreamId {
         self.try_open_stream(direction).expect("the server allows another stream")
     }
@@ -411,10 +411,10 @@ impl Client {
         Some(stream)
     }
 
-    /// Sends bytes on a stream of the client, all of which must fit the server's windows.
+    /// Sends bytes on a stream of the client. All of them must fit the server's windows.
     pub fn send(&mut self, stream: StreamId, bytes: &[u8]) {
         let mut chunks = [Bytes::copy_from_slice(bytes)];
-        // If the server wants no more, the next read shows it.
+        // If the server does not want more, the next read will show it.
         if let Ok(written) = self.connection.send_stream(stream).write_chunks(&mut chunks) {
             assert_eq!(written.bytes, bytes.len(), "the server's windows are too small");
         }
@@ -426,7 +426,7 @@ impl Client {
         self.send(StreamId::new(Side::Client, Dir::Uni, 0), bytes);
     }
 
-    /// Sends the head of a request, of which content may follow. Returns its stream.
+    /// Sends the head of a request and returns its stream. Content may follow.
     pub fn begin_request<N: AsRef<str>>(&mut self, fields: &[(N, N)]) -> StreamId {
         let stream = self.open_stream(Dir::Bi);
         self.send(stream, &frame(HEADERS, &field_section(fields)));
@@ -631,7 +631,7 @@ impl Client {
     fn transmit(&mut self) {
         let mut datagram = Vec::new();
         while self.connection.poll_transmit(Instant::now(), 1, &mut datagram).is_some() {
-            // A datagram that cannot be sent is lost, as it might be on the network.
+            // A datagram that cannot be sent is lost, just as it might be on the network.
             let _ = self.socket.send_to(&datagram, self.server);
             datagram.clear();
         }

@@ -47,7 +47,7 @@ pub fn varint(value: u64) -> Vec<u8> {
     encoded
 }
 
-/// Reads a variable-length integer from the start of `bytes`. Returns `None` if it is incomplete.
+/// Reads a variable-length integer from the start of `bytes`, or returns `None` if it is incomplete.
 pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let length = 1 << (bytes.first()? >> 6);
     let (encoded, rest) = bytes.split_at_checked(length)?;

@@ -15,7 +15,7 @@ pub const SCHEMA_VERSION: u32 = 4;
 pub(crate) const MAGIC: &[u8; 4] = b"CANR";
 /// Length of the facts in bytes.
 pub(crate) const FACTS_BYTES: usize = 96;
-/// Offset of the digest in the facts. To compute the digest, these bytes count as zeros.
+/// Offset of the digest in the facts. While computing the digest, we count these bytes as zeros.
 pub(crate) const DIGEST_AT: usize = 64;
 
 const SLASH_REDIRECTS: u32 = 1 << 0;

@@ -76,7 +76,7 @@ impl<'a> Head<'a> {
         &self.text[self.ends[0] as usize..self.ends[1] as usize]
     }
 
-    /// Returns field lines that describe the representation, for example its coding. A 304 leaves them out.
+    /// Returns field lines that describe the representation, e.g. its coding. These should be left out of a 304.
     #[must_use]
     pub fn representation(&self) -> &'a [u8] {
         &self.text[self.ends[1] as usize..self.ends[2] as usize]

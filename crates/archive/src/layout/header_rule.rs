@@ -11,7 +11,7 @@ const JOIN: u8 = 1;
 const REPLACE: u8 = 2;
 const LINE: u8 = 3;
 
-/// A `_headers` rule. If several rules match, all of them are applied in order.
+/// A `_headers` rule. If several rules match, we apply all of them in order.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaderRule<'a> {
     /// Index of the rule among the site's header rules.

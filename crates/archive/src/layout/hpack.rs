@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::length_u16;
 use crate::WriteError;
 
-/// Number of field lines in an archive that can have an ID. IDs start at 0.
+/// Number of field lines in an archive that can have an ID (starting at 0).
 pub const LINE_IDS: u8 = 56;
 
 /// Used instead of an ID for lines without one.
@@ -110,7 +110,7 @@ impl<'a> HpackRuns<'a> {
         rest.unwrap_or_default()
     }
 
-    /// Returns `true` if the runs consist of nothing but complete lines with valid numbers.
+    /// Returns `true` if the runs only consist of complete lines with valid numbers.
     pub(crate) fn is_valid(&self) -> bool {
         let lengths = self.data.split_first_chunk();
         lengths.is_some_and(|(lengths, rest)| rest.len() >= end(lengths, 4))

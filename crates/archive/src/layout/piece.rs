@@ -17,7 +17,7 @@ pub enum Piece<'a> {
     Literal(&'a [u8]),
     /// In a pattern: one or more bytes up to the next `/`. In a template: the capture with this number.
     Capture(u8),
-    /// In a pattern: zero or more bytes, slashes included. Templates do not use it.
+    /// In a pattern: zero or more bytes, including slashes. Not used in templates.
     Splat(u8),
 }
 

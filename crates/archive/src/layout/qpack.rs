@@ -17,7 +17,7 @@ const ROW_BYTES: usize = 5;
 /// A field line in the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QpackLine<'a> {
-    /// The ID, or [`NO_LINE_ID`]. If the same line is in HPACK, it has the same ID.
+    /// The ID, or [`NO_LINE_ID`]. This is also the ID of the same line in HPACK.
     pub id: u8,
     /// Size of the line in a dynamic table (RFC 9204 §3.2.1), up to 65,535, or 0 if the whole line is in the static table.
     pub size: u16,

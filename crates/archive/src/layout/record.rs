@@ -117,7 +117,7 @@ pub struct Representations<'a> {
 impl<'a> Iterator for Representations<'a> {
     type Item = Result<Representation<'a>, Corrupt>;
 
-    // On the request path. Inlined even though there are other callers.
+    // Inlined even though there are other callers, because this is on the request path.
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;

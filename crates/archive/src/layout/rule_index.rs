@@ -37,9 +37,9 @@ const WORD_BYTES: usize = WORD_BITS / 8;
 const LENGTHS: usize = PATTERN_SEGMENTS_MAX + 1;
 /// Sets with up to this number of rules are stored as lists.
 const SPARSE_MAX: usize = 32;
-/// Stored instead of the number of rules if a set is stored as bits.
+/// Stored in place of the number of rules when a set is stored as bits.
 const DENSE: u16 = u16::MAX;
-/// Start of the heap. It makes sure that no set has the offset 0.
+/// Start of the heap, to ensure that no set has the offset 0.
 const EMPTY_HEAP: &[u8] = &[0, 0];
 
 const YIELDING: u8 = 0;
@@ -84,7 +84,7 @@ pub(crate) struct RuleIndex<'a> {
     depth: usize,
     /// Number of words in a bit set.
     words: usize,
-    /// Positions where some rule has a literal before its capture or splat, one bit each.
+    /// Positions where some rule has a literal before its capture or splat, using one bit each.
     prefix_positions: u32,
     /// Offset of each rule in its scope.
     offsets: &'a [[u8; 4]],
@@ -172,7 +172,7 @@ impl<'a> RuleIndex<'a> {
 
         let rules = usize::from(index.u16()?);
         let depth = usize::from(depth);
-        // There must be enough room for the rules in `Candidates`, and for the segments in `prefix_positions`.
+        // We need enough room for the rules in `Candidates`, and for the segments in `prefix_positions`.
         if rules > INDEX_RULES_MAX || depth > PATTERN_SEGMENTS_MAX {
             return Err(corrupt);
         }
@@ -342,7 +342,7 @@ impl<'a> RuleIndex<'a> {
             return Ok(Set::EMPTY);
         }
 
-        // Binary search for the last row that is not greater than the segment.
+        // Use binary search to find the last row that is not greater than the segment.
         let mut low = 0;
         let mut high = self.prefixes.len();
         while low < high {
@@ -376,7 +376,7 @@ impl<'a> RuleIndex<'a> {
             return Ok(Set::EMPTY);
         }
 
-        // Binary search for the last row that is not greater than the reversed path.
+        // Use binary search to find the last row that is not greater than the reversed path.
         let tail = &path[path.len().saturating_sub(AFFIX_BYTES_MAX)..];
         let mut low = 0;
         let mut high = self.suffixes.len();
@@ -511,7 +511,7 @@ fn literal_hash(position: u8, text: &[u8]) -> u32 {
 /// A path's segments, separated by slashes.
 struct Segments<'p> {
     rest: Option<&'p [u8]>,
-    /// Number of segments. We stop counting once there are more than in any pattern.
+    /// Number of segments. We can stop counting once there are more than in any pattern.
     count: usize,
     ends_with_slash: bool,
 }

@@ -40,7 +40,7 @@ const PIECES_MAX: usize = 1024;
 /// Returns the system's error if there is not enough memory. The pieces before the failed one have been replaced by then.
 pub(crate) fn replace_with_copy(map: &Mmap) -> io::Result<()> {
     let piece_bytes = map.len().div_ceil(PIECES_MAX).next_multiple_of(PIECE_BYTES_MIN);
-    // Pages are at most 64 KiB, so each piece starts at a page.
+    // Each piece starts at a page, because pages are at most 64 KiB.
     map.chunks(piece_bytes).try_for_each(replace_piece)
 }
 

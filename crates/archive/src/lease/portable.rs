@@ -1,4 +1,4 @@
-//! Replacements for systems other than Linux, where we cannot lease files or replace mappings.
+//! Replacements for systems other than Linux. We cannot lease files or replace mappings there.
 //!
 //! Archives are therefore read into memory where possible. If the operator insists on a mapping, a warning
 //! will be printed.

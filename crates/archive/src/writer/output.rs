@@ -200,12 +200,12 @@ impl SinkThread {
 }
 
 impl Drop for SinkThread {
-    /// Stops the thread if the archive is abandoned. It still completes the current chunk.
+    /// Stops the thread if the archive is abandoned. The current chunk will still be completed.
     fn drop(&mut self) {
         self.should_stop.store(true, Ordering::Relaxed);
         self.chunks = None;
         if let Some(thread) = self.thread.take() {
-            // If the thread has panicked, the panic hook has reported it.
+            // If the thread has panicked, the panic hook has already reported this.
             let _ = thread.join();
         }
     }
@@ -269,7 +269,7 @@ mod tests {
         (0..20).for_each(|number| output.put(bytes(number)).unwrap());
         drop(output);
         let length = file.metadata().unwrap().len();
-        // If the thread were still running, it would have the file open.
+        // If the thread was still running, it would have the file open.
         thread::sleep(std::time::Duration::from_millis(20));
         assert_eq!(file.metadata().unwrap().len(), length);
     }

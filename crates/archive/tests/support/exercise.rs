@@ -4,7 +4,7 @@ use cannery_archive::{
     Archive, Candidates, Key, KeyBuffer, Pieces, Record, RecordKind, RuleFilter, Scope, ScopeEntry,
 };
 
-/// Paths that we look up. They include all paths and directories of the sample archive.
+/// Paths to look up, including all paths and directories of the sample archive.
 const TARGETS: [&str; 6] = ["/", "/page", "/shown", "/old", "/docs/", "/docs/a/b.html"];
 
 /// Opens an archive and calls everything.

@@ -1,4 +1,4 @@
-//! A small archive for the tests of this crate. It has a record of each kind.
+//! A small archive for the tests of this crate, with a record of each kind.
 
 #![allow(
     clippy::unwrap_used,

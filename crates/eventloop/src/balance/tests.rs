@@ -41,7 +41,7 @@ fn loop_that_left_receives_only_what_was_queued() {
     other.leave();
     other.set_load(0);
     assert!(!transfers_duplicate(&one, &socket, 7));
-    // Another loop may have read the load earlier. The kernel refuses the transfer then.
+    // Another loop might have read the load earlier. If so, the kernel will refuse the transfer.
     assert!(send(&one.loops[other.own].sender, socket.as_fd(), 7).is_err());
     assert_eq!(other.next_transferred().map(|(tag, _)| tag), Some(7));
     assert!(other.next_transferred().is_none());

@@ -56,7 +56,7 @@ impl DatagramClaim {
     ) -> io::Result<DatagramClaim> {
         let socket = new_socket(address, versions)?;
         socket.bind(&SockAddr::from(address))?;
-        // Only `bind` had to be exclusive. From now on, other workers may share the address.
+        // Only `bind` had to be exclusive, so from now on other workers can share the address.
         socket.set_reuse_port(syscalls::BALANCES_LISTENERS)?;
         let no_address = || io::Error::other("the kernel gave a socket no address");
         let address = socket.local_addr()?.as_socket().ok_or_else(no_address)?;
@@ -72,7 +72,7 @@ impl DatagramClaim {
         }
     }
 
-    /// Opens sockets for this number of workers, in order. There will be at least one.
+    /// Opens sockets for this number of workers, in order. There will always be at least one.
     ///
     /// Note that UDP sockets receive as soon as they are bound, so the reservation itself becomes the first socket. On systems that
     /// cannot distribute datagrams among several sockets, all workers have to share it.

@@ -1,4 +1,4 @@
-//! Control messages: what system calls take and return in addition to a datagram's bytes.
+//! Control messages: what system calls take and return along with a datagram's bytes.
 //!
 //! A control message consists of a header (length, level, type) and data, both padded; see `cmsg(3)`. We read and write them as
 //! plain bytes to avoid `unsafe` code. This way, an invalid length can never lead us out of the buffer.

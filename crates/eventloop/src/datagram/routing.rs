@@ -16,7 +16,7 @@ use crate::platform;
 /// Assigns datagrams to workers, based on nothing but the version-independent part of QUIC headers (RFC 8999 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerRouting {
-    /// Number of workers. This is also the number of sockets that share the address.
+    /// Number of workers, which is also the number of sockets that share the address.
     pub workers: u8,
     /// Offset of the worker's number in our connection IDs. Must be below 20.
     pub worker_byte: u8,
@@ -57,7 +57,7 @@ impl WorkerRouting {
     /// Makes the kernel apply this rule to all sockets that share the address of this one, numbered in the order in which they were
     /// bound. If there is a single socket, nothing will change.
     ///
-    /// Do not close one of several sockets because the last one would then take its place.
+    /// Do not close just one of several sockets: the last one would then take its place.
     ///
     /// # Errors
     /// The system does not support such programs.

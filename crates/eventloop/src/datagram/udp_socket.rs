@@ -153,12 +153,12 @@ impl UdpSocket {
             self.discarded.set(discarded);
         }
         let source = Name::parse(&envelope.name);
-        // The peer must be an IP address, and datagrams cannot exceed our buffers.
+        // The peer must be an IP address. Datagrams can't exceed our buffers.
         let is_whole = source.is_some() && !envelope.is_truncated;
         let bytes = if is_whole { envelope.bytes } else { 0 };
         Message {
             source: source.unwrap_or(self.local),
-            // The system only tells the local address if there are several.
+            // The system only reports the local address when there are several.
             destination: report.destination.or_else(|| self.fixed_address()),
             ecn: report.ecn,
             bytes,
@@ -194,7 +194,7 @@ impl UdpSocket {
         OutgoingMessage { name: Name::new(train.destination), control, bytes }
     }
 
-    /// Sends datagrams with a single call. If the system cannot split them, sends each one separately.
+    /// Sends datagrams with a single call. When the system cannot split them, sends each one separately.
     fn send_part(&self, train: &Train<'_>, part: &[u8], segment_bytes: usize) -> SendOutcome {
         match syscalls::send_message(self.as_fd(), &self.outgoing(train, part, segment_bytes)) {
             Ok(()) => SendOutcome::Sent,
@@ -212,7 +212,7 @@ impl UdpSocket {
         let mut count = 0;
         for (message, train) in messages.iter_mut().zip(trains) {
             let segment_bytes = train.datagram_bytes();
-            // Stop at the first train that needs more than one message.
+            // Stop at the first train that needs more than a single message.
             if train.bytes.is_empty() || train.bytes.len() > self.part_bytes(segment_bytes) {
                 break;
             }

@@ -22,7 +22,7 @@ const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
 
-/// For slots from [`SLOT_MAX`] on, the generation says which kind of numbered socket it is.
+/// For slots from [`SLOT_MAX`] on, the generation tells the kind of numbered socket.
 const LISTENER: u32 = 0;
 const DATAGRAMS: u32 = 1;
 
@@ -41,7 +41,7 @@ pub struct Epoll {
     waker: Waker,
     balancer: Option<Balancer>,
     clock: Clock,
-    /// Sockets that we are watching for room to send, with their numbers and descriptors.
+    /// Sockets that we are currently watching for room to send, with their numbers and descriptors.
     awaiting_room: Vec<(u32, RawFd)>,
 }
 
@@ -72,7 +72,7 @@ impl Epoll {
             && let Some(index) = self.awaiting_room.iter().position(|(awaiting, _)| *awaiting == number)
         {
             let (_, descriptor) = self.awaiting_room.swap_remove(index);
-            // This only fails if the socket was closed without removing it first.
+            // This can only fail if the socket was closed without removing it first.
             let _ = syscalls::epoll_modify(&self.epoll, descriptor, ARRIVALS, datagrams_token(number).pack());
         }
         Event::Datagrams(number)
@@ -135,7 +135,7 @@ impl EventLoop for Epoll {
 
     fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
         let token = Token { slot: SLOT_MAX + number, generation: LISTENER };
-        // If several loops share an accept queue, a connection should wake up only one of them.
+        // When several loops share an accept queue, a connection should only wake up one of them.
         let events = libc::EPOLLIN as u32 | libc::EPOLLET as u32 | libc::EPOLLEXCLUSIVE as u32;
         syscalls::epoll_add(&self.epoll, listener.as_fd(), events, token.pack())
     }

@@ -75,7 +75,7 @@ pub(super) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, d
     Ok(())
 }
 
-/// Changes which events a descriptor is watched for. Pending events will be reported again.
+/// Changes the events that a descriptor is watched for. Pending events will be reported again.
 pub(super) fn epoll_modify(epoll: &OwnedFd, watched: RawFd, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
     // SAFETY: `event` lives until the call returns, and the kernel only reads it. A descriptor that is not watched is an
@@ -142,7 +142,7 @@ pub(crate) fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::try_from(bytes).expect("a number of bytes"))
 }
 
-/// Returns free memory to the system, as far as the C library supports that.
+/// Returns free memory to the system, as far as this is supported by the C library.
 pub(crate) fn release_free_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number, and walks the allocator's own lists under the allocator's locks.

@@ -30,7 +30,7 @@ enum Stage {
 /// The frame we are reading.
 #[derive(Debug, Clone, Copy, Default)]
 enum Frame {
-    /// We do not know this frame type, so we skip the payload (RFC 9114 §9).
+    /// We do not know this frame type, so we need to skip the payload (RFC 9114 §9).
     #[default]
     Unknown,
     Data,
@@ -78,7 +78,7 @@ impl RequestStream {
                 Part::Incomplete => return Ok(None),
                 Part::Head { kind, length } => self.frame = self.begin(kind, length)?,
                 Part::Payload { bytes, is_last } => match self.frame {
-                    // Skip frames of unknown types, but report them: their number is limited.
+                    // Skip frames of unknown types, but report them, since their number is limited.
                     Frame::Unknown if is_last => return Ok(Some(Event::Ignored)),
                     Frame::Data if bytes.is_empty() => return Ok(Some(Event::Ignored)),
                     Frame::Data => return Ok(Some(Event::Content(bytes))),
@@ -139,7 +139,7 @@ impl RequestStream {
             (kind::HEADERS, Stage::Head | Stage::Content) => Ok(Frame::Section),
             (kind::DATA, Stage::Content) => Ok(Frame::Data),
 
-            // These frames are never allowed on a request stream, or not at this point.
+            // These frames are never allowed on a request stream, or at least not at this point.
             (
                 kind::HEADERS
                 | kind::DATA

@@ -81,7 +81,7 @@ impl Connection {
             let Some(notice) = control.next(&mut input)? else { return Ok(()) };
             match notice {
                 Notice::Settings(settings) => self.encoder.set_peer_settings(settings.qpack_table_bytes),
-                // RFC 9218 §7.2: the peer is not allowed to open this stream yet.
+                // RFC 9218 §7.2: the peer must not open this stream yet.
                 Notice::Priority { stream, .. } if stream >= self.stream_limit => {
                     return Err(ErrorCode::Id);
                 }

@@ -22,7 +22,7 @@ pub enum List {
     TooLarge,
 }
 
-/// Decodes a connection's header blocks. They must come in the order they were sent.
+/// Decodes a connection's header blocks, which must be given in the order they were sent.
 #[derive(Debug)]
 pub struct Decoder {
     table: DecoderTable,
@@ -151,7 +151,7 @@ impl Default for Decoder {
     }
 }
 
-/// Decodes the string that a block starts with (RFC 7541 §5.2). Also returns the rest.
+/// Decodes the string at the start of a block (RFC 7541 §5.2). Also returns the rest.
 fn decode_string<'b>(block: &'b [u8], strings: &mut Vec<u8>) -> Result<(Text<'b>, &'b [u8]), DecodeError> {
     let is_coded = block.first().is_some_and(|byte| byte & 0x80 != 0);
     let (length, rest) = integer::decode(block, 7)?;

@@ -1,4 +1,4 @@
-//! Encodes fields without the dynamic table. So the result is valid on all connections.
+//! Encodes fields without using the dynamic table. The result is therefore valid on all connections.
 //!
 //! Used by the archiver, and by the server for fields that are not known in advance.
 

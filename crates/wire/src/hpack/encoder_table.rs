@@ -178,13 +178,13 @@ impl Default for EncoderTable {
     }
 }
 
-/// Appends a line as a literal. The peer does not insert it (RFC 7541 §6.2.2).
+/// Appends a line as a literal that the peer will not insert (RFC 7541 §6.2.2).
 fn put_literal(block: &mut Vec<u8>, line: HpackLine<'_>) {
     put_name_index(block, line.static_index & 0x3f);
     block.extend_from_slice(line.literal);
 }
 
-/// Appends the start of a literal that the peer does not insert (RFC 7541 §6.2.2).
+/// Appends the start of a literal that the peer will not insert (RFC 7541 §6.2.2).
 ///
 /// `static_index` is an entry with the literal's name. If this is 0, you still need to append the name.
 #[inline]

@@ -27,7 +27,7 @@ pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
 
     let size = name.len() + value.len() + FIELD_OVERHEAD;
     let id = if size <= HPACK_TABLE_BYTES { id } else { NO_LINE_ID };
-    // If there is no ID, it only matters that the size is not 0.
+    // Without an ID, it only matters that the size is not 0.
     let size = u16::try_from(size).unwrap_or(u16::MAX);
     NewHpackLine { id, static_index: named.unwrap_or(0), size, literal }
 }

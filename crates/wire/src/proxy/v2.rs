@@ -36,7 +36,7 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
     source.map_or(Parsed::Malformed, |source| Parsed::Header(source, length))
 }
 
-/// Parses the addresses in a block. Their format depends on the family and transport.
+/// Parses the addresses in a block, using the format for the given family and transport.
 fn source(kind: u8, block: &[u8]) -> Option<Source> {
     let rest = &block[FIXED_BYTES..];
 
@@ -81,7 +81,7 @@ fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
         rest = others;
     }
 
-    // The checksum is for the whole block, but with its own bytes set to zero.
+    // The checksum is computed over the whole block, using zeros for its own bytes.
     let is_correct = checksum.is_none_or(|(position, stated)| {
         let bytes = block[..position].iter().chain(&[0; 4]).chain(&block[position + 4..]);
         crc32c(bytes) == stated

@@ -27,7 +27,7 @@ impl DynamicTable {
         self.insert_count
     }
 
-    /// Sets the capacity. Evicts the oldest entries until the table fits (RFC 9204 §3.2.3).
+    /// Sets the capacity, evicting the oldest entries until the table fits (RFC 9204 §3.2.3).
     pub(super) fn set_capacity(&mut self, capacity: u64) -> Result<(), Fault> {
         let capacity = usize::try_from(capacity).ok().filter(|capacity| *capacity <= QPACK_TABLE_BYTES);
         self.capacity = capacity.ok_or(Fault::Capacity)?;
@@ -35,7 +35,7 @@ impl DynamicTable {
         Ok(())
     }
 
-    /// Inserts a field. If there is not enough room, evicts the oldest entries first.
+    /// Inserts a field. If there is not enough room, this will evict the oldest entries first.
     pub(super) fn insert(&mut self, field: &Field<'_>) -> Result<(), Fault> {
         if field.size() > self.capacity {
             return Err(Fault::EntryTooLarge);

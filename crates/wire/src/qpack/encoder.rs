@@ -21,7 +21,7 @@ pub fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// Appends `:status`. For the usual ones, we do not have to search the table.
+/// Appends `:status`. We do not need to search the table for the usual ones.
 #[inline]
 pub(crate) fn put_status(section: &mut Vec<u8>, status: u16) {
     match status {

@@ -152,7 +152,7 @@ impl EncoderTable {
         section.extend_from_slice(&[0, 0]);
         self.required = 0;
         if self.owner.begin_section(archive, identity) == Ownership::Replaced {
-            // We never evict, so the old lines stay in the table.
+            // We never evict entries, so the old lines will stay in the table.
             self.insertions[..LINE_IDS.into()].fill(0);
         }
     }

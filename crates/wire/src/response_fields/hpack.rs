@@ -98,7 +98,7 @@ impl FieldEncoder for EncoderTable {
         append(section);
     }
 
-    // A literal without indexing because site-defined names are not in any table.
+    // We use a literal without indexing here, because site-defined names are not in any table.
     fn put_rule(
         section: &mut Vec<u8>,
         name: &[u8],
@@ -113,7 +113,7 @@ impl FieldEncoder for EncoderTable {
     }
 }
 
-/// Appends a head from a damaged archive. Without a status, the response would be malformed.
+/// Appends a head from a damaged archive. Note that the response would be malformed without a status.
 #[cold]
 fn put_damaged_head(encoder: &mut EncoderTable, section: &mut Vec<u8>, head: &Head<'_>) {
     EncoderTable::put_status(section, head.status);

@@ -48,7 +48,7 @@ fn fields_match_those_of_http1() {
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
     let (mut table, mut decoder) = (hpack::EncoderTable::new(), Decoder::new());
     let (mut qpack_table, mut qpack_decoder) = (qpack::EncoderTable::new(), qpack::Decoder::new());
-    // Try it with an empty table, with a full one, and after changing the size.
+    // Try this with an empty table, with a full one, and after changing the size.
     for round in 0..4 {
         for (request, status) in REQUESTS {
             let block = section(&site, request, &fields, &mut table);
@@ -124,7 +124,7 @@ fn repeated_heads_take_few_bytes() {
 
 #[test]
 fn head_without_lines_still_has_a_status() {
-    // If a head looks like this, the archive must be damaged.
+    // A head that looks like this can only be from a damaged archive.
     let site = site();
     let fields = ServerFields::new(&[], NOW);
     let request = "GET /damaged HTTP/1.1\r\nHost: h\r\n";

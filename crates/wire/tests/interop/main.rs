@@ -1,4 +1,4 @@
-//! Tests that our HTTP/2 works with the `h2` crate. Inputs are generated from seeds.
+//! Tests that our HTTP/2 works with the `h2` crate, using inputs generated from seeds.
 //!
 //! We run the same code in the fuzz targets `interop_client` and `interop_server`.
 //!

@@ -206,7 +206,7 @@ impl<'r> Builder<'r> {
             let (parent, inherited) =
                 ancestors.last().map_or((NO_PARENT, &[][..]), |(row, _, all)| (*row, all));
 
-            // A splat accepts the prefix alone, but a capture needs at least one more byte.
+            // A splat accepts the prefix alone, whereas a capture needs at least one more byte.
             let equal = union(inherited, splats);
             let longer = union(&equal, captures);
             // Fields are evaluated in this order, which determines the order in the heap.

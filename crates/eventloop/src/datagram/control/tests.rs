@@ -90,7 +90,7 @@ proptest! {
         prop_assert_eq!(report.ecn, Ecn::from_traffic_class(class));
         prop_assert!(ECN.contains(&report.ecn));
 
-        // If we only have a part, we get the same data or none.
+        // If we only have a part, we will get the same data or none.
         let bytes = control.as_bytes();
         let part = Report::parse(&bytes[..cut.min(bytes.len())]);
         prop_assert!(part.destination.is_none() || part.destination == report.destination);

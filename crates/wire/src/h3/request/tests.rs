@@ -18,7 +18,7 @@ enum Read {
     Trailers(Option<Vec<u8>>),
 }
 
-/// Reads a complete stream. It arrives in pieces of this length. Content is joined.
+/// Reads a complete stream that arrives in pieces of this length. Content is joined.
 fn read(bytes: &[u8], piece: usize) -> Result<(Vec<Read>, RequestStream), ErrorCode> {
     let copy = |section: Section<'_>| match section {
         Section::Whole(bytes) => Some(bytes.to_vec()),

@@ -120,7 +120,7 @@ fn size_update_precedes_the_next_field() {
 
 #[test]
 fn temporary_smaller_size_is_sent() {
-    // The smallest size comes first, then the last one (RFC 7541 §4.2).
+    // RFC 7541 §4.2: the smallest size needs to come first, then the last one.
     let mut peer = Peer::new();
     peer.table.set_size_max(10, 4096);
     assert_eq!(peer.send(0, 7, &[], &[]), [0x2a, 0x3f, 0xe1, 0x1f]);
@@ -169,7 +169,7 @@ proptest! {
                     offered = last;
                 }
                 Operation::Send { archive, identity, ids, own } => {
-                    // The same line ID is a different line in each archive.
+                    // In each archive, the same line ID is used for a different line.
                     let of_archive = |id: &u8| encode_line(*id, "x-line", format!("{identity} {}", id * 3).as_bytes());
                     let of_server = |id: &u8| encode_line(*id, "x-own", format!("{id}").as_bytes());
                     let lines: Vec<_> = ids.iter().map(of_archive).collect();

@@ -135,7 +135,7 @@ fn invalid_instructions_are_errors() {
 #[test]
 fn incomplete_instructions_are_bounded() {
     let mut decoder = Decoder::new();
-    // Set the capacity to 4,096. Then comes a name of 2^28 bytes.
+    // Set the capacity to 4,096, followed by a name of 2^28 bytes.
     read(&mut decoder, "3fe1 1f 5fe1 ffff 7f").unwrap();
     let more = [b'a'; 1024];
     let result = (0..32).try_for_each(|_| decoder.read_encoder_stream(&more, &mut Vec::new()));
@@ -192,7 +192,7 @@ impl Model {
         }
     }
 
-    /// Inserts an entry, if it fits. If `refer` allows it, refers to an earlier entry.
+    /// Inserts an entry if it fits. This can refer to an earlier entry if `refer` allows that.
     fn insert(&mut self, name: &str, value: &str, refer: bool) {
         let entry = (name.to_owned(), value.to_owned());
         if Model::size(&entry) > self.capacity {

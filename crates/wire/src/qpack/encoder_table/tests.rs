@@ -59,7 +59,7 @@ impl Peer {
         section
     }
 
-    /// Delivers the next bytes of the encoder stream. Appends acknowledgments to the decoder stream.
+    /// Delivers the next bytes of the encoder stream, appending acknowledgments to the decoder stream.
     fn deliver_instructions(&mut self, bytes: usize) {
         let bytes = bytes.min(self.encoder_stream.len());
         let arrived: Vec<u8> = self.encoder_stream.drain(..bytes).collect();
@@ -296,7 +296,7 @@ proptest! {
                 }
                 Operation::Settings(_) => {}
                 Operation::Send { archive, identity, ids, own } => {
-                    // The same line ID is a different line in each archive.
+                    // In each archive, the same line ID is used for a different line.
                     let of_archive = |id: &u8| encode_line(*id, "x-line", format!("{identity} {}", id * 3).as_bytes());
                     let of_server = |id: &u8| encode_line(*id, "x-own", format!("{id}").as_bytes());
                     let lines: Vec<_> = ids.iter().map(of_archive).collect();

@@ -1,4 +1,4 @@
-//! The `h2` crate's client sends requests to us. Its bytes are split at random.
+//! The `h2` crate's client sends requests to us. We split its bytes at random.
 //!
 //! We check three things. Each response has the right bytes and the right length; no request is lost, unless the client resets it
 //! or sends it after our GOAWAY; and neither side reports an error of the other.
@@ -315,7 +315,7 @@ impl ClientRequest {
         let (Some(upload), Some(left)) = (&mut self.upload, &mut self.upload_left) else { return };
         let wanted = (*left).min(bytes as usize);
         upload.reserve_capacity(wanted);
-        // After the response, the server may reject the remaining content (RFC 9113 §8.1).
+        // RFC 9113 §8.1: after the response, the server may reject the remaining content.
         let capacity = match upload.poll_capacity(&mut context()) {
             Poll::Ready(Some(Ok(capacity))) => capacity,
             Poll::Ready(Some(Err(_))) | Poll::Ready(None) => upload.capacity(),

@@ -9,7 +9,7 @@ pub(crate) trait End {
     /// Returns input that the connection has not read yet.
     fn held(&mut self) -> &mut Vec<u8>;
 
-    /// Runs the connection until its next step. Returns how many bytes it has read.
+    /// Runs the connection until its next step. Returns the number of bytes read.
     fn read(&mut self, rest: &[u8]) -> (usize, Step);
 
     /// Does a step.

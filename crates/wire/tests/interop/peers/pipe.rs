@@ -1,6 +1,6 @@
 //! A network that consists of two queues. One of its ends is for a peer from the `h2` crate.
 //!
-//! There are no wake-ups. When bytes are moved, the same code also polls the peer again.
+//! There are no wake-ups. Instead, the code that moves bytes also polls the peer again.
 
 use std::cell::RefCell;
 use std::io;

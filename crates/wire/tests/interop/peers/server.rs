@@ -176,7 +176,7 @@ struct Both {
 impl Both {
     fn begin() -> Both {
         let (mut ours, mut theirs) = (Ours::new(), Theirs::new());
-        // The connection's window never closes, because each server can choose freely which stream uses it first.
+        // The connection's window should never close, because each server can choose freely which stream uses it first.
         let begin = [PREFACE, &settings(&[]), &window_update(0, 1_000_000_000)].concat();
         ours.receive(&begin);
         ours.take_written();
@@ -263,7 +263,7 @@ impl Both {
         }
     }
 
-    /// Returns a stream. It may be an old one, a new one, or an invalid one.
+    /// Returns a stream, which can be an old one, a new one, or an invalid one.
     fn stream(&self, choices: &mut Choices<'_>) -> u32 {
         let (place, kind) = (u32::from(choices.byte()), choices.byte());
         match kind {
