@@ -21,7 +21,7 @@ impl<'r, 'p> Captures<'r, 'p> {
         Captures { pattern, path }
     }
 
-    /// Returns a capture after percent-decoding. Any bytes that are not valid UTF-8 are replaced by
+    /// Gets a capture after percent-decoding. Any bytes that are not valid UTF-8 are replaced by
     /// U+FFFD.
     ///
     /// Returns `None` if the pattern does not have this capture, regardless of the request.
@@ -33,7 +33,7 @@ impl<'r, 'p> Captures<'r, 'p> {
         self.raw(name).map(decode)
     }
 
-    /// Returns a capture as it appears in the request (percent-encoded).
+    /// Gets a capture as it appears in the request (percent-encoded).
     ///
     /// Returns `None` if the pattern does not have this capture.
     #[must_use]

@@ -35,8 +35,7 @@ impl HandlerError {
         self.status
     }
 
-    /// Returns the message for the client, which is empty if the client should not learn more than the
-    /// status.
+    /// The message for the client, which is empty if the client should not learn more than the status.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -156,7 +156,7 @@ impl Routes {
         }
     }
 
-    /// Returns a response for an error that did not come from a handler (e.g. a 413). Note that middleware is
+    /// Creates a response for an error that did not come from a handler (e.g. a 413). Note that middleware is
     /// not run in this case.
     pub fn refuse(&self, parts: Parts<'_>, error: &HandlerError) -> Response {
         let captures = match self.find(parts.method, parts.host, parts.path) {

@@ -27,8 +27,8 @@ impl Iterator for Decoded<'_> {
     }
 }
 
-/// Returns `true` if a percent-encoded path decodes to UTF-8, in which case no part of it will lose bytes
-/// when converted to text.
+/// Whether a percent-encoded path decodes to UTF-8, in which case no part of it will lose bytes when
+/// converted to text.
 #[must_use]
 pub fn is_utf8_path(path: &[u8]) -> bool {
     if !path.contains(&b'%') {

@@ -62,7 +62,7 @@ impl<'a> Request<'a> {
         text(self.parts.path)
     }
 
-    /// Returns what a wildcard in the pattern has captured, decoded. This is empty if the pattern does not
+    /// Gets what a wildcard in the pattern has captured, decoded. This is empty if the pattern does not
     /// have such a wildcard.
     ///
     /// ```
@@ -83,7 +83,7 @@ impl<'a> Request<'a> {
         Query::new(self.parts.query.unwrap_or_default())
     }
 
-    /// Returns the first value of a header field. The name is case-insensitive. Values that are not UTF-8 are
+    /// Gets the first value of a header field. The name is case-insensitive. Values that are not UTF-8 are
     /// skipped; use [`Request::headers`] in order to get them.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&'a str> {
@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
             .find_map(|(key, value)| (key == name).then(|| value.trim_matches('"')))
     }
 
-    /// Returns the content. For GET and HEAD, it is always empty since content has no meaning there (RFC 9110
+    /// The content. For GET and HEAD, it is always empty since content has no meaning there (RFC 9110
     /// §9.3.1).
     #[must_use]
     pub fn content(&self) -> &'a [u8] {
@@ -149,8 +149,8 @@ impl<'a> Request<'a> {
         self.parts.version
     }
 
-    /// Returns the peer's address, which is unknown for Unix sockets. With HTTP/3, this is the last address
-    /// from which the client has answered, so for a request from a forged address you will get the client's
+    /// The peer's address, which is unknown for Unix sockets. With HTTP/3, this is the last address from
+    /// which the client has answered, so for a request from a forged address you will get the client's
     /// earlier one.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {

@@ -245,7 +245,7 @@ impl Node {
 }
 
 impl Leaf {
-    /// Returns the route for a method. If there is none, this falls back to the route for `GET` (if the
+    /// Finds the route for a method. If there is none, this falls back to the route for `GET` (if the
     /// method is `HEAD`) and then to the route for all methods.
     fn route(&self, method: &[u8]) -> Option<usize> {
         let find = |wanted: Option<&[u8]>| {
@@ -300,8 +300,7 @@ fn host_name(authority: &[u8]) -> Option<&[u8]> {
     Some(host.strip_suffix(b".").unwrap_or(host))
 }
 
-/// Returns `true` if a path has no empty segments before its end, no dot segments, and no invalid
-/// escapes.
+/// Whether a path has no empty segments before its end, no dot segments, and no invalid escapes.
 fn is_clean(path: &[u8]) -> bool {
     let Some(path) = path.strip_prefix(b"/") else { return false };
     let mut segments = path.split(|byte| *byte == b'/').peekable();

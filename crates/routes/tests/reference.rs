@@ -148,7 +148,7 @@ fn model() -> impl Strategy<Value = Model> {
     })
 }
 
-/// Returns the result that we expect for a request, which can be a pattern, a list of methods, or
+/// Computes the result that we expect for a request, which can be a pattern, a list of methods, or
 /// neither.
 fn expected(models: &[(Model, BTreeSet<usize>)], universe: &[Request], index: usize) -> Option<String> {
     let request = &universe[index];

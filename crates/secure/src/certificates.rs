@@ -215,8 +215,8 @@ impl Certificates {
         Ok(Some(Stapled { certified, validity, path }))
     }
 
-    /// Returns a warning for each OCSP response that has expired between the Unix times `before` and `now`
-    /// (in seconds).
+    /// Warns about each OCSP response that has expired between the Unix times `before` and `now` (in
+    /// seconds).
     pub(crate) fn staples_expired_between(&self, before: i64, now: i64) -> Vec<Warning> {
         let stapled = self.all.iter().filter_map(|certificate| certificate.stapled.as_ref());
         stapled

@@ -93,7 +93,7 @@ impl Context {
         Ok(Self { config: Arc::new(config), resolver, tickets, quic_tickets, static_secret })
     }
 
-    /// Returns the configuration for QUIC. While the certificates are the same, QUIC has its own ticket
+    /// Creates the configuration for QUIC. While the certificates are the same, QUIC has its own ticket
     /// keys and uses this cryptography (RFC 9001 §4).
     ///
     /// # Errors

@@ -64,8 +64,8 @@ pub(crate) fn read_pem(path: &Path) -> Result<PemSections, Error> {
     Ok(sections)
 }
 
-/// Returns `true` if a key is encrypted with a password, which is possible in PKCS #8 as well as in the
-/// header of older formats (RFC 1421).
+/// Whether a key is encrypted with a password, which is possible in PKCS #8 as well as in the header of
+/// older formats (RFC 1421).
 fn has_encrypted_key(text: &[u8]) -> bool {
     let contains = |pattern: &[u8]| text.windows(pattern.len()).any(|window| window == pattern);
     contains(b"BEGIN ENCRYPTED PRIVATE KEY") || contains(b"Proc-Type: 4,ENCRYPTED")

@@ -129,8 +129,7 @@ fn single_response_status(
     Ok(CertStatus::Good(Validity { not_before, not_after }))
 }
 
-/// Returns `true` if a CertID identifies `certificate` by its serial number and by the hash of its issuer's
-/// name.
+/// Whether a CertID identifies `certificate` by its serial number and by the hash of its issuer's name.
 fn identifies(cert_id: &[u8], certificate: &EndEntityCert<'_>) -> der::Result<bool> {
     let mut fields = SliceReader::new(cert_id)?;
     let algorithm = ObjectIdentifier::decode(&mut SliceReader::new(read_sequence(&mut fields)?)?)?;

@@ -53,8 +53,8 @@ impl RecordFormat {
         usize::from(self == Self::Tls13)
     }
 
-    /// Returns the maximum length of a record from a peer, including the header. Protection can add up to 256
-    /// bytes to the content in RFC 8446 §5.2, or up to 2 KiB in RFC 5246 §6.2.3.
+    /// The maximum length of a record from a peer, including the header. Protection can add up to 256 bytes
+    /// to the content in RFC 8446 §5.2, or up to 2 KiB in RFC 5246 §6.2.3.
     pub(crate) fn record_bytes_max(self) -> usize {
         HEADER_BYTES + CONTENT_BYTES_MAX + if self == Self::Tls13 { 256 } else { 2048 }
     }
@@ -116,8 +116,7 @@ impl RecordProtection {
         self.format
     }
 
-    /// Returns `true` if the key may only seal one more record, which should be a KeyUpdate or an
-    /// alert.
+    /// Whether the key may only seal one more record, which should be a KeyUpdate or an alert.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.sequence + 1 >= self.sequence_max
     }
@@ -263,7 +262,7 @@ impl RecordProtection {
     }
 }
 
-/// Returns the length of the record at the start of `input` including the header, or `None` if the header is
+/// Parses the length of the record at the start of `input` including the header, or `None` if the header is
 /// incomplete.
 pub(crate) fn length(input: &[u8]) -> Option<usize> {
     match input {

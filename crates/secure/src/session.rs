@@ -44,8 +44,7 @@ impl Session {
         })
     }
 
-    /// Returns `true` until the handshake is complete, and also if it failed. In this state, sealing will
-    /// fail.
+    /// Whether the handshake is not complete or has failed. In this state, sealing will fail.
     pub fn is_handshaking(&self) -> bool {
         !matches!(self.stage, Stage::Established(_))
     }
@@ -145,8 +144,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the connection should end soon because its key is close to the limit and cannot
-    /// be updated (TLS 1.2). Once the limit is reached, [`seal`](Self::seal) fails with
+    /// Whether the connection should end soon because its key is close to the limit and cannot be
+    /// updated (TLS 1.2). Once the limit is reached, [`seal`](Self::seal) fails with
     /// [`Failure::KeyExhausted`], however [`close`](Self::close) will still work.
     pub fn is_near_key_limit(&self) -> bool {
         matches!(&self.stage, Stage::Established(established) if established.is_near_key_limit())

@@ -124,8 +124,8 @@ impl ProducesTickets for Tickets {
         true
     }
 
-    /// Returns the minimum time, in seconds, for which a ticket is valid. A ticket issued at the end of a
-    /// period is valid for the next one.
+    /// The minimum time, in seconds, for which a ticket is valid. A ticket issued at the end of a period
+    /// is valid for the next one.
     fn lifetime(&self) -> u32 {
         u32::try_from(PERIOD.as_secs()).expect("six hours fit 32 bits of seconds")
     }

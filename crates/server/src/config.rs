@@ -139,8 +139,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns a configuration with one thread and without listeners, logs, notices or a sandbox. Response
-    /// and timeout settings have their defaults.
+    /// A configuration with one thread and without listeners, logs, notices or a sandbox. Response and
+    /// timeout settings have their defaults.
     #[must_use]
     pub fn plain(content: Content) -> Config {
         Config {
@@ -512,8 +512,9 @@ impl HostPattern {
         is_name.then(|| HostPattern { name: name.trim_end_matches('.').to_ascii_lowercase(), wildcard })
     }
 
-    /// Returns a number that says how specific the match with `host` is (largest for exact matches), or
-    /// `None` if it does not match. `host` may have any case, but must not contain a port or a final dot.
+    /// Measures how specific the match with `host` is. Exact matches have the largest value, and `None`
+    /// means that it does not match. `host` may have any case, but must not contain a port or a final
+    /// dot.
     #[must_use]
     pub fn specificity(&self, host: &[u8]) -> Option<usize> {
         let name = self.name.as_bytes();
@@ -547,7 +548,7 @@ pub struct SecurityHeaders {
 }
 
 impl SecurityHeaders {
-    /// Returns the fields for connections without TLS, for servers that also have TLS listeners: RFC 6797
+    /// Selects the fields for connections without TLS, for servers that also have TLS listeners: RFC 6797
     /// §7.2 forbids sending `Strict-Transport-Security` there. A server without any TLS listeners will still
     /// send it as a proxy may be adding TLS.
     #[must_use]

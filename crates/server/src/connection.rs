@@ -313,7 +313,8 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Returns `true` if our response is in the batch. The connection must not run until it is sent.
+    /// Whether our response is in the batch. If so, the connection must not run until the batch is
+    /// sent.
     #[inline]
     pub(crate) fn is_batched(&self) -> bool {
         self.schedule == Schedule::Batch
@@ -397,8 +398,8 @@ impl<S: Socket> Connection<S> {
         Readiness { read_closed: until == ReadUntil::Eof, ..Readiness::default() }
     }
 
-    /// Returns `true` if the client has already sent so much that we should not receive more until a
-    /// handler responds.
+    /// Whether the client has already sent so much that we should not receive more until a handler
+    /// responds.
     #[inline]
     fn keeps_enough(&self) -> bool {
         self.unprocessed.len() >= HEAD_BYTES_MAX && self.protocol.is_handled_h1() && self.phase == Phase::Open
@@ -598,8 +599,8 @@ impl<S: Socket> Connection<S> {
         ControlFlow::Break(())
     }
 
-    /// Returns `true` if a response of `length` bytes (including the inline ones) can be batched. With
-    /// TLS, this is not possible since the connections share one buffer for encrypted records.
+    /// Whether a response of `length` bytes (including the inline ones) can be batched. With TLS, this
+    /// is not possible since the connections share one buffer for encrypted records.
     #[inline]
     fn may_batch(&self, inline: &[u8], length: u64, cx: &WorkerContext) -> bool {
         SendBatch::fits(inline.len()) && length < cx.budget.bytes && self.transport.tls().is_none()

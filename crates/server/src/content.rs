@@ -184,8 +184,9 @@ impl Content {
         });
     }
 
-    /// Returns the response to bytes that were refused as a request, and the archive that it refers to. If
-    /// the default site has an error page for the status and foreign pages may read it, that page is used.
+    /// Selects the response to bytes that were refused as a request, along with the archive that it refers
+    /// to. If the default site has an error page for the status and foreign pages may read it, we use that
+    /// page.
     pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
         // The site's error page would not be able to explain this error.
         if refusal == Refusal::PlainHttp {
@@ -215,8 +216,8 @@ impl Content {
         }
     }
 
-    /// Returns `true` if archive ranges may be sent zero-copy. For this, their bytes must never change, even
-    /// if another process writes to the file while they are in flight.
+    /// Whether archive ranges may be sent zero-copy. For this, their bytes must never change, even if
+    /// another process writes to the file while they are in flight.
     #[inline]
     pub(crate) fn may_be_sent_zero_copy(&self, archive: u16) -> bool {
         match self {

@@ -50,8 +50,7 @@ impl Wait {
         }
     }
 
-    /// Returns the time by which the wait will be shorter if other clients are waiting for a
-    /// connection.
+    /// If other clients are waiting for a connection, the wait gets shorter by this time.
     pub(crate) fn shortening(self, is_crowded: bool, timeouts: Option<&Timeouts>) -> Duration {
         match timeouts {
             Some(timeouts) if is_crowded && self == Wait::Request => {

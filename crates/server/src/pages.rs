@@ -55,7 +55,7 @@ impl BuiltinPages {
             .or_else(|| self.live.as_ref()?.at(target, head))
     }
 
-    /// Returns the page at a path, unless it says something about a site and should therefore not be
+    /// Finds the page at a path, unless it says something about a site and should therefore not be
     /// shown to any host.
     #[cold]
     pub(crate) fn of_any_host(&self, path: &[u8]) -> Option<Page<'_>> {

@@ -27,7 +27,7 @@ impl TrustedHosts {
     }
 }
 
-/// Returns the host names in a request, both from the target and from `Host` or `:authority`. Browsers will
+/// Finds the host names in a request, both in the target and in `Host` or `:authority`. Browsers will
 /// always send one.
 pub(crate) fn requested_hosts<'r>(request: &Request<'r>) -> impl Iterator<Item = &'r [u8]> {
     let host_of = |authority| Target { authority, path: b"/", query: None }.host(None);
@@ -35,8 +35,8 @@ pub(crate) fn requested_hosts<'r>(request: &Request<'r>) -> impl Iterator<Item =
     [host_of(target), host_of(request.host)].into_iter().flatten()
 }
 
-/// Returns `true` for IP addresses, `localhost`, and names below it, since no foreign DNS record can direct
-/// these to this machine (RFC 6761 §6.3).
+/// Whether this is an IP address, `localhost`, or a name below it. No foreign DNS record can direct these
+/// to this machine (RFC 6761 §6.3).
 fn is_local(host: &[u8]) -> bool {
     let text = std::str::from_utf8(host).unwrap_or_default();
     let literal = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);

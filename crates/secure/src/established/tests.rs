@@ -84,7 +84,7 @@ impl Harness {
         records
     }
 
-    /// Returns the description of the fatal alert that the session sent. There must not be any other
+    /// Gets the description of the fatal alert that the session sent. There must not be any other
     /// record.
     fn alert(&mut self) -> u8 {
         match self.received().as_slice() {

@@ -131,8 +131,7 @@ impl Addresses {
         true
     }
 
-    /// Returns `true` if another PATH_CHALLENGE frame can be sent to an address because the last one might
-    /// be lost.
+    /// Whether another PATH_CHALLENGE frame can be sent to an address because the last one might be lost.
     pub(super) fn may_challenge(&self, address: SocketAddr) -> bool {
         let known = self.unvalidated.iter().find(|known| known.address == address);
         known.is_some_and(|known| known.challenge_count < QUIC_PATH_CHALLENGES_MAX)

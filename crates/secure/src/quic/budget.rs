@@ -171,8 +171,8 @@ impl Budget {
         }
     }
 
-    /// Returns `true` if the peer has exceeded its budget, so reading its datagrams is not worth it
-    /// any more.
+    /// Whether the peer has exceeded its budget, so that reading its datagrams is not worth it any
+    /// more.
     pub(super) fn is_exceeded(&self) -> bool {
         self.state != State::Sufficient
     }

@@ -112,7 +112,7 @@ impl ConnectionIdLayout {
         }
     }
 
-    /// Returns the byte of a datagram that selects the worker, to be taken modulo the number of
+    /// Selects the byte of a datagram that determines the worker, to be taken modulo the number of
     /// workers.
     ///
     /// For the first datagrams of a client, which has chosen the ID itself, the byte is random. If the
@@ -131,7 +131,7 @@ impl ConnectionIdLayout {
         byte(position).unwrap_or(0)
     }
 
-    /// Returns the issuer named in a datagram's destination connection ID. Note that this does not check
+    /// Reads the issuer named in a datagram's destination connection ID. Note that this does not check
     /// whether the ID was really issued by one of our processes.
     #[inline]
     pub fn named_issuer(self, datagram: &[u8]) -> Option<Issuer> {
@@ -150,7 +150,7 @@ impl ConnectionIdLayout {
     }
 }
 
-/// Returns a datagram's destination connection ID if it starts with a long header. If it does not, or
+/// Parses a datagram's destination connection ID if it starts with a long header. If it does not, or
 /// if the ID is longer than version 1 allows (RFC 9000 §17.2), this is `None`.
 pub(super) fn long_header_destination(datagram: &[u8]) -> Option<ConnectionId> {
     let (LONG_HEADER.., length) = (*datagram.first()?, usize::from(*datagram.get(LONG_ID_START - 1)?)) else {
@@ -178,8 +178,8 @@ impl ConnectionIds {
         self.layout
     }
 
-    /// Returns the issuer of a datagram's destination connection ID, or `None` if it was not issued by a
-    /// process of this server.
+    /// Verifies that a datagram's destination connection ID was issued by a process of this server. If
+    /// so, the issuer is returned.
     pub(super) fn issuer_of(&self, datagram: &[u8]) -> Option<Issuer> {
         let id = self.layout.destination(datagram)?;
         if self.is_ours(id) { self.layout.named_issuer(datagram) } else { None }

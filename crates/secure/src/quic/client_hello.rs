@@ -40,7 +40,7 @@ impl HelloCheck {
     }
 }
 
-/// Returns `true` if the message is complete, or if it cannot be a ClientHello (which `rustls` will report).
+/// Whether the message is complete, or cannot be a ClientHello at all (which `rustls` will report).
 fn is_complete(bytes: &[u8]) -> bool {
     match *bytes {
         [1, high, middle, low, ref rest @ ..] => {

@@ -331,7 +331,7 @@ impl Connection {
         }
     }
 
-    /// Returns the memory that the peer's packets take, in bytes.
+    /// The memory that the peer's packets take, in bytes.
     ///
     /// This includes data that has not been read, handshake messages that are waiting for earlier ones,
     /// packets of ours that have not been acknowledged, and ranges of our data with gaps in between. For an
@@ -353,8 +353,8 @@ impl Connection {
         unread + handshake + sent * SENT_PACKET_BYTES + ranges * ACKNOWLEDGED_RANGE_BYTES
     }
 
-    /// Returns an upper bound for the number of ranges of our data that the peer has acknowledged before
-    /// earlier data, e.g. by leaving out every second packet.
+    /// Upper bound for the number of ranges of our data that the peer has acknowledged before earlier
+    /// data, e.g. by leaving out every second packet.
     fn acknowledged_ranges_max(&mut self) -> u64 {
         let mut delivery = self.records.delivery();
         if delivery.lost() > 0 && self.quinn.streams().send_streams() <= self.own_streams {
@@ -495,15 +495,15 @@ impl Connection {
         None
     }
 
-    /// Returns the last address that the peer has proved (either by receiving something there or with a
-    /// token), or `None` if there is none yet.
+    /// The last address that the peer has proved (either by receiving something there or with a token),
+    /// or `None` if there is none yet.
     pub fn validated_address(&mut self) -> Option<SocketAddr> {
         self.note_validation();
         self.addresses.last_validated()
     }
 
-    /// Returns the number of datagrams that may be sent to the peer's address during the handshake, or `None`
-    /// if the peer must send more first.
+    /// The number of datagrams that may be sent to the peer's address during the handshake, or `None` if the
+    /// peer must send more first.
     fn segments_allowed(&mut self) -> Option<NonZeroUsize> {
         self.note_validation();
         let Some(first_bytes) = self.unvalidated_first_bytes else { return Some(NonZeroUsize::MAX) };
@@ -558,8 +558,8 @@ impl Connection {
         Some(stream)
     }
 
-    /// Returns the total number of bidirectional streams that the peer may open, including those that are
-    /// closed. Callers should first accept all streams that it has opened.
+    /// The total number of bidirectional streams that the peer may open, including those that are closed.
+    /// Callers should first accept all streams that it has opened.
     pub fn stream_limit(&mut self) -> u64 {
         let open = self.quinn.streams().remote_open_streams(Dir::Bi);
         let permitted = self.quinn.max_concurrent_streams(Dir::Bi);
@@ -741,8 +741,8 @@ impl Connection {
         self.quinn.is_closed()
     }
 
-    /// Returns `true` if the connection does not need any more datagrams or timeouts. It can then be dropped
-    /// after a call of [`Endpoint::maintain`](super::Endpoint::maintain).
+    /// Whether the connection does not need any more datagrams or timeouts. It can then be dropped after a
+    /// call of [`Endpoint::maintain`](super::Endpoint::maintain).
     ///
     /// If we have closed the connection, this takes three probe timeouts. It is the case immediately if the
     /// peer has closed the connection, or if it was [abandoned](Self::abandon) and its last datagram was

@@ -35,8 +35,8 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Returns the number of bytes of stream data that the peer has acknowledged. Data counts twice if
-    /// it was sent twice and both packets arrive.
+    /// The number of bytes of stream data that the peer has acknowledged. Data counts twice if it was
+    /// sent twice and both packets arrive.
     pub(super) fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
@@ -46,9 +46,9 @@ impl Delivery {
         self.unacknowledged
     }
 
-    /// Returns the number of packets with stream data that were lost and may contain data that still is
-    /// not acknowledged. This is an upper bound for the gaps between ranges that the peer has
-    /// acknowledged, each of which `quinn-proto` remembers.
+    /// The number of packets with stream data that were lost and may contain data that still is not
+    /// acknowledged. This is an upper bound for the gaps between ranges that the peer has acknowledged,
+    /// each of which `quinn-proto` remembers.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }

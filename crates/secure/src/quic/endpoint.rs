@@ -196,8 +196,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns `true` if a datagram is longer than we have announced, or if it contains an Initial packet
-    /// and is shorter than RFC 9000 §14.1 requires.
+    /// Whether a datagram is longer than we have announced, or contains an Initial packet and is shorter
+    /// than RFC 9000 §14.1 requires.
     fn has_wrong_length(datagram: &[u8]) -> bool {
         datagram.len() > usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX)
             || datagram.len() < usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
@@ -419,7 +419,7 @@ impl Endpoint {
         self.half_open.len()
     }
 
-    /// Returns `true` if a datagram has the destination connection ID that a client used to start a half-open
+    /// Whether a datagram has the destination connection ID that a client used to start a half-open
     /// connection. Clients use this ID until they receive our first packet, so all datagrams of a long
     /// ClientHello have it.
     pub fn is_of_half_open(&self, datagram: &[u8]) -> bool {
@@ -427,8 +427,8 @@ impl Endpoint {
             && long_header_destination(datagram).is_some_and(|id| self.half_open.contains_key(&id))
     }
 
-    /// Returns `true` if there are as many half-open connections as we allow. In this state, Initial
-    /// packets of any others are dropped.
+    /// Whether we have as many half-open connections as we allow. In this state, Initial packets of
+    /// any others are dropped.
     pub fn is_saturated(&self) -> bool {
         self.half_open() >= QUIC_HALF_OPEN_MAX
     }

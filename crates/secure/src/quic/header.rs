@@ -18,8 +18,8 @@ pub(super) struct HeaderParts<'a> {
 }
 
 impl<'a> HeaderParts<'a> {
-    /// Returns the parts of a packet whose number is at this position, or `None` if the packet is too
-    /// short for a sample (`quinn-proto` does not pass any such packets, however).
+    /// Splits off the parts of a packet whose number is at this position, or `None` if the packet is
+    /// too short for a sample (`quinn-proto` does not pass any such packets, however).
     pub(super) fn split(number_start: usize, packet: &'a mut [u8]) -> Option<Self> {
         let (header, rest) = packet.split_at_mut_checked(number_start + PACKET_NUMBER_BYTES_MAX)?;
         let sample = rest.get(..SAMPLE_BYTES)?;
@@ -29,8 +29,8 @@ impl<'a> HeaderParts<'a> {
     }
 }
 
-/// Returns the bits of a first byte that are protected. These do not include the type, which only long
-/// headers have.
+/// The bits of a first byte that are protected. These do not include the type, which only long headers
+/// have.
 fn protected_bits(first: u8) -> u8 {
     if first & LONG_HEADER == 0 { 0x1f } else { 0x0f }
 }

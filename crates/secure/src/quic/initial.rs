@@ -31,7 +31,7 @@ const SALT: [u8; 20] = [
 pub(super) struct InitialKeys(Mutex<Option<(ConnectionId, Arc<Secrets>)>>);
 
 impl InitialKeys {
-    /// Returns the keys for our `side` of a connection. `id` is the ID that the client used to start it. If
+    /// Derives the keys for our `side` of a connection. `id` is the ID that the client used to start it. If
     /// there are `records`, the other side's packets will be recorded there.
     pub(super) fn of(&self, id: &ConnectionId, side: Side, records: Option<&Arc<Records>>) -> Keys {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -52,7 +52,7 @@ impl PacketType {
         })
     }
 
-    /// Returns the types of all packets in a datagram, up to the first incomplete one (RFC 9000 §12.2).
+    /// Parses the types of all packets in a datagram, up to the first incomplete one (RFC 9000 §12.2).
     #[inline]
     pub fn all_of(datagram: &[u8]) -> impl Iterator<Item = Self> {
         let mut rest = Some(datagram);
@@ -64,8 +64,8 @@ impl PacketType {
         })
     }
 
-    /// Returns the packets after the first, which has this type. If the first packet is incomplete or takes
-    /// the rest of the datagram, this is `None`.
+    /// Skips the first packet, which has this type. If it is incomplete or takes the rest of the datagram,
+    /// this is `None`.
     fn after_first(self, packets: &[u8]) -> Option<&[u8]> {
         match self {
             Self::Initial | Self::ZeroRtt | Self::Handshake => {}
@@ -103,7 +103,7 @@ pub(super) mod tests {
     pub(in crate::quic) const HANDSHAKE: u8 = 2;
     pub(in crate::quic) const RETRY: u8 = 3;
 
-    /// Returns a packet with a long header: connection IDs of one byte, a token of two in an Initial packet,
+    /// Builds a packet with a long header: connection IDs of one byte, a token of two in an Initial packet,
     /// and this content.
     pub(in crate::quic) fn packet(kind: u8, content: &[u8]) -> Vec<u8> {
         let token: &[u8] = if kind == INITIAL { &[2, 7, 7] } else { &[] };

@@ -149,15 +149,15 @@ impl Records {
         }
     }
 
-    /// Returns the number of packets sent after the last one that the peer has acknowledged, for each of
-    /// which `quinn-proto` keeps some state.
+    /// The number of packets sent after the last one that the peer has acknowledged, for each of which
+    /// `quinn-proto` keeps some state.
     pub(super) fn unacknowledged_packets(&self) -> u64 {
         let acknowledged = self.acknowledged_end.load(Ordering::Relaxed);
         self.sent_end.load(Ordering::Relaxed).saturating_sub(acknowledged)
     }
 
-    /// Returns upper bounds for the number of handshake message pieces that are waiting for earlier ones and
-    /// for the memory they take, in bytes.
+    /// Upper bounds for the number of handshake message pieces that are waiting for earlier ones and for the
+    /// memory they take, in bytes.
     pub(super) fn waiting_handshake(&self) -> (u32, u32) {
         let packets = self.lock();
         let is_read = packets.crypto_ends.iter().zip(&packets.crypto_reads).all(|(end, read)| end <= read);
@@ -187,7 +187,7 @@ impl Records {
         self.key_phases.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the peer has sent a packet which proves that it has received one of ours.
+    /// Whether the peer has sent a packet which proves that it has received one of ours.
     pub(super) fn has_opened_handshake(&self) -> bool {
         self.has_opened_handshake.load(Ordering::Relaxed)
     }

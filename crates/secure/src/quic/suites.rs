@@ -27,7 +27,7 @@ pub(super) fn provider() -> CryptoProvider {
     CryptoProvider { cipher_suites, ..default_provider() }
 }
 
-/// Returns a suite with keys that are expanded when they are used, or `None` if the suite is unknown.
+/// Wraps a suite to expand keys when they are used, or `None` if the suite is unknown.
 fn with_cached_keys(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
     let algorithm: &Algorithm = match suite.common.suite {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => &Algorithm::AES_128,

@@ -93,8 +93,8 @@ impl Unread {
         self.streams[index].add(piece)
     }
 
-    /// Returns the stream with this number, in order to remove data when it is read, or `None` if there has
-    /// been no data.
+    /// Looks up the stream with this number in order to remove data when it is read. Without any data, this
+    /// is `None`.
     #[inline]
     pub(super) fn stream(&mut self, id: u64) -> Option<&mut UnreadStream> {
         self.streams.iter_mut().find(|stream| stream.id == id)
@@ -174,8 +174,7 @@ impl UnreadStream {
     }
 }
 
-/// Returns the memory, in bytes, of a table that had this many pieces. Note that tables double
-/// their size.
+/// The memory, in bytes, of a table that had this many pieces. Note that tables double their size.
 pub(super) fn table_bytes(pieces: u32) -> u64 {
     if pieces <= PIECES_IN_IDLE_TABLE { 0 } else { u64::from(pieces.next_power_of_two()) * PIECE_BYTES }
 }

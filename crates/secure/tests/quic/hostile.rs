@@ -240,7 +240,7 @@ fn malformed_hello_closes_the_connection() {
     assert_eq!(target.violation(&events), Some(0x10a), "Finished instead of a hello");
 }
 
-/// Returns the code with which the server refuses a client that sends these frames in packets of a
+/// Gets the code with which the server refuses a client that sends these frames in packets of a
 /// level.
 fn refusal(level: Level, frames: &[&[u8]]) -> Option<u64> {
     let forgery = Forgery::default();

@@ -15,8 +15,8 @@ pub trait LiveReload: Send + Sync {
     /// accept service workers over TLS with a certificate that we signed ourselves.
     fn service_worker_requested(&self, _target: &[u8]) {}
 
-    /// Returns the absolute path of the script to insert into documents, or `None` to send them
-    /// unchanged. The path must not contain any characters that need to be escaped in HTML.
+    /// The absolute path of the script to insert into documents, or `None` to send them unchanged.
+    /// It must not contain any characters that need to be escaped in HTML.
     fn document_script(&self) -> Option<&str> {
         None
     }

@@ -92,8 +92,8 @@ impl ProxySource {
 }
 
 impl TrustedProxies {
-    /// Returns the client's address. Usually, this is the peer's address, but if the peer is a trusted proxy,
-    /// it may tell us another one. `field_lines` are the request's field lines in HTTP/1 syntax.
+    /// Determines the client's address. Usually, this is the peer's address, but if the peer is a trusted
+    /// proxy, it may tell us another one. `field_lines` are the request's field lines in HTTP/1 syntax.
     pub(crate) fn client(&self, peer: Option<SocketAddr>, field_lines: &[u8]) -> Option<SocketAddr> {
         let is_trusted = match peer {
             Some(peer) => self.trusts(peer.ip().to_canonical()),

@@ -20,8 +20,8 @@ impl AckTracker {
         self.sent += bytes;
     }
 
-    /// Returns the number of bytes the peer has acknowledged since the last call, given that `unacked` bytes
-    /// are currently unacknowledged. Returns `None` if this will not be known before the next call.
+    /// Computes the number of bytes that the peer has acknowledged since the last call, given that `unacked`
+    /// bytes are currently unacknowledged. Returns `None` if this will not be known before the next call.
     pub(super) fn acked_since_last(&mut self, unacked: u64) -> Option<u64> {
         let acked = self.sent.cast_signed() - unacked.cast_signed();
         let before = std::mem::replace(&mut self.acked, acked);

@@ -59,7 +59,7 @@ impl<S: Socket> Connection<S> {
         Next::Close
     }
 
-    /// Returns `true` if we may close without lingering in order to save two system calls.
+    /// Whether we can close without lingering in order to save two system calls.
     ///
     /// Lingering prevents late data from making the kernel drop the response. In this case, however, the
     /// client has told us that it will not send any more. Large responses linger anyway as a slow client

@@ -81,8 +81,8 @@ impl<S: Socket> Connection<S> {
         self.deadline = oldest.zip(cx.policy.timeouts).map(|(since, timeouts)| since + timeouts.handler);
     }
 
-    /// Returns `true` if the deadline has passed. While the worker `is_crowded`, other clients are waiting to
-    /// be accepted, so idle connections have an earlier deadline.
+    /// Whether the deadline has passed. While the worker `is_crowded`, other clients are waiting to be
+    /// accepted, so idle connections have an earlier deadline.
     pub(crate) fn is_late(&self, is_crowded: bool, cx: &WorkerContext) -> bool {
         let now = cx.clock.now;
         if now >= cx.release.since + OLD_RELEASE_TIMEOUT && self.protocol.is_outdated(&cx.release.content) {

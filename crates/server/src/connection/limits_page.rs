@@ -92,7 +92,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         .collect()
 }
 
-/// Returns the rows of the pages: the name in the last column, and the number in the second.
+/// Extracts the rows of the pages (the name in the last column and the number in the second).
 fn rows(pages: &str) -> BTreeMap<&str, String> {
     let mut rows = BTreeMap::new();
     for line in pages.lines() {

@@ -108,14 +108,14 @@ impl MemoryBudget {
         self.bytes() > self.bytes_max / 8 * 7
     }
 
-    /// Returns the number of bytes to free. This is more than strictly necessary so that we will not reach
-    /// the limit again soon.
+    /// The number of bytes to free. This is more than strictly necessary so that we will not reach the
+    /// limit again soon.
     pub(crate) fn excess(&self) -> u64 {
         self.bytes().saturating_sub(self.bytes_max / 4 * 3)
     }
 
-    /// Returns `true` if enough memory is free to return it to the system, assuming that connections will
-    /// not need it again soon.
+    /// Whether enough memory is free to return it to the system, assuming that connections will not need
+    /// it again soon.
     #[inline]
     pub(crate) fn has_memory_to_release(&self) -> bool {
         let peak = self.peak.max(self.recent_peak);

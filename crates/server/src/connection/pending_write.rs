@@ -103,7 +103,7 @@ pub(super) fn send_with_body(
     Ok(sent as u64)
 }
 
-/// Returns `true` if these archive bytes should be sent by reference, to avoid a copy in the kernel.
+/// Whether these archive bytes should be sent by reference, to avoid a copy in the kernel.
 #[inline]
 fn is_sent_zero_copy(
     bytes: &[u8],
@@ -246,8 +246,8 @@ impl<I: Iterator<Item = Segment>> Gather<'_, I> {
     }
 }
 
-/// Returns the bytes of a segment except for the first `skip`. The bytes of an inline segment are also
-/// removed from `inline`.
+/// Gets the bytes of a segment except for the first `skip`. If it is an inline segment, its bytes are
+/// also removed from `inline`.
 fn bytes_of<'a>(segment: Segment, skip: u64, inline: &mut &'a [u8], content: &'a Content) -> &'a [u8] {
     match segment {
         Segment::Inline(bytes) => {

@@ -240,8 +240,8 @@ impl Protocol {
         }
     }
 
-    /// Returns the time at which an idle connection should be closed: either `renewed`, or an earlier time
-    /// if the HTTP/2 client has not sent any requests in the meantime.
+    /// The time at which an idle connection should be closed. This is either `renewed` or, if the HTTP/2
+    /// client has not sent any requests in the meantime, an earlier time.
     pub(super) fn idle_until(&mut self, renewed: Option<Instant>) -> Option<Instant> {
         match self {
             Protocol::H2(http2) => http2.idle_until(renewed),

@@ -131,8 +131,8 @@ impl<S: Socket> Transport<S> {
         Writer { socket: &self.socket, pipe, acks: &mut self.acks, tls }
     }
 
-    /// Returns `true` if TLS records are waiting for room in the socket. Until they are sent, writers will
-    /// not take any more data.
+    /// Whether TLS records are waiting for room in the socket. Until they are sent, writers will not take
+    /// any more data.
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_blocked())
@@ -167,8 +167,8 @@ impl<S: Socket> Transport<S> {
         Ok(sent)
     }
 
-    /// Returns the number of bytes the peer has acknowledged since the last call, or `None` if this will not
-    /// be known before the next call.
+    /// Gets the number of bytes that the peer has acknowledged since the last call, or `None` if this will
+    /// not be known before the next call.
     pub(super) fn acked_since_last(&mut self) -> io::Result<Option<u64>> {
         let unacked = self.socket.unacknowledged_bytes()?;
         Ok(match &mut self.tls {

@@ -25,8 +25,8 @@ impl Script<'_> {
     }
 }
 
-/// Returns the response to send in place of `response` if the latter is an HTML page, otherwise `None`.
-/// The page will contain the `script` (if any).
+/// Composes the response to send in place of `response`. If the latter is not an HTML page, the result
+/// is `None`. The page will contain the `script` (if any).
 #[cold]
 pub(super) fn compose(
     response: &Response<'_>,

@@ -338,8 +338,8 @@ fn has_suffix(path: &Path) -> bool {
     path.extension() == Some(OsStr::new(SUFFIX))
 }
 
-/// Returns `true` if a file that cannot be opened seems to be an archive. Note that the directory can
-/// also contain other files, e.g. notes.
+/// Whether a file that cannot be opened seems to be an archive. Note that the directory can also
+/// contain other files, e.g. notes.
 fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
     let is_damaged = matches!(
         error,

@@ -59,15 +59,15 @@ impl Sites {
         self.trusted_hosts.is_none()
     }
 
-    /// Returns the host of a request if we do not respond for it, given that it might be a stranger's name
-    /// for this machine.
+    /// If we do not respond for the host of a request (it might be a stranger's name for this machine),
+    /// returns the host.
     #[inline]
     pub(super) fn untrusted_host<'r>(&self, request: &Request<'r>) -> Option<&'r [u8]> {
         let trusted = self.trusted_hosts.as_ref()?;
         requested_hosts(request).find(|host| !trusted.includes(host) && !self.has_host(host))
     }
 
-    /// Returns `true` if a site has exactly this host name. A stranger may have a name that matches a
+    /// Checks for a site with exactly this host name. A stranger may have a name that matches a
     /// wildcard, so these do not count.
     #[cold]
     fn has_host(&self, host: &[u8]) -> bool {
@@ -94,7 +94,7 @@ impl Sites {
         self.builtin_pages.at(&Target::parse(target)?, head)
     }
 
-    /// Returns the page for a host that does not have a site. This may be a challenge, because a
+    /// Finds the page for a host that does not have a site. This may be a challenge, because a
     /// certificate authority may validate several names of a certificate; or it might be the heartbeat,
     /// because load balancers typically use an address or do not send a host at all.
     #[cold]
@@ -103,7 +103,8 @@ impl Sites {
         self.builtin_pages.of_any_host(Target::parse(request.target)?.path).filter(|_| is_read)
     }
 
-    /// Returns the site for a request and the site's number, or `None` if this host has no site.
+    /// Selects the site for a request. Returns its number as well, or `None` if this host has no
+    /// site.
     #[inline]
     pub(super) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
         let place = match (self.default, self.all.len()) {

@@ -286,8 +286,8 @@ impl<D: DatagramSocket> Http3<D> {
     }
 }
 
-/// Returns `true` if the datagram continues a handshake. When a client is only starting one, it cannot have
-/// keys for a Handshake packet.
+/// Whether the datagram continues a handshake. When a client is only starting one, it cannot have keys for
+/// a Handshake packet.
 fn has_handshake_packet(datagram: &[u8]) -> bool {
     PacketType::all_of(datagram).any(|packet| packet == PacketType::Handshake)
 }

@@ -342,8 +342,7 @@ impl Connection {
         self.accept(Direction::Bidirectional, cx, bodies)
     }
 
-    /// Returns `true` if the stream is a request that has to wait. As soon as one of them does, all of them
-    /// have to.
+    /// Whether the stream is a request that has to wait. As soon as one of them does, all of them have to.
     fn is_held_back(&self, stream: StreamId) -> bool {
         self.has_early_requests && stream.direction() == Direction::Bidirectional
     }

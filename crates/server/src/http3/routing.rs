@@ -116,8 +116,8 @@ impl<D: DatagramSocket> Router<D> {
         }
     }
 
-    /// Returns `true` while a predecessor may be reading the sockets, too. In this case, each process might
-    /// get a part of a ClientHello.
+    /// Whether a predecessor may be reading the sockets, too. In this case, each process might get a part
+    /// of a ClientHello.
     pub(super) fn shares_sockets(&mut self, now: Instant) -> bool {
         !self.peers.predecessors.is_empty()
             && now < *self.reads_alone_from.get_or_insert(now + SHARED_SOCKETS_MAX)
@@ -132,9 +132,8 @@ impl<D: DatagramSocket> Router<D> {
     }
 }
 
-/// Returns `true` if a datagram whose ID was chosen by a client may be a connection attempt. Clients MUST pad
-/// datagrams with Initial packets to full length (RFC 9000 §14.1), but not datagrams that only contain early
-/// data.
+/// Whether a datagram with an ID chosen by a client may be a connection attempt. Clients MUST pad datagrams
+/// with Initial packets to full length (RFC 9000 §14.1), but not datagrams that only contain early data.
 fn can_be_attempt(datagram: &[u8]) -> bool {
     match PacketType::of(datagram) {
         None | Some(PacketType::Short) => false,

@@ -13,8 +13,8 @@ const NUMBERS_PER_URGENCY: i32 = 1 << 27;
 
 const URGENCY_MAX: u8 = 7;
 
-/// Returns the QUIC priority for a response, which will always be lower than that of our own streams
-/// (`i32::MAX`).
+/// Computes the QUIC priority for a response, which will always be lower than that of our own
+/// streams (`i32::MAX`).
 pub(super) fn send_order(stream: StreamId, priority: Priority) -> i32 {
     let base = i32::from(URGENCY_MAX.saturating_sub(priority.urgency)) * NUMBERS_PER_URGENCY;
     if priority.incremental {

@@ -152,8 +152,8 @@ impl Observer {
         }
     }
 
-    /// Returns `true` if a request was answered in this iteration, in which case the duration of the
-    /// iteration is the latency.
+    /// Whether a request was answered in this iteration. If so, the duration of the iteration is the
+    /// latency.
     #[inline]
     pub(crate) fn needs_iteration_time(&self) -> bool {
         self.answered_in_iteration > 0

@@ -82,8 +82,8 @@ impl ProcessSampler {
         status.descriptors_max.store(self.descriptors_max.saturating_mul(tables), Ordering::Relaxed);
     }
 
-    /// Returns the virtual size, the resident size, and the part of the latter that is shared with the
-    /// page cache, all in bytes. Returns `None` if they cannot be read.
+    /// Reads the virtual size, the resident size, and the part of the latter that is shared with the
+    /// page cache, all in bytes.
     fn memory(&self) -> Option<[u64; 3]> {
         let mut text = [0; 128];
         let length = self.memory.as_ref()?.read_at(&mut text, 0).ok()?;

@@ -61,8 +61,8 @@ impl LoggedResponse<'_> {
         }
     }
 
-    /// Returns the content coding, or `None` for identity. This has to search the response head, so only call
-    /// it for log formats that need it.
+    /// The content coding, or `None` for identity. This has to search the response head, so only call it for
+    /// log formats that need it.
     pub(super) fn coding(&self) -> Option<&[u8]> {
         const NAME: &[u8] = b"Content-Encoding: ";
         let LoggedResponse::Site(answer) = self else { return None };

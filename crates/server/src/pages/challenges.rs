@@ -92,8 +92,8 @@ pub(crate) fn open(path: &Path) -> Result<(Challenges, Webroot), StartError> {
     Ok((challenges, Webroot { directory, lookups, progress }))
 }
 
-/// Returns the token in a path (if any). Tokens cannot contain any dots or slashes (RFC 8555 §8.3) and are
-/// therefore unable to leave the directory.
+/// Extracts the token in a path (if any). Tokens cannot contain any dots or slashes (RFC 8555 §8.3) and
+/// are therefore unable to leave the directory.
 pub(super) fn token(path: &[u8]) -> Option<&str> {
     let token = path.strip_prefix(PREFIX)?;
     let is_token_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);

@@ -65,7 +65,7 @@ impl LiveFolder {
     }
 }
 
-/// Returns `true` if a request was sent by a page from another origin, according to the browser's
+/// Whether a request was sent by a page from another origin, according to the browser's
 /// `Sec-Fetch-Site` or `Origin`.
 fn is_of_another_origin(head: &RequestHead<'_>) -> bool {
     let host = head.request.host.unwrap_or_default();

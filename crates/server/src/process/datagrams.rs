@@ -114,7 +114,8 @@ impl Datagrams {
         self.by_worker.into_iter().zip(forwarding)
     }
 
-    /// Returns the sockets (including new forwarding sockets) for each process with this many workers.
+    /// Distributes the sockets (including new forwarding sockets) among processes with this many
+    /// workers.
     ///
     /// # Errors
     /// Returns an error if a forwarding socket cannot be opened.

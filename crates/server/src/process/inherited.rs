@@ -109,8 +109,8 @@ pub(super) fn standby_listeners() -> Result<Vec<Standby<i32>>, StartError> {
     entries.ok_or_else(|| invalid(STANDBY_VARIABLE, "PROCESS:DESCRIPTOR"))
 }
 
-/// Returns the sockets for statistics: one in a serving process, or one for each serving process in the
-/// admin process.
+/// The sockets for statistics: one in a serving process, or one for each serving process in the admin
+/// process.
 pub(super) fn stats_sockets() -> Result<Vec<i32>, StartError> {
     descriptors_or_none(STATS_VARIABLE)
 }
@@ -120,8 +120,8 @@ pub(super) fn ticket_seed() -> Result<Option<i32>, StartError> {
     Ok(descriptors_or_none(SEED_VARIABLE)?.first().copied())
 }
 
-/// Returns the admin listener. It comes from the predecessor, if there is one; otherwise, it is a new
-/// listener, returned together with the claim to its address.
+/// Gets the admin listener, either from the predecessor (if any) or as a new listener, which is
+/// returned together with the claim to its address.
 pub(super) fn admin_listener(address: &Address) -> Result<(Option<Claim>, Listener), StartError> {
     let failed = |source| StartError::Listen { address: address.clone(), source };
     if let [descriptor] = descriptors_or_none(ADMIN_VARIABLE)?[..] {
@@ -148,7 +148,7 @@ fn descriptors(variable: &'static str) -> Result<Option<Vec<i32>>, StartError> {
     numbers.map(Some).map_err(|_| invalid(variable, "numbers"))
 }
 
-/// Returns the value of a variable, or `None` if it is not set. A value that is not UTF-8 is treated like any
+/// Reads the value of a variable, or `None` if it is not set. A value that is not UTF-8 is treated like any
 /// other wrong value.
 fn value(variable: &str) -> Option<String> {
     std::env::var_os(variable).map(|value| value.to_string_lossy().into_owned())

@@ -39,8 +39,8 @@ impl Listening {
         &self.claims
     }
 
-    /// Returns the standby listeners of each worker. They belong to other processes; while these are down,
-    /// the worker accepts from them.
+    /// The standby listeners of each worker. They belong to other processes; while these are down, the
+    /// worker accepts from them.
     pub(crate) fn standby(
         config: &Config,
         workers: usize,

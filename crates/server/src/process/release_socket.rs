@@ -18,8 +18,8 @@ use super::file_socket;
 /// without a byte.
 const MESSAGE: [u8; 1] = [1];
 
-/// Returns both ends of a socket. The second end should become the standard input of the program that
-/// compiles.
+/// Creates a socket and returns both of its ends. The second end should become the standard input of
+/// the program that compiles.
 ///
 /// # Errors
 /// Returns an error if the process is out of descriptors.

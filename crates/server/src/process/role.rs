@@ -58,8 +58,8 @@ pub struct Addresses {
 }
 
 impl Role {
-    /// Returns the role of this process. `processes` is the configured number, or `None` if there
-    /// should be no supervisor.
+    /// Determines the role of this process. `processes` is the configured number, or `None` if
+    /// there should be no supervisor.
     #[must_use]
     pub fn of(processes: Option<NonZeroUsize>) -> Role {
         match (processes, process_number()) {
@@ -201,7 +201,7 @@ fn divide(
     Ok(sockets.collect())
 }
 
-/// Returns the path that this program was started with, to be used for its successor. Symlinks are not
+/// Gets the path that this program was started with, to be used for its successor. Symlinks are not
 /// resolved because an upgrade might point one to the new program and delete this one.
 ///
 /// # Errors

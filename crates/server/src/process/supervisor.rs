@@ -164,7 +164,7 @@ impl Supervisor<'_> {
         Ok(reason)
     }
 
-    /// Returns the seed of the ticket keys. If possible, this is the predecessor's seed, which keeps its
+    /// Gets the seed of the ticket keys. If possible, this is the predecessor's seed, which keeps its
     /// tickets and connection IDs valid; otherwise, it is a new one.
     fn seed(&self) -> io::Result<Option<Seed>> {
         match self.predecessor_seed {

@@ -118,8 +118,8 @@ impl Watchdog {
         self.threads.push(Observed { call, kind, last: 0, since: Instant::now(), is_reported: false });
     }
 
-    /// Returns a notice for each handler that has been running for too long, but only once. If bodies had to
-    /// be stopped, this is also reported.
+    /// Reports each handler that has been running for too long, but only once. If bodies had to be stopped,
+    /// this is also reported.
     pub(crate) fn check(&mut self, now: Instant) -> Vec<Notice> {
         let mut notices = Vec::new();
 
@@ -150,8 +150,8 @@ impl Watchdog {
 }
 
 impl Observed {
-    /// Returns the route number and the time for which the handler has been running, if that is more than
-    /// `limit` and has not been reported yet.
+    /// Checks if the handler has been running for more than `limit`. If so, the route number and the time
+    /// are returned, but only once per call.
     fn is_late(&mut self, limit: Duration, now: Instant) -> Option<(usize, Duration)> {
         let call = self.call.load(Ordering::Relaxed);
         if call != self.last {

@@ -14,7 +14,8 @@ use rustix::process::getuid;
 
 use super::Plan;
 
-/// Returns a sentence for each file that cannot be opened again and each log that cannot be created again.
+/// Describes each file that cannot be opened again and each log that cannot be created again, in a
+/// sentence.
 pub(super) fn check(plan: &Plan) -> Vec<String> {
     let user = getuid().as_raw();
     let read = plan.read.iter().filter_map(|path| {

@@ -6,7 +6,8 @@ const HEADER: [u8; 12] = [0x40; 12];
 const CHALLENGE: &[u8] = &[0x1a, 1, 2, 3, 4, 5, 6, 7, 8];
 const RESPONSE: &[u8] = &[0x1b, 8, 7, 6, 5, 4, 3, 2, 1];
 
-/// Returns the payload of a packet of 1,200 bytes with these frames, as it is sent with a limit.
+/// Seals a packet of 1,200 bytes with these frames, returning the payload as it is sent with a
+/// limit.
 fn limited(packets: &mut Packets, limit: SealLimit, frames: &[u8]) -> Vec<u8> {
     let mut packet = [&HEADER, frames].concat();
     packet.resize(1200, 0);

@@ -204,7 +204,7 @@ impl Http2 {
         self.handled.give_up(now, timeout);
     }
 
-    /// Returns the earliest deadline of the oldest incomplete request, the longest-running handler, or a
+    /// Finds the earliest deadline of the oldest incomplete request, the longest-running handler, or a
     /// client that does not open its windows.
     pub(super) fn next_deadline(&mut self, now: Instant, timeouts: &Timeouts) -> Option<(Wait, Instant)> {
         // At the start of a frame, it could still turn out to be a PING, so its first bytes do not
@@ -230,7 +230,7 @@ impl Http2 {
         self.window_deadline = Some(deadline);
     }
 
-    /// Returns the time at which an idle connection should be closed. It is only extended (to `renewed`) by
+    /// The time at which an idle connection should be closed. It is only extended (to `renewed`) by
     /// requests, not by other frames such as PING.
     pub(super) fn idle_until(&mut self, renewed: Option<Instant>) -> Option<Instant> {
         if std::mem::take(&mut self.is_active) {

@@ -148,7 +148,7 @@ impl LogBuffer {
         }
     }
 
-    /// Returns the current time, for formats that need it more precisely than the seconds of the loop's
+    /// Reads the current time, for formats that need it more precisely than the seconds of the loop's
     /// clock.
     fn moment(&mut self) -> Moment {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

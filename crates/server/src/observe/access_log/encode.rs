@@ -113,8 +113,8 @@ pub(super) fn is_plain(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |all, byte| all & is_plain_byte(*byte))
 }
 
-/// Returns `true` if the byte does not need to be escaped within quotes, i.e. if it is printable ASCII or a
-/// space but neither a quote nor a backslash.
+/// Whether the byte does not need to be escaped within quotes, i.e. is printable ASCII or a space, but
+/// neither a quote nor a backslash.
 #[inline]
 pub(super) fn is_plain_byte(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'

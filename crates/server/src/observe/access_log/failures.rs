@@ -41,8 +41,7 @@ fn is_apple_touch_icon(path: &[u8]) -> bool {
 }
 
 impl BrowserRequests {
-    /// Returns `true` if a failed request should be logged because it is for something else or the first of
-    /// its kind.
+    /// Whether a failed request should be logged because it is for something else or the first of its kind.
     pub(super) fn admits(&self, line: &Line<'_>) -> bool {
         let target = line.request.map_or(b"".as_slice(), |request| request.target);
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();

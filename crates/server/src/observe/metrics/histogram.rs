@@ -44,7 +44,7 @@ impl Histogram {
     }
 }
 
-/// Returns the bucket for a duration in microseconds. Its index consists of the number of doublings,
+/// Maps a duration in microseconds to its bucket. The index consists of the number of doublings,
 /// followed by the three bits after the leading one.
 fn bucket_of(microseconds: u64) -> usize {
     let value = microseconds.clamp(1, (1 << (DOUBLINGS + 1)) - 1);
@@ -107,8 +107,8 @@ impl Counts {
         ends.zip(self.0).filter(|(end, _)| *end <= seconds * 1e6).map(|(_, count)| count).sum()
     }
 
-    /// Returns a quantile of the durations in seconds, with `part` from 0 to 1. Without any requests, this is
-    /// 0.
+    /// Estimates a quantile of the durations in seconds, with `part` from 0 to 1. Without any requests, this
+    /// is 0.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let wanted = (self.total() as f64 * part).ceil() as u64;

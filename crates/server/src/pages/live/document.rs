@@ -8,8 +8,7 @@ use cannery_wire::RequestHead;
 use super::encoding::{Encoding, label_of};
 use super::head;
 
-/// Returns `true` if the browser will show the response to a request as a document, either as a page or in
-/// a frame.
+/// Whether the browser will show the response to a request as a document, either as a page or in a frame.
 ///
 /// Browsers announce this in `Sec-Fetch-Dest`, except to servers without TLS that are not on the same
 /// machine.

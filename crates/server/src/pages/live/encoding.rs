@@ -10,7 +10,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// Returns the encoding of a document with this `Content-Type`. Note that a byte order mark takes
+    /// Detects the encoding of a document with this `Content-Type`. Note that a byte order mark takes
     /// precedence (WHATWG Encoding, §6).
     pub(super) fn of(document: &[u8], media_type: &[u8]) -> Encoding {
         match document {
@@ -57,7 +57,7 @@ impl Encoding {
     }
 }
 
-/// Returns the label of the encoding in a `Content-Type`, in lower case, or an empty label if there is none.
+/// Extracts the label of the encoding from a `Content-Type`, in lower case. Without a label, this is empty.
 pub(super) fn label_of(media_type: &[u8]) -> Vec<u8> {
     let lower = media_type.to_ascii_lowercase();
     let label = lower.split(|byte| *byte == b';').find_map(|part| {

@@ -9,7 +9,7 @@ const PRESCAN_BYTES: usize = 1024;
 /// Stands for any non-ASCII character.
 const OTHER: u8 = 0xff;
 
-/// Returns the position for a script, which is after `<head>`. If there is no such tag, it is before the
+/// Finds the position for a script, which is after `<head>`. If there is no such tag, it is before the
 /// first other tag or text, since that would end the head that browsers create. In a document that declares
 /// its encoding, the script has to come after the declaration.
 pub(super) fn script_position(document: &[u8], encoding: Encoding, is_declared: bool) -> usize {
@@ -170,8 +170,8 @@ impl Tokens<'_> {
         }
     }
 
-    /// Returns the name of a tag in lower case, along with the end of the tag. `start` is where the name
-    /// begins.
+    /// Parses the name of a tag, starting at `start`. Returns it in lower case, along with the end of
+    /// the tag.
     fn tag(&self, start: usize) -> Option<(Vec<u8>, usize)> {
         let mut name = Vec::new();
         let mut state = TagState::TagName;
@@ -206,7 +206,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Returns the end of an element that cannot contain other elements, and whose start tag is before the
+    /// Finds the end of an element that cannot contain other elements, and whose start tag is before the
     /// next token.
     fn raw_text_end(&self, name: &[u8]) -> Option<usize> {
         let mut place = self.place;

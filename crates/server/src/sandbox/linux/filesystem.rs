@@ -98,8 +98,8 @@ fn allow(rules: &mut RulesetCreated, path: &Path, access: BitFlags<AccessFs>) ->
     rules.add_rule(PathBeneath::new(opened, access)).map(drop)
 }
 
-/// Returns the directory of a path that will be removed, with symlinks resolved. Returns `None` for the
-/// root directory because allowing it would allow everything.
+/// Finds the directory of a path that will be removed, with symlinks resolved. For the root directory,
+/// this is `None` because allowing it would allow everything.
 fn parent(path: &Path) -> Option<PathBuf> {
     directory(std::path::absolute(path).ok()?.parent()?)
 }

@@ -135,8 +135,8 @@ fn code(error: libc::c_int) -> u32 {
     error.cast_unsigned()
 }
 
-/// Returns a program that takes the action `matched` for calls that match a rule and `otherwise` for all
-/// others.
+/// Compiles a program that takes the action `matched` for calls that match a rule and `otherwise` for
+/// all others.
 fn program(
     mut rules: BTreeMap<i64, Vec<SeccompRule>>,
     otherwise: &SeccompAction,

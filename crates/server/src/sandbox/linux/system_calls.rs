@@ -284,7 +284,7 @@ pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
     EVERY.iter().chain(own).copied()
 }
 
-/// Returns the calls that the process may make. These are the calls of all roles and those for
+/// Lists the calls that the process may make. These are the calls of all roles and those for
 /// starting threads; removing Unix sockets and creating rings are included on request.
 pub(super) fn process_calls(removes: bool, rings: bool) -> impl Iterator<Item = Call> {
     let end = if removes { END } else { &[] };

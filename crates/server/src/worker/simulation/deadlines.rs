@@ -301,7 +301,7 @@ const HEARS_LITTLE: Habits =
 
 const SLOW: ReadRate = ReadRate::BytesPerSecond(120);
 
-/// Returns the actions of a client that sends `begun` and then a byte from time to time, without completing
+/// The actions of a client that sends `begun` and then a byte from time to time, without completing
 /// anything.
 fn trickle(begun: &[u8]) -> Vec<Action> {
     let mut actions = vec![Action::Send(begun.to_vec())];

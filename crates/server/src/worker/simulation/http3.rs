@@ -277,8 +277,8 @@ fn stepper_that_sends_retry(random: &mut Random) -> Http3Stepper {
     stepper
 }
 
-/// Returns a client whose ClientHello takes two datagrams, and these datagrams. The client may have got
-/// a Retry packet before.
+/// Starts a client whose ClientHello takes two datagrams, which are returned as well. The client may
+/// have got a Retry packet before.
 fn client_with_hello(stepper: &mut Http3Stepper, random: &mut Random) -> (Client, [Vec<u8>; 2]) {
     let now = stepper.now();
     let mut client = Client::new(random);
@@ -506,7 +506,7 @@ pub(super) fn address(client: usize, port: usize) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::new(198, 51, 100, number).into(), port)
 }
 
-/// Returns a worker that serves the current release over HTTP/3 only. During a takeover, it will answer
+/// Creates a worker that serves the current release over HTTP/3 only. During a takeover, it will answer
 /// the first connection attempts with Retry packets.
 pub(super) fn worker(
     network: &Network,

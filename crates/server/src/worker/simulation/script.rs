@@ -114,7 +114,7 @@ impl Script {
     }
 }
 
-/// Returns the actions that send `bytes` and end the connection, and whether their pauses may exceed a
+/// The actions that send `bytes` and end the connection, and whether their pauses may exceed a
 /// timeout.
 fn actions(bytes: &[u8], ending: Ending, random: &mut Random) -> (Vec<Action>, bool) {
     let mut actions = pieces(bytes, random);

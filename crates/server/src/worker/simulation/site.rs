@@ -40,7 +40,7 @@ impl Releases {
     }
 }
 
-/// Returns the bytes of an archive with the resources `/small`, `/middle` and `/large`, and error pages.
+/// Builds an archive with the resources `/small`, `/middle` and `/large`, and error pages.
 ///
 /// `/middle` has a gzip and an identity representation, both large enough to be sent from the archive without
 /// a copy. The same is true for the 400 page, while the 408 page takes several calls to send.

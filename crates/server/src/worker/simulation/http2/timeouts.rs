@@ -69,7 +69,7 @@ fn request(stream: u32, method: &str, target: &str) -> Vec<u8> {
     headers(stream, flags, &field_block(&fields))
 }
 
-/// Returns a network with one peer, a worker, and the slot from which the worker takes its release.
+/// Sets up a network with one peer, a worker, and the slot from which the worker takes its release.
 fn set_up(actions: Vec<Action>) -> (Network, PeerId, Worker<Simulated>, Arc<Current>) {
     let network = Network::new(12);
     let peer = network.connect(Duration::ZERO, actions, ReadRate::Unlimited, 200_000);

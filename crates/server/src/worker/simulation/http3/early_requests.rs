@@ -97,7 +97,7 @@ impl Client {
     }
 }
 
-/// Returns a server that accepts early data and writes a log, and a TLS client that has one of its
+/// Creates a server that accepts early data and writes a log, and a TLS client that has one of its
 /// sessions.
 fn server_with_session() -> (Http3Stepper, Arc<QuicClientConfig>) {
     let file = tempfile::NamedTempFile::new().unwrap();
