@@ -397,7 +397,7 @@ impl Scope {
 }
 
 impl Routes {
-    /// Returns the index of a host, and adds the host if it's new.
+    /// Returns the index of a host and adds the host if it's new.
     pub(crate) fn add_host(&mut self, name: &str) -> u32 {
         let id = self.host_ids.get(name).copied().unwrap_or_else(|| {
             // This should not overflow: each host takes at least a line or a file, and there are

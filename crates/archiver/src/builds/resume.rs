@@ -1,6 +1,6 @@
 //! Recovers the state of the last build of an earlier process from its archive.
 //!
-//! Otherwise, the next process would assume that a file was deleted if an editor has just moved it away, and it would not
+//! Without this, the next process would assume that a file was deleted if an editor has just moved it away, and it would not
 //! have the last version of a file that is currently being written.
 
 use std::sync::Arc;

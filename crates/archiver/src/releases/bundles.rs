@@ -110,7 +110,7 @@ pub(crate) fn unmark_entries(names: InferableNames<'_>, sources: &Sources, conte
     }
 }
 
-/// Marks files as fingerprinted if their names were made by a tool, and reports names that only look like this. The mark is
+/// Marks files as fingerprinted if their names were made by a tool. Names that only look like this are reported. The mark is
 /// removed when the bytes under a name have changed since an earlier release.
 ///
 /// # Errors

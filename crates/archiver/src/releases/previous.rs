@@ -1,4 +1,4 @@
-//! Opens earlier releases, and decides which of them are still carried forward.
+//! Opens earlier releases and decides which of them are still carried forward.
 //!
 //! The manifest of an archive lists the earlier releases from which it carries files, so knowing the previous archive is enough to
 //! know all of them. The age of a release is computed from dates in the archives rather than from the clock.

@@ -592,7 +592,7 @@ fn key_of(path: &[u8]) -> Option<Box<[u8]>> {
     Some(key.bytes().into())
 }
 
-/// Adds a trailing slash to a path if it has none, and removes it otherwise. Returns `None` for the
+/// Adds a trailing slash to a path if it has none and removes it otherwise. Returns `None` for the
 /// root.
 fn other_slash(path: &[u8]) -> Option<Vec<u8>> {
     match path.strip_suffix(b"/") {

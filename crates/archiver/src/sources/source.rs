@@ -223,7 +223,7 @@ impl Sources {
         Ok(())
     }
 
-    /// Replaces `bytes` with a source, and returns its stamp.
+    /// Replaces `bytes` with a source and returns its stamp.
     pub(crate) fn read(&self, id: SourceId, bytes: &mut Vec<u8>) -> Result<FileStamp, Error> {
         bytes.clear();
         match self.of(id) {
@@ -245,7 +245,7 @@ impl Sources {
         }
     }
 
-    /// Replaces `bytes` with a version that we kept, and returns its stamp.
+    /// Replaces `bytes` with a version that we kept and returns its stamp.
     fn put_kept(
         &self,
         id: SourceId,
@@ -327,7 +327,7 @@ impl Sources {
         }
     }
 
-    /// Passes a file to `take` in pieces, and returns its stamp.
+    /// Passes a file to `take` in pieces and returns its stamp.
     ///
     /// When the file changes in the meantime, this starts over with a new state from `begin`.
     pub(crate) fn stream<T>(
@@ -463,7 +463,7 @@ pub(crate) fn capture(confinement: &Confinement, path: &Path) -> Result<(FileSta
     Ok((stamp, bytes))
 }
 
-/// Waits until no other process is writing a file, and reads it until its stamp is the same before
+/// Waits until no other process is writing a file, then reads it until its stamp is the same before
 /// and after.
 fn settled(
     confinement: &Confinement,

@@ -14,7 +14,7 @@ fn heads(archive: &Archive) -> Vec<Head<'_>> {
     heads.map(|entry| archive.head(entry.position).unwrap()).collect()
 }
 
-/// Parses lines like a client, and returns the fields.
+/// Parses lines like a client and returns the fields.
 fn read(lines: HpackLines<'_>) -> Vec<(String, Vec<u8>)> {
     let (mut block, mut table, mut fields) = (Vec::new(), EncoderTable::new(), Vec::new());
     table.begin_block(&mut block, 0, 1);

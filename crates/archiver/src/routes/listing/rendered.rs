@@ -35,7 +35,7 @@ impl Listings {
         rendered
     }
 
-    /// Finishes a build, and returns its listings for the next one.
+    /// Finishes a build and returns its listings for the next one.
     pub(crate) fn finish(self) -> Listings {
         Listings { before: self.now, now: HashMap::new() }
     }
