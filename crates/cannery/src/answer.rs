@@ -113,7 +113,7 @@ pub(crate) fn try_answer_below<B>(
     prefix: &str,
     request: &http::Request<B>,
 ) -> Option<HttpResponse<Body>> {
-    // For other methods, the site would answer every path with 405, so we need to check first when
+    // For other methods, the site would answer every path with 405, so we need to check first whether
     // it has a page there.
     if !matches!(request.method().as_str(), "GET" | "HEAD") && !has_page(release, prefix, request) {
         return None;

@@ -185,7 +185,7 @@ fn seen(status: u16, fields: &[(String, String)], body: Vec<u8>) -> Seen {
 
 type Lines<'a> = &'a [(&'a str, &'a str)];
 
-/// Sends bytes on a connection of their own, and reads to its end.
+/// Sends bytes on a connection of their own and reads to its end.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(bytes).unwrap();
@@ -512,8 +512,8 @@ fn content_reaches_handlers() {
 /// Time limit for requests in the upload tests.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
 
-/// Number of steps in which we send an upload. Together they take longer than [`REQUEST_TIME`], but four of
-/// them should fit.
+/// Total number of steps in which we send uploads. Together, these take longer than [`REQUEST_TIME`], but
+/// each upload only needs four of them.
 const STEPS: usize = 30;
 
 /// The rate of uploads. No condition is awaited.
@@ -665,8 +665,8 @@ fn check_stalled_pipelined_upload(address: SocketAddr) {
     assert_eq!(received.matches("HTTP/1.1 200 ").count(), 1, "{received}");
 }
 
-/// The timeout applies to each upload separately: it must not end because many of them overlap or
-/// because another one stalls.
+/// The timeout applies to each upload separately: an upload must not end because many others
+/// overlap or because another one stalls.
 #[test]
 fn uploads_are_late_by_their_own_age() {
     let fixture = start_with_short_requests();
