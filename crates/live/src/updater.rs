@@ -247,7 +247,7 @@ impl<S: BuildSink> Updater<S> {
         Ok(())
     }
 
-    /// Waits for the next message or planned build, and handles it.
+    /// Waits for the next message or planned build and handles it.
     fn handle_next(&mut self) -> Result<ControlFlow<()>, S::Error> {
         // Messages might keep us busy forever, so check this before we wait for one.
         if self.has_overdue_build() {
@@ -274,7 +274,7 @@ impl<S: BuildSink> Updater<S> {
                 self.sink.handle(FolderEvent::Polling { interval, reason: &reason })?;
             }
             Ok(Message::Compressed(result, took)) => self.on_compressed(result, took)?,
-            // A page in a browser is waiting for this. There may be no receiver by now, when the
+            // A page in a browser is waiting for this. There may be no receiver by now if the
             // page has given up in the meantime.
             Ok(Message::Build(done, found)) => {
                 self.update_to(&found)?;

@@ -89,7 +89,7 @@ impl BackgroundBuild {
 }
 
 impl Updater<Recorder> {
-    /// Writes other content into the page, and serves it.
+    /// Writes other content into the page and serves it.
     fn edit(&mut self, folder: &tempfile::TempDir, content: &str) {
         fs::write(folder.path().join("index.html"), content).unwrap();
         self.update(Instant::now(), Steps::Served).unwrap();
