@@ -100,7 +100,7 @@ impl Fixture {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Runs the program, and returns the contents that its archives have at a path.
+    /// Runs the program and returns the contents that its archives have at a path.
     fn run(&self, path: &str) -> [String; 4] {
         let output = Command::new(self.builds().join("embedding-fixture")).arg(path).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
