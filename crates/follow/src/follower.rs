@@ -197,7 +197,7 @@ impl Worker {
         }
     }
 
-    /// Starts polling, and reports this.
+    /// Starts polling and reports this.
     fn start_polling(&mut self, interval: Option<Duration>, reason: PollingReason) -> Poller {
         let poller = Poller::new(&self.root, &self.filter, interval);
         (self.on_event)(Event::Polling { interval: poller.interval(), reason });

@@ -174,7 +174,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Visits the files in a directory, and adds its subdirectories to `found`.
+    /// Visits the files in a directory and adds its subdirectories to `found`.
     fn read_directory(
         &self,
         directory: &Path,
