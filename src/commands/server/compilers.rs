@@ -38,7 +38,7 @@ struct Started {
 }
 
 impl Compilers {
-    /// Starts the processes, and replaces each folder in the configuration with its first archive.
+    /// Starts the processes and replaces each folder in the configuration with its first archive.
     pub(super) fn start(options: &ServerOptions, config: &mut Config) -> Result<Compilers, Failure> {
         let sandbox = config.sandbox;
         let Content::Archives { archives, .. } = &mut config.content else { return Ok(Compilers::default()) };
