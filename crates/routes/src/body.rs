@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of bytes of a body that have been written but not taken for sending. This is about as much
+/// A body may have this many bytes that have been written but not taken for sending. This is about as much
 /// as one call sends.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 

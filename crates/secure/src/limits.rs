@@ -10,13 +10,13 @@
 /// incomplete messages stay in it.
 pub const HANDSHAKE_BYTES_MAX: usize = 20 * 1024;
 
-/// Maximum length, in bytes, of a record including the header. It consists of 16 KiB of content, the 2 KiB by
-/// which content may grow in RFC 5246 §6.2.3 (RFC 8446 §5.2 allows 256 bytes), and five bytes of header.
+/// The maximum length of a record including the header, in bytes. It consists of 16 KiB of content, the 2 KiB
+/// by which content may grow in RFC 5246 §6.2.3 (RFC 8446 §5.2 allows 256 bytes), and five bytes of header.
 pub const RECORD_BYTES_MAX: usize = 16 * 1024 + 2048 + 5;
 
-/// Maximum number of consecutive records without application data, e.g. empty records, warnings, key updates,
-/// or attempts to renegotiate. Each of these is more expensive for us than for the peer. Libraries typically
-/// send one at a time; BoringSSL and `rustls` accept 32 key updates.
+/// A peer may send this many consecutive records without application data, e.g. empty records, warnings, key
+/// updates, or attempts to renegotiate. Each of these is more expensive for us than for the peer. Libraries
+/// typically send one at a time; BoringSSL and `rustls` accept 32 key updates.
 pub const EMPTY_RECORDS_MAX: u8 = 32;
 
 /// Maximum content length of records that we send, in bytes (RFC 8446 §5.1).
@@ -40,25 +40,26 @@ pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 /// per second with a round trip of 0.1 seconds have about 256 half-open connections.
 pub const QUIC_HALF_OPEN_BEFORE_RETRY: usize = 256;
 
-/// Maximum number of half-open connections of an endpoint, each of which takes about 20 KB. Beyond that,
+/// An endpoint has at most this many half-open connections, each of which takes about 20 KB. Beyond that,
 /// Initial packets of other clients are dropped, so callers should keep these until one of the handshakes is
 /// done.
 pub const QUIC_HALF_OPEN_MAX: usize = 1024;
 
-/// Maximum number of bytes to keep for a connection until the caller accepts it. Since a hello with a
-/// post-quantum key share takes two datagrams, this is enough for a few in addition to the first.
+/// Limits the data that we keep for a connection until the caller accepts it, in bytes. Since a hello
+/// with a post-quantum key share takes two datagrams, this is enough for a few in addition to the
+/// first.
 pub const QUIC_EARLY_BYTES_MAX: u64 = 16 * 1024;
 
-/// Maximum number of bytes to keep for all connections of an endpoint together until they are accepted. This
-/// allows a quarter of the possible half-open connections to use their full share.
+/// Limits the data that we keep for all connections of an endpoint together until they are accepted, in
+/// bytes. This allows a quarter of the possible half-open connections to use their full share.
 pub const QUIC_EARLY_BYTES_TOTAL_MAX: u64 = 4 * 1024 * 1024;
 
-/// Maximum number of datagrams to keep for a connection until it is accepted. Each of them takes a few
-/// hundred bytes in addition to its contents.
+/// Limits the number of datagrams that we keep for a connection until it is accepted. Each of them
+/// takes a few hundred bytes in addition to its contents.
 pub const QUIC_EARLY_DATAGRAMS_MAX: usize = 16;
 
-/// Maximum number of bidirectional streams that a client may have open. Each request needs one, and RFC 9114
-/// §6.1 recommends at least 100.
+/// A client may have this many bidirectional streams open. Each request needs one, and RFC 9114 §6.1
+/// says that this SHOULD be at least 100.
 pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 
 /// Bidirectional streams that a client may have open at first. Once half of them are open, more are allowed.
@@ -69,37 +70,36 @@ pub const QUIC_BIDIRECTIONAL_STREAMS_MAX: u32 = 100;
 /// unidirectional.
 pub const QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST: u32 = 10;
 
-/// Maximum number of unidirectional streams that a client may have open. HTTP/3 and QPACK use three. One
-/// more may have a reserved type (RFC 9114 §6.2.3) or be opened by mistake, and the client should then
-/// get an error code.
+/// A client may have this many unidirectional streams open. HTTP/3 and QPACK use three. One more may
+/// have a reserved type (RFC 9114 §6.2.3) or be opened by mistake, and the client should then get an
+/// error code.
 pub const QUIC_UNIDIRECTIONAL_STREAMS_MAX: u32 = 4;
 
-/// Maximum number of bytes that a client may send on a stream before we have read them. This is enough
-/// for the largest request head.
+/// Flow-control window of a stream, in bytes. This is enough for the largest request head.
 pub const QUIC_STREAM_WINDOW_BYTES: u32 = 16 * 1024;
 
-/// Maximum number of bytes that a client may send on all streams before we have read them. This is enough for
-/// several large request heads or many ordinary ones.
+/// Flow-control window of a connection (for all of its streams), in bytes. This is enough for several large
+/// request heads or many ordinary ones.
 pub const QUIC_CONNECTION_WINDOW_BYTES: u32 = 128 * 1024;
 
-/// Maximum number of bytes of handshake messages to keep while earlier data is missing (clients can send
-/// them in any order). The value is nearly the same as [`HANDSHAKE_BYTES_MAX`].
+/// While earlier data is missing, we keep at most this many bytes of handshake messages (clients can
+/// send them in any order). The value is nearly the same as [`HANDSHAKE_BYTES_MAX`].
 pub const QUIC_HANDSHAKE_GAP_BYTES_MAX: usize = 16 * 1024;
 
-/// Maximum number of CRYPTO frames with data that a connection may receive. Browsers split their hello into
-/// up to two dozen, which they may have to repeat. A frame that is waiting for an earlier one takes 56 bytes
-/// in addition to its data.
+/// A connection may receive this many CRYPTO frames with data. Browsers split their hello into up to two
+/// dozen, which they may have to repeat. A frame that is waiting for an earlier one takes 56 bytes in
+/// addition to its data.
 pub const QUIC_HANDSHAKE_PIECES_MAX: u32 = 256;
 
-/// Maximum number of parts of a stream that can be waiting for earlier ones, e.g. because a client sends
-/// tiny parts and has most of a window in flight. Each of them takes 56 bytes in addition to its data.
+/// This many parts of a stream can be waiting for earlier ones, e.g. because a client sends tiny parts
+/// and has most of a window in flight. Each of them takes 56 bytes in addition to its data.
 pub const QUIC_UNREAD_PIECES_MAX: u32 = 256;
 
 /// Maximum ratio of the bytes we send to those received from the client until its address is validated. An
 /// endpoint MUST NOT exceed this limit (RFC 9000 §8.1).
 pub const QUIC_AMPLIFICATION_MAX: u64 = 3;
 
-/// Maximum number of datagrams that a connection may receive in a burst from addresses that the client has
+/// Limits the datagrams that a connection may receive in a burst from addresses that the client has
 /// neither proved nor is using. Each of these can cause another one to an address that may be forged. A
 /// client that migrates typically needs one or two.
 pub const QUIC_FOREIGN_DATAGRAMS_MAX: u32 = 8;
@@ -113,8 +113,8 @@ pub const QUIC_UNVALIDATED_ADDRESSES_MAX: usize = 4;
 /// Time, in milliseconds, for which the counts are kept after the last datagram from an address.
 pub const QUIC_UNVALIDATED_ADDRESS_MS: u64 = 30_000;
 
-/// Maximum number of PATH_CHALLENGE frames to send to a client's new address (the first might be lost) before
-/// we may send a whole datagram there.
+/// If a client has a new address, we send up to this many PATH_CHALLENGE frames there (the first might be
+/// lost) before we may send a whole datagram.
 pub const QUIC_PATH_CHALLENGES_MAX: usize = 3;
 
 /// Maximum number of a connection's packets in flight whose stream data was removed because the address
@@ -153,7 +153,7 @@ pub const QUIC_FRAMES_PER_TOKEN: u64 = 16;
 /// their keys after gigabytes.
 pub const QUIC_KEY_UPDATE_COST: u64 = 20;
 
-/// Maximum number of packets that a gap in a client's packet numbers counts for. Some clients skip numbers in
+/// A gap in a client's packet numbers counts for at most this many packets. Some clients skip numbers in
 /// order to detect acknowledgments that are made up (RFC 9000 §21.4). Note that all older packets are dropped
 /// by the library.
 pub const QUIC_PACKET_GAP_MAX: u64 = 128;
@@ -170,14 +170,13 @@ pub const QUIC_IDLE_MS: u32 = 30_000;
 /// amounts to 1,500 bytes. The path is probed from 1,200 bytes up to this size (RFC 8899).
 pub const QUIC_DATAGRAM_BYTES_MAX: u16 = 1452;
 
-/// Maximum size of a datagram that we receive, in bytes of UDP payload, as announced in max_udp_payload_size
-/// (RFC 9000 §18.2). Together with IPv4 and UDP headers, this amounts to 1,500 bytes. Note that while a part
-/// of a datagram is waiting for earlier data, it keeps a buffer of this size.
+/// We announce this size (in bytes of UDP payload) as max_udp_payload_size (RFC 9000 §18.2) and do not
+/// receive datagrams that are larger. Together with IPv4 and UDP headers, it amounts to 1,500 bytes. Note
+/// that while a part of a datagram is waiting for earlier data, it keeps a buffer of this size.
 pub const QUIC_RECEIVED_DATAGRAM_BYTES_MAX: u16 = 1472;
 
-/// Maximum number of stateless resets that an endpoint may send in a burst. After a crash, each client
-/// needs one in order to learn that it has to reconnect. A reset is always shorter than the datagram it
-/// responds to.
+/// An endpoint may send this many stateless resets in a burst. After a crash, each client needs one in
+/// order to learn that it has to reconnect. A reset is always shorter than the datagram it responds to.
 pub const QUIC_RESETS_MAX: u32 = 32;
 
 /// Refill of this budget per second. Clients repeat their packets, and will get a reset for a later
@@ -193,9 +192,9 @@ pub const QUIC_RESET_COMPUTED_INTERVAL_MS: u64 = 1;
 /// use start with a version that we support.
 pub const QUIC_VERSION_NEGOTIATION_INTERVAL_MS: u64 = 10;
 
-/// Time, in milliseconds, for which late datagrams are dropped after the peer has closed a connection (it may
-/// take up to twice as long). RFC 9000 §10.2 recommends three probe timeouts, which is about the same for a
-/// round trip of 0.3 seconds.
+/// After the peer has closed a connection, late datagrams are dropped for this many milliseconds (it may take
+/// up to twice as long). RFC 9000 §10.2 says that this SHOULD be at least three probe timeouts, which
+/// is about the same for a round trip of 0.3 seconds.
 pub const QUIC_DRAINING_MS: u64 = 3000;
 
 /// The number of connections closed by their peers that an endpoint remembers during that time. Each takes
@@ -203,20 +202,19 @@ pub const QUIC_DRAINING_MS: u64 = 3000;
 /// start a new connection if it is the first of the old one.
 pub const QUIC_DRAINING_MAX: usize = 3584;
 
-/// Time, in seconds, for which the token of a Retry packet is valid. Clients will return it
-/// immediately.
+/// Lifetime of a Retry packet's token, in seconds. Clients will return it immediately.
 pub const QUIC_RETRY_TOKEN_SECONDS: u64 = 15;
 
-/// Time, in seconds, for which a token for a later connection is valid. Most visits that are followed by
-/// another one are less than a day apart.
+/// Lifetime, in seconds, of a token for a later connection. Most visits that are followed by another one
+/// are less than a day apart.
 pub const QUIC_TOKEN_SECONDS: u64 = 24 * 60 * 60;
 
 /// Tokens for later connections that a client gets. Each of them is valid for one connection, on which the
 /// client will get the next.
 pub const QUIC_TOKENS_PER_CONNECTION: u32 = 1;
 
-/// Maximum number of sessions that a process stores for clients that resume them with early data. Each takes
-/// 300 bytes, and every connection gets two. Once the limit is reached, the oldest are dropped.
+/// Limits the number of sessions that a process stores for clients that resume them with early data. Each
+/// takes 300 bytes, and every connection gets two. Once the limit is reached, the oldest are dropped.
 pub const QUIC_STORED_SESSIONS_MAX: usize = 1 << 14;
 
 /// Size, in bits, of a filter that remembers used tokens. With 20,000 tokens a day, one in 25 will be

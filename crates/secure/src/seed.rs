@@ -30,7 +30,7 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(6 * 60 * 60);
 /// bytes.
 pub const SEED_BYTES: usize = 8 + 2 * 32;
 
-/// Maximum number of steps that a seed advances at once. This amounts to a hundred years, so a clock that is
+/// A seed advances by at most this many steps at once. This amounts to a hundred years, so a clock that is
 /// ahead by more must be wrong.
 const STEPS_MAX: u64 = 100 * 366 * 4;
 

@@ -68,8 +68,9 @@ pub struct Config {
     pub threads: NonZeroUsize,
     /// Event loop that the workers should use.
     pub io: Io,
-    /// Maximum number of open connections, counting all threads together. Further connections have to
-    /// wait in the kernel's accept queue. With `None`, the descriptor limit has the same effect.
+    /// The number of open connections is limited to this, counting all threads together. Further
+    /// connections have to wait in the kernel's accept queue. With `None`, the descriptor limit has
+    /// the same effect.
     pub connections_max: Option<NonZeroUsize>,
     /// Whether each connection must start with a PROXY protocol header. This does not apply to the admin
     /// listener.

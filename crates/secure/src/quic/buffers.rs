@@ -13,9 +13,8 @@ const BUFFERS: usize = 32;
 /// Maximum length of a received datagram.
 const BUFFER_BYTES: usize = QUIC_RECEIVED_DATAGRAM_BYTES_MAX as usize;
 
-/// Minimum length of datagrams that get a buffer; shorter ones have their own memory. A single byte that is
-/// waiting for earlier data keeps the whole buffer, so a client could otherwise take a hundred times as much
-/// memory as it sends.
+/// Shorter datagrams get their own memory instead of a buffer. A single byte that is waiting for earlier
+/// data keeps the whole buffer, so a client could otherwise take a hundred times as much memory as it sends.
 pub(super) const BUFFERED_BYTES_MIN: usize = 1000;
 
 /// A datagram never shares its buffer.

@@ -17,8 +17,8 @@ const PIECE_BYTES: u64 = 56;
 /// connection.
 const PIECES_IN_IDLE_TABLE: u32 = 4;
 
-/// Maximum memory, in bytes, that `quinn-proto` keeps for the packets of a stream. Beyond that, it copies
-/// their data together.
+/// If the packets of a stream take more memory than this (in bytes), `quinn-proto` copies their data
+/// together.
 const STREAM_BYTES_MAX: u64 = 64 * 1024;
 
 /// Streams in an idle connection: the client's control stream, and two for QPACK.

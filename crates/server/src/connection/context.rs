@@ -25,7 +25,7 @@ use crate::observe::Observer;
 use crate::reload::Current;
 use crate::routes::{ConnectionAddress, Dispatch, RouteClient, WorkerRoutes};
 
-/// Time for which idle connections stay open during a graceful shutdown. This way, we can still respond to a
+/// During a graceful shutdown, idle connections stay open for this long. This way, we can still respond to a
 /// client that sent a request just before the shutdown, and the response will announce the end of the
 /// connection.
 pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use super::{Connection, Next, Phase, ReadUntil};
 use crate::config::Timeouts;
 use crate::deadlines::{Wait, bytes_min};
 
-/// Time for which a connection may keep sending from an old release. After that, we send GOAWAY.
+/// A connection may keep sending from an old release for this long, after which we send GOAWAY.
 pub(crate) const OLD_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Content of the data that was processed since the deadline was set.

@@ -21,12 +21,13 @@ const POOL_THREAD_BYTES: u64 = (2 << 20) + (64 << 10);
 /// Lower bound for the limit of a worker's connections. With less, we could not serve any.
 const WORKER_CONNECTIONS_BYTES_MIN: u64 = 1 << 20;
 
-/// Minimum peak at which free memory is returned to the system (a lower peak is not worth the cost of
-/// walking through the allocator). A worker might keep as much after its connections have closed.
+/// We only return free memory to the system if the peak was at least this high (otherwise, it would
+/// not be worth the cost of walking through the allocator). A worker might keep as much after its
+/// connections have closed.
 const RELEASED_BYTES_MIN: u64 = 4 << 20;
 
-/// Time, in seconds, during which the connections must need less than half of the peak before we return free
-/// memory to the system. If this were shorter, connections that arrive in bursts would have to take the
+/// Before we return free memory to the system, the connections must have needed less than half of the peak
+/// for this many seconds. If this were shorter, connections that arrive in bursts would have to take the
 /// memory again page by page, at a cost of 5 % of the CPU time of their handshakes.
 const RELEASED_AFTER_S: u32 = 10;
 

@@ -11,12 +11,12 @@ use std::ops::Range;
 use cannery_archive::Extent;
 use cannery_eventloop::Token;
 
-/// Maximum number of responses in a batch. A larger batch would delay the first response without saving
-/// much.
+/// The maximum number of responses in a batch. A larger batch would delay the first response without
+/// saving much.
 const RESPONSES_MAX: usize = 32;
 
-/// Maximum number of inline bytes per response, all of which are copied into the batch. Typically, this is a
-/// head and a small body.
+/// Responses with up to this many inline bytes (typically a head and a small body) can be batched. All of
+/// these bytes are copied into the batch.
 const INLINE_BYTES_MAX: usize = 12 * 1024;
 
 /// Maximum number of inline bytes in a batch.

@@ -26,8 +26,8 @@ use crate::notice::Notice;
 /// Suffix of archives. If some other file has it, we report that.
 const SUFFIX: &str = "cdb";
 
-/// Maximum number of bytes to verify before the server is ready, which takes a few hundredths of a second.
-/// The rest will be verified later.
+/// At most this many bytes are verified before the server is ready, which takes a few hundredths of a
+/// second. The rest will be verified later.
 const VERIFIED_AT_STARTUP_BYTES_MAX: u64 = 64 << 20;
 
 /// Other releases in a release directory.

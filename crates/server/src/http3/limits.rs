@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Maximum number of receive calls per socket and iteration. Each call returns up to 16 messages of up to
-/// 64 KiB.
+/// Limits the number of receive calls per socket and iteration. Each call returns up to 16 messages of up
+/// to 64 KiB.
 pub(super) const BATCHES_PER_ITERATION_MAX: usize = 4;
 
-/// Maximum number of connection attempt datagrams processed per iteration. This takes about 80 µs, during
-/// which open connections have to wait.
+/// In each iteration, we process at most this many connection attempt datagrams. This takes about 80 µs,
+/// during which open connections have to wait.
 pub(crate) const ATTEMPTS_PER_ITERATION_MAX: usize = 8;
 
 /// Number of connection attempts in an iteration after which an Initial packet has to wait even if it is
@@ -15,7 +15,7 @@ pub(crate) const ATTEMPTS_PER_ITERATION_MAX: usize = 8;
 /// connection, but an attacker might have appended a forged one.
 pub(super) const ATTEMPTS_WITH_HANDSHAKE_MAX: usize = 2 * ATTEMPTS_PER_ITERATION_MAX;
 
-/// Maximum number of connection attempt datagrams that can be waiting for later iterations or for half-open
+/// Limits the number of connection attempt datagrams that are waiting for later iterations or for half-open
 /// connections.
 ///
 /// This is enough for a thousand clients with two datagrams per ClientHello. Since clients send a datagram
@@ -34,23 +34,22 @@ pub(super) const ATTEMPT_BLOCK_BYTES: usize = 256 * 1024;
 /// other clients in between.
 pub(super) const ATTEMPTS_LOOKED_THROUGH_MAX: usize = 64;
 
-/// Maximum number of datagrams that a connection sends per call. While Linux would split up to 64 of them, no
-/// more than 44 datagrams of 1,472 bytes fit.
+/// Limits the number of datagrams that a connection sends per call. While Linux would split up to 64 of them,
+/// no more than 44 datagrams of 1,472 bytes fit.
 pub(super) const TRAIN_SEGMENTS_MAX: usize = 44;
 
-/// Maximum number of trains that a connection sends per iteration. As for TCP, this is about 256
+/// Limits the number of trains that a connection sends per iteration. As for TCP, this is about 256
 /// KiB.
 pub(super) const TRAINS_PER_ITERATION_MAX: usize = 4;
 
-/// Maximum number of trains to send with one call, which is also the number that the event loop
+/// We send at most this many trains with one call, which is also the number that the event loop
 /// passes to the kernel at once.
 pub(super) const GATHERED_TRAINS_MAX: usize = 16;
 
-/// Maximum length of trains that are gathered. Longer ones are sent separately because the copy would be more
-/// expensive than a call.
+/// Trains longer than this are sent separately because the copy would be more expensive than a call.
 pub(super) const GATHERED_TRAIN_BYTES_MAX: usize = 4 * 1024;
 
-/// Maximum number of connection attempts waiting for the handshake budget. Any further ones have to wait as
+/// If this many connection attempts are waiting for the handshake budget, any further ones have to wait as
 /// datagrams, which take less memory and do not count as half-open connections.
 pub(super) const INCOMING_WAITING_MAX: usize = 64;
 
@@ -58,8 +57,8 @@ pub(super) const INCOMING_WAITING_MAX: usize = 64;
 /// drain later than we start to serve.
 pub(super) const PREDECESSOR_GRACE: Duration = Duration::from_secs(10);
 
-/// Time during which we may be sharing the sockets with a predecessor, counted from our first connection
-/// attempt. The predecessor keeps reading them until all of our processes are serving.
+/// For this long, counted from our first connection attempt, we may be sharing the sockets with a
+/// predecessor. The predecessor keeps reading them until all of our processes are serving.
 pub(crate) const SHARED_SOCKETS_MAX: Duration = Duration::from_secs(3);
 
 /// Size, in bytes, of a memory block for response heads and small bodies. A response keeps its block until
@@ -70,8 +69,8 @@ pub(super) const BLOCK_BYTES: usize = 8 * 1024;
 /// needed.
 pub(super) const BLOCK_CHECK_INTERVAL: usize = 16;
 
-/// Time for which a client may be silent while the server drains. Without this, a client that has vanished
-/// would delay the exit until the QUIC idle timeout.
+/// While the server drains, a client may be silent for this long. Without this limit, a client that has
+/// vanished would delay the exit until the QUIC idle timeout.
 pub(crate) const SILENCE_MIN: Duration = Duration::from_secs(5);
 
 /// Like [`SILENCE_MIN`], but for clients that have not completed the handshake. It is long enough to send a

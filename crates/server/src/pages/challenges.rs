@@ -24,10 +24,11 @@ pub(super) const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 /// Maximum length of a token. Certificate authorities use 43 characters.
 const TOKEN_BYTES_MAX: usize = 128;
 
-/// Maximum size of a file. Typically, it has 87 characters for a token and a digest of the key.
+/// Files may not be larger than this. Typically, a file has 87 characters for a token and a digest
+/// of the key.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// Time that a worker may wait. A local disk should only take a few microseconds.
+/// A worker waits for at most this long. A local disk should only take a few microseconds.
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// Maximum number of lookups in the queue, for all workers.

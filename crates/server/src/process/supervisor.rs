@@ -39,7 +39,7 @@ use crate::notice::Notice;
 
 /// Interval at which to check whether a process that was started is ready.
 const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum time to wait for a signal. After that, the ticket seed is advanced.
+/// After waiting this long for a signal, the supervisor advances the ticket seed.
 const SEED_INTERVAL: Duration = Duration::from_secs(3600);
 /// Time after the drain timeout at which processes are killed.
 const GRACE: Duration = Duration::from_secs(2);

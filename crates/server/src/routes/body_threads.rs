@@ -13,8 +13,8 @@ use cannery_routes::BodyStopper;
 
 use super::limits::{BODY_OCCUPIES_MAX, BODY_WAITS_MAX};
 
-/// Time for a body to leave its thread after being stopped. Since the function might never return, another
-/// body is stopped after that.
+/// Once stopped, a body should leave its thread within this time. Since the function might never return,
+/// another body is stopped after that.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Bodies that have a thread or are waiting for one.

@@ -8,8 +8,8 @@ use super::Worker;
 use crate::config::ListenerKind;
 use crate::connection::Connection;
 
-/// Maximum number of connections accepted from a listener in one iteration. While thousands may be waiting,
-/// they should not hold up the connections that are already open.
+/// In one iteration, we accept at most this many connections from a listener. While thousands may be
+/// waiting, they should not hold up the connections that are already open.
 pub(crate) const ACCEPTED_MAX: usize = 128;
 
 /// Tells if clients are waiting to be accepted, and why.

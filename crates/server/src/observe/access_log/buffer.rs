@@ -16,9 +16,9 @@ use super::{combined, failures, json};
 use crate::config::{LogFormat, TrustedProxies};
 use crate::observe::request_log::{LoggedRequest, RefusedRequest};
 
-/// Size, in bytes, at which lines are sent to the writer thread even if a second has not passed yet. Sending
-/// wakes up a thread, and each write allocates pages of the file; with this many lines, both costs are
-/// negligible.
+/// Lines are sent to the writer thread once they reach this size in bytes, even if a second has not passed
+/// yet. Sending wakes up a thread, and each write allocates pages of the file; with this many lines, both
+/// costs are negligible.
 const FLUSH_BYTES: usize = 256 * 1024;
 
 /// Capacity of a buffer, in bytes. Few lines are longer than the margin above [`FLUSH_BYTES`].

@@ -15,8 +15,8 @@ use std::time::Duration;
 use super::message::Control;
 use crate::config::LogTarget;
 
-/// Maximum size, in bytes, of a write to a pipe or device. It is small enough for us to see the progress of a
-/// slow reader.
+/// We write to a pipe or device in pieces of at most this size, which is small enough to see the progress of
+/// a slow reader.
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// Pause before writing to a full FIFO again. Since the reader is slower than the requests anyway, noticing

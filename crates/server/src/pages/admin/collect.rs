@@ -16,7 +16,8 @@ use crate::observe::{Counters, Status};
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Maximum size, in bytes, of a reply, which contains about a thousand numbers and 64 missing paths.
+/// Upper bound, in bytes, for the size of a reply. It contains about a thousand numbers and 64
+/// missing paths.
 const REPLY_BYTES_MAX: usize = 256 * 1024;
 
 /// Timeout for a reply. Without one, the process has probably exited or might be overloaded.

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Event, EventLoop, NoDatagrams, Now, Readiness, Received, Socket, Token};
 
-/// Length, in bytes, of the part of the first response that we keep. This is enough for `HTTP/1.1
-/// 200`.
+/// We keep this many bytes of the first response, which is enough for `HTTP/1.1 200`.
 pub(super) const RESPONSE_START_BYTES: usize = 12;
 
 /// The time in all iterations, in seconds since 1970. The choice does not matter as all dates have the
