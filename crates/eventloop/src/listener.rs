@@ -29,7 +29,7 @@ const NOTSENT_BYTES_MAX: u32 = 64 * 1024;
 const IN_USE_TIMEOUT: Duration = Duration::from_millis(500);
 const IN_USE_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Listener options. Each of them is for one kind of address, and ignored for the other.
+/// Listener options. Each of them is only used for one kind of address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListenOptions {
     /// Permissions for a local socket's path, as for `chmod`. Users need write permission in order to connect. If this is `None`,
@@ -127,7 +127,7 @@ impl Claim {
     fn tcp(address: SocketAddr, versions: IpVersions, options: ListenOptions) -> io::Result<Claim> {
         let socket = new_tcp_socket(address, versions, options)?;
         socket.bind(&SockAddr::from(address))?;
-        // Only `bind` had to be exclusive. From now on, workers may share the address.
+        // Only `bind` had to be exclusive, so from now on workers can share the address.
         socket.set_reuse_port(syscalls::BALANCES_LISTENERS)?;
         let no_address = || io::Error::other("the kernel gave a socket no address");
         let address = socket.local_addr()?.as_socket().ok_or_else(no_address)?;
@@ -166,10 +166,10 @@ impl Claim {
         }
     }
 
-    /// Gives up the address without removing a local socket's path because another process will use it.
+    /// Gives up the address, but does not remove a local socket's path, because another process will use it.
     pub fn release(mut self) {
         if let Claim::Local { path, .. } = &mut self {
-            // Files cannot have an empty name, so `drop` will not remove anything.
+            // Files can't have an empty name, so `drop` will not remove anything.
             path.clear();
         }
     }
@@ -309,7 +309,7 @@ impl Listener {
     /// between.
     pub fn close(self) {
         if !self.inherited {
-            // This only fails if the socket is not listening any more.
+            // This can only fail when the socket is no longer listening.
             let _ = self.socket.shutdown(Shutdown::Read);
         }
     }

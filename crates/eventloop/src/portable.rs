@@ -1,4 +1,4 @@
-//! Systems other than Linux: an event loop based on `mio`, and system calls through libraries.
+//! Systems other than Linux: an event loop based on `mio`, and system calls using libraries.
 //!
 //! This can also be built on Linux (with the feature `portable`). We do this for tests.
 

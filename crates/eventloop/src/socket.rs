@@ -88,7 +88,7 @@ pub enum Received {
 pub struct Accepted<S> {
     /// The connection.
     pub socket: S,
-    /// The peer's address. `None` for local sockets, or if addresses are not needed.
+    /// The peer's address, or `None` for local sockets and when addresses are not needed.
     pub peer: Option<SocketAddr>,
 }
 

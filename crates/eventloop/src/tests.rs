@@ -83,7 +83,7 @@ fn await_readable(events: &mut impl EventLoop, token: Token) -> Readiness {
     }
 }
 
-/// Runs a test with a deadline. Otherwise it would fail by waiting forever.
+/// Runs a test with a deadline. Without this, a failing test might wait forever.
 fn within_deadline(test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = channel();
     let thread = std::thread::spawn(move || {
@@ -97,7 +97,7 @@ fn within_deadline(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Opens a listener and watches it. It has the number 3. Also returns its address.
+/// Opens a listener with the number 3 and watches it. Also returns its address.
 fn listen(events: &mut impl EventLoop<Listener = Listener>) -> (Listener, SocketAddr) {
     let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let Address::Internet(address) = claim.address() else { panic!("a local address for a TCP claim") };
@@ -248,7 +248,7 @@ fn unread_data<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
 
-    // This is more than the loop's buffer can take, but less than the kernel's buffers.
+    // This should be more than the loop's buffer can take, but less than the kernel's buffers.
     let sent: Vec<u8> = (0..100_000u32).map(|number| number.to_le_bytes()[0]).collect();
     client.write_all(&sent[..50_000]).unwrap();
     await_readable(&mut events, TOKEN);
@@ -354,7 +354,7 @@ fn zero_copy<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
 
     let pipe = SplicePipe::new();
-    // It starts and ends in the middle of a page, and all pages are different.
+    // This starts and ends in the middle of a page, and all pages are different.
     let bytes: Vec<u8> = (0..8_000_001u32).map(|number| (number % 251) as u8).collect();
     let body = &bytes[77..];
     let runs = [IoSlice::new(b"he"), IoSlice::new(b"ads")];

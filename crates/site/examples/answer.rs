@@ -1,4 +1,4 @@
-//! Measures how long an answer takes: `cargo run --release -p cannery-site --example answer`.
+//! Measures the time it takes to answer: `cargo run --release -p cannery-site --example answer`.
 //!
 //! Like a browser, this requests small files in random order. Prints the median of eleven rounds, in
 //! nanoseconds.

@@ -48,7 +48,7 @@ pub enum Fields<'a> {
         /// `Content-Range`.
         range: ContentRange,
     },
-    /// For a 206 with several parts. It only has the fields about the whole resource.
+    /// For a 206 with several parts. This only has the fields about the whole resource.
     Multipart {
         /// The parts, including the head and the boundary.
         multipart: Multipart<'a>,
@@ -121,7 +121,7 @@ pub enum Reason {
     Fallback(usize),
     /// The path does not exist.
     NotFound,
-    /// The path does not exist and looks like an asset, so fallback pages do not apply.
+    /// The path does not exist and looks like an asset. Fallback pages do not apply in this case.
     MissingAsset,
     /// The request has a condition that is false.
     Precondition,
@@ -254,7 +254,7 @@ impl<'a> Answer<'a> {
         self
     }
 
-    /// Mentions the target's path on the built-in page. If the target is malformed, nothing changes.
+    /// Mentions the target's path on the built-in page, unless the target is malformed.
     pub(crate) fn with_path(self, target: &'a [u8]) -> Answer<'a> {
         match self.body {
             Body::BuiltIn(_) => match Target::parse(target) {

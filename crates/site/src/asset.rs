@@ -1,4 +1,4 @@
-//! Recognizes assets by path. An asset is a file that pages load, or that people download.
+//! Recognizes assets by path. An asset is a file used by pages, or one that people download.
 //!
 //! If an asset is missing, fallback pages do not apply: a missing script should be a 404 rather than the application's HTML with
 //! status 200. A suffix belongs to assets unless its media type is one of pages.
@@ -6,7 +6,7 @@
 //! Suffixes of source code are ambiguous: pages can have addresses like `/blog/node.js` as well. In this case, we use the purpose
 //! of the request if we know it; see [`Intent`](crate::Intent).
 //!
-//! The archiver's tests compare this list to its media types and to `docs/rules.md`.
+//! Note that the archiver's tests compare this list to its media types and to `docs/rules.md`.
 
 /// Suffixes of data, media, fonts, documents and archives. Lower case, sorted, and at most [`SUFFIX_BYTES_MAX`] long.
 pub const FILE_SUFFIXES: [&str; 300] = [
@@ -495,7 +495,7 @@ mod tests {
         }
     }
 
-    /// There are more lists of suffixes in the documentation, and in the readers for other languages.
+    /// Note that there are more lists of suffixes in the documentation, and in the readers for other languages.
     #[test]
     fn all_lists_of_suffixes_agree() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

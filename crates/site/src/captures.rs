@@ -20,7 +20,7 @@ pub(crate) struct Captures<'a> {
     runs: &'a Runs,
 }
 
-/// Positions of the captures in a path. They have the order of the pattern.
+/// Positions of the captures in a path, in the order of the pattern.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Runs {
     /// Start and end of each capture. `start <= end`, and `end` is not after the end of the path.

@@ -32,7 +32,7 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-/// Evaluates the conditions of a GET or HEAD. `now` is in seconds since 1970.
+/// Evaluates the conditions of a GET or HEAD, given the time `now` in seconds since 1970.
 pub(crate) fn evaluate(conditions: &Conditions<'_>, current: Validators<'_>, now: u64) -> Verdict {
     if !conditions.if_match.is_absent() {
         if !is_if_match_true(&conditions.if_match, current.etag) {
@@ -102,7 +102,7 @@ fn is_asterisk(line: &[u8]) -> bool {
 
 /// Returns the tags of a list without quotes, each with a flag for weak tags.
 ///
-/// Stops at the first syntax error because tags after it are not reliable.
+/// Stops at the first syntax error, since tags after it would not be reliable.
 fn tags(list: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
     let mut rest = list;
     std::iter::from_fn(move || {

@@ -24,7 +24,7 @@ pub(crate) fn find<'a>(
     Ok(Some((Page { head: archive.head(chosen.head)?, covered }, chosen.body)))
 }
 
-/// Finds the nearest page for a status. Also returns how long its directory's key is.
+/// Finds the nearest page for a status. Also returns the length of its directory's key.
 fn nearest<'a>(
     archive: &'a Archive,
     place: Place<'a>,

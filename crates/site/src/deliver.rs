@@ -86,7 +86,7 @@ pub(crate) fn choose<'a>(
         _ => Validators::NONE,
     };
 
-    // Checked early, so that we can rely on it when we send the body.
+    // Check this early, so that we can rely on it when we send the body.
     archive.body(chosen.body)?;
     Ok(Whole { status, head, validators, chosen, reason: delivery.reason })
 }

@@ -93,7 +93,7 @@ impl<'a> EarlierReleases<'a> {
                 .any(|host| resolve::has_forced_rule(archive, host, place.key, search).unwrap_or(true))
     }
 
-    /// Finds the first release with an immutable file at this path. Returns its index.
+    /// Finds the first release with an immutable file at this path, and returns its index.
     fn find(&self, place: Place<'_>) -> Option<(usize, Resource<'a>)> {
         self.releases.iter().enumerate().find_map(|(index, site)| {
             let mut hosts = Sites::new(&self.current.archive, place.host).filter_map(Result::ok);

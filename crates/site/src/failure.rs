@@ -39,7 +39,7 @@ impl Failure {
         accept_encoding: &Values<'_>,
     ) -> Answer<'a> {
         let page = custom_page::find(archive, place, self.status, accept_encoding);
-        // If the page is corrupt, use the built-in one. The status stays the same.
+        // If the page is corrupt, we need to use the built-in one. The status stays the same.
         self.answer(page.ok().flatten())
     }
 

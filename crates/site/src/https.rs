@@ -22,7 +22,7 @@ const HEARTBEAT: &[u8] = b"/__/heartbeat";
 #[cold]
 pub fn https_redirect<'a>(request: &Request<'a>, port: u16, scratch: &mut Scratch) -> Option<Answer<'a>> {
     let target = Target::parse(request.target)?;
-    // Check the normalized path because `..` could lead out of the directory.
+    // We need to check the normalized path, because `..` could lead out of the directory.
     let is_exempt =
         |path: &[u8]| path.starts_with(CHALLENGES) || path.strip_suffix(b"/").unwrap_or(path) == HEARTBEAT;
     if target.key(&mut scratch.current.key).is_ok_and(|key| is_exempt(key.bytes())) {

@@ -24,7 +24,7 @@ fn is_page(head: &Head<'_>) -> bool {
     begins_with(b"text/html") || begins_with(b"application/xhtml+xml")
 }
 
-/// Returns `true` for data. Scripts may request it under the same name for years.
+/// Returns `true` for data, which scripts may request under the same name for years.
 pub(crate) fn is_data(head: &Head<'_>) -> bool {
     let value = media_type(head).split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
     [b"json".as_slice(), b"application/xml"].iter().any(|name| {

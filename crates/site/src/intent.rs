@@ -19,7 +19,7 @@ pub struct Intent {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Destination {
-    /// There is no such field, or it could be anything, for example with `fetch()`.
+    /// There is no such field, or it does not tell (e.g. with `fetch()`).
     Any,
     /// A document in a window or frame.
     Document,

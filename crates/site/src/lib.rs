@@ -22,7 +22,8 @@ mod site_fields;
 mod lookup;
 mod site;
 
-// The steps: the host's site, the path's record, then representation, conditions, range, and finally the response.
+// The steps: we start with the host's site and the path's record, followed by representation, conditions, range, and finally the
+// response.
 mod asset;
 mod captures;
 mod conditional;

@@ -47,7 +47,7 @@ pub(crate) struct Buffers {
 pub(crate) enum Counting {
     /// All of them. For the file at this path.
     All,
-    /// Only rules for exactly this path. For pages that a rule or a listing shows there.
+    /// Only rules for exactly this path, used for pages that a rule or a listing shows there.
     Exact,
     /// No rules. This is used for errors, redirects, and pages instead of a missing path. For example, `immutable` for `/assets/*`
     /// is meant for the files in this directory, and a `Content-Disposition` is meant for the download. The page's head already has
@@ -114,7 +114,7 @@ impl<'a> ContentRules<'a> {
     }
 }
 
-/// An answer. If a rule with captures shows a file, there is also the file's path.
+/// An answer, along with the file's path if a rule with captures shows a file.
 type Followed<'a> = (Answer<'a>, Option<Key<'a>>);
 
 /// Searches for header rules and combines their fields.
@@ -182,7 +182,7 @@ impl<'a> Lookup<'a, '_> {
         if head == HeadKind::Plain && self.archive.facts().header_rules {
             match header_rules.find(self.archive, self.place, ContentRules::of(&answer, own)) {
                 Ok(()) => has_fields = !header_rules.fields.is_empty(),
-                // The author has added fields for protection. A response without them could be dangerous.
+                // The author has added fields for protection, so a response without them could be dangerous.
                 Err(corrupt) => answer = self.error_response(corrupt.into()),
             }
         }
@@ -305,7 +305,7 @@ impl HeaderRuleSearch {
         }
         let Some(root) = archive.root(site)? else { return Ok(()) };
 
-        // The file's rules come first because rules for exactly the requested path should override them.
+        // Start with the file's rules, since rules for exactly the requested path should override them.
         if let Some(own) = content_rules.own {
             let path = &own.bytes()[1..];
             root.header_rules(Some(path), candidates, |rule| {
@@ -357,7 +357,7 @@ fn caching_elsewhere(answer: &Answer<'_>) -> Option<&'static [u8]> {
     has_immutable(&head).then(|| if is_data(&head) { REVALIDATED } else { REUSED_FOR_AN_HOUR })
 }
 
-/// Returns a redirect. If its `Location` is too long to send, returns a failure.
+/// Returns a redirect, or a failure if its `Location` is too long to send.
 fn redirect_to(status: u16, location: Location<'_>, reason: Reason) -> Result<Answer<'_>, Failure> {
     if location.length() > LOCATION_BYTES_MAX {
         return Err(Failure::new(414, Reason::LongLocation));

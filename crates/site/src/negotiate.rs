@@ -42,7 +42,7 @@ pub(crate) fn choose<'a>(
             best = Some((weight, representation));
         }
     }
-    // If the client does not accept any coding, send identity. RFC 9110 §12.5.3 allows this.
+    // RFC 9110 §12.5.3: if the client does not accept any coding, we may send identity.
     Ok(best.map(|(_, representation)| representation).or(identity))
 }
 
@@ -58,7 +58,7 @@ impl Weights {
             return weights;
         }
 
-        // If a coding or `*` is mentioned repeatedly, the first one counts.
+        // When a coding or `*` is mentioned repeatedly, the first one should count.
         let mut listed = [None; Coding::ALL.len()];
         let mut others = None;
         for element in accept_encoding.lines().flat_map(|line| line.split(|byte| *byte == b',')) {

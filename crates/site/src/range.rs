@@ -49,7 +49,7 @@ impl Parts {
     /// If there are more than [`RANGES_MAX`] parts.
     fn add(&mut self, mut part: Extent) -> Result<(), TooManyParts> {
         let mut index = self.count;
-        // Backwards because then we can remove parts without moving those that come next.
+        // Go backwards. This allows us to remove parts without moving those that come next.
         for other_index in (0..self.count).rev() {
             let other = self.parts[other_index];
             if part.position <= other.position + other.length && other.position <= part.position + part.length

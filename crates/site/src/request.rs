@@ -1,4 +1,4 @@
-//! Requests: method, target, and the few fields that matter for the answer. All bytes are borrowed.
+//! Requests: method, target, and the few fields needed for the answer. All bytes are borrowed.
 
 use crate::intent::Intent;
 
@@ -20,7 +20,7 @@ pub enum Method {
 impl Method {
     /// Parses a method. Methods are case-sensitive.
     #[must_use]
-    // Called by several parsers for each request. A call would cost as much as the comparisons.
+    // Several parsers use this for each request. A call would cost as much as the comparisons.
     #[inline(always)]
     pub fn of(name: &[u8]) -> Method {
         match name {
@@ -107,7 +107,7 @@ impl<'a> Request<'a> {
 /// The fields of conditional and range requests (RFC 9110 §13, §14).
 #[derive(Debug, Clone, Copy)]
 pub struct Conditions<'a> {
-    /// Whether there is any of these fields. Most requests do not have them.
+    /// Whether any of these fields is present. Most requests do not have them.
     pub any: bool,
     /// `If-Match`.
     pub if_match: Values<'a>,
@@ -136,7 +136,7 @@ impl Conditions<'_> {
     };
 }
 
-/// A field that is not a list. There must only be one line (RFC 9110 §5.3).
+/// A field that is not a list, so there must only be one line (RFC 9110 §5.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Single<'a> {
     /// The field is absent.

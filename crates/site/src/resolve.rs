@@ -52,7 +52,7 @@ pub(crate) struct Search {
     pub(crate) candidates: Candidates,
 }
 
-/// Resolves a path on the host's sites. If a rule matches, its captures are in `search`.
+/// Resolves a path on the host's sites. When a rule matches, its captures will be in `search`.
 pub(crate) fn resolve<'a>(
     archive: &'a Archive,
     place: Place<'a>,
@@ -155,7 +155,7 @@ impl<'a> Wanted<'a> {
         Wanted { suffix, is_asset_suffix: is_asset(suffix), refuses_pages }
     }
 
-    /// Ranks a fallback page with this suffix. Returns `None` if it is not suitable.
+    /// Ranks a fallback page with this suffix. If the page is not suitable, returns `None`.
     ///
     /// The requested suffix is best. Failing that, pages are better than assets.
     fn rank(&self, suffix: &[u8]) -> Option<(bool, bool)> {

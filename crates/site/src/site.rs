@@ -36,7 +36,7 @@ pub enum VirtualHosts {
 #[derive(Default)]
 pub struct Scratch {
     pub(crate) current: RequestBuffers,
-    /// For earlier releases. While we look there, the current release's answer is still borrowed.
+    /// For earlier releases: while we look there, the current release's answer is still borrowed.
     pub(crate) earlier: RequestBuffers,
     pub(crate) now: u64,
 }
@@ -58,7 +58,7 @@ struct PathRequest<'a, 'r> {
 }
 
 impl Scratch {
-    /// Sets the current time in seconds since 1970. We need it for conditions with dates.
+    /// Sets the current time in seconds since 1970, needed for conditions with dates.
     pub fn set_now(&mut self, seconds: u64) {
         self.now = seconds;
     }
@@ -121,7 +121,7 @@ impl Site {
         let target = Target::parse(request.target);
         let host = if self.has_hosts { target.and_then(|target| target.host(request.host)) } else { None };
 
-        // If the path is invalid, we use the error pages of the root.
+        // If the path is invalid, use the error pages of the root.
         let (key, path) = match target {
             Some(target) => match target.key(key) {
                 Ok(key) => (key, Ok(target.query)),
@@ -187,7 +187,7 @@ impl Site {
     /// Returns the answer to a malformed request: an error with this status.
     #[must_use]
     pub fn refusal(&self, status: u16) -> Answer<'_> {
-        // We do not know which codings the client accepts. Identity is always fine.
+        // We do not know which codings the client accepts, but identity is always fine.
         let accept_encoding = Values::one(b"identity, *;q=0");
         let failure = Failure::new(status, Reason::BadRequest);
         let mut answer = failure.answer_at(&self.archive, Place::UNKNOWN, &accept_encoding);

@@ -22,7 +22,7 @@ pub struct SiteFields {
     caching: Option<&'static [u8]>,
 }
 
-/// A field value. If a line has several of them, they form a linked list.
+/// A field value. Several values of a line form a linked list.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
     name: Run,
@@ -235,7 +235,7 @@ const CACHING_FIELDS: [&[u8]; 6] =
 /// Maximum time for which a rule for many paths can allow caching of a page that is shown in place of another.
 const LIFETIME_SECONDS_MAX: u64 = 3600;
 
-/// Returns `true` if with this `Cache-Control` a response is not reused for longer than an hour.
+/// Returns `true` if this `Cache-Control` does not allow to reuse a response for longer than an hour.
 #[must_use]
 pub fn is_short_lived(value: &[u8]) -> bool {
     value.split(|byte| *byte == b',').all(|directive| {

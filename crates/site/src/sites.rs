@@ -14,7 +14,7 @@ pub(crate) struct Place<'a> {
     /// The host. `None` is the default site.
     pub(crate) host: Option<&'a [u8]>,
     pub(crate) key: Key<'a>,
-    /// Whether the request has a valid path. If not, `key` is the root.
+    /// Whether the request has a valid path. Otherwise, `key` is the root.
     pub(crate) is_path: bool,
 }
 
@@ -38,10 +38,10 @@ enum Next<'a> {
 }
 
 impl<'a> Sites<'a> {
-    /// Returns the sites for a host. `None` means that the request does not have a host.
+    /// Returns the sites for a host, or for a request without one (`None`).
     #[must_use]
     pub fn new(archive: &'a Archive, host: Option<&'a [u8]>) -> Sites<'a> {
-        // If the host in a request looks like a wildcard, it must not match.
+        // A host in a request must never match as a wildcard, even if it looks like one.
         let host = host.filter(|host| !host.starts_with(b"."));
         Sites { archive, next: host.map_or(Next::Default, Next::Host) }
     }
@@ -65,7 +65,7 @@ impl<'a> Iterator for Sites<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         while let Next::Host(host) = self.next {
             self.next = self.after(host);
-            // If the archive has this host, there is a scope at its root.
+            // If the archive has this host, there must be a scope at its root.
             match self.archive.scopes(Some(host), Key::ROOT).next() {
                 Some(Ok((_, root))) => {
                     if root.own_site {

@@ -1,6 +1,6 @@
 //! Splits request targets into authority, path and query. This supports both origin form and absolute form (RFC 9112 §3.2).
 //!
-//! If a target is malformed, we refuse it. We do not try to repair it.
+//! A malformed target is refused. We do not try to repair it.
 
 use cannery_archive::{Key, KeyBuffer, PathError};
 use cannery_base::swar::{self, eq_mask};
@@ -8,7 +8,7 @@ use cannery_base::swar::{self, eq_mask};
 /// A request target, split but not decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The authority of a target in absolute form. It overrides `Host` (RFC 9112 §3.2.2).
+    /// The authority of a target in absolute form, which overrides `Host` (RFC 9112 §3.2.2).
     pub authority: Option<&'a [u8]>,
     /// The path, starting with `/`.
     pub path: &'a [u8],
@@ -22,7 +22,7 @@ impl<'a> Target<'a> {
     /// Returns `None` if the target does not have one of these forms, or if it has a fragment. Fragments are not allowed (RFC 9112
     /// §3.2), and other parsers may treat `#` as part of the path.
     #[must_use]
-    // On the request path. Inlined so that the parts stay in registers.
+    // Inlined because this is on the request path, and the parts should stay in registers.
     #[inline(always)]
     pub fn parse(target: &'a [u8]) -> Option<Target<'a>> {
         let (authority, rest) = if target.first() == Some(&b'/') {

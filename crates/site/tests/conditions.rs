@@ -1,4 +1,4 @@
-//! Compares conditions and ranges to a model. The model follows the steps of RFC 9110 §13.2.2.
+//! Compares conditions and ranges to a model that follows the steps of RFC 9110 §13.2.2.
 //!
 //! Instead of parsing fields, the model gets each field along with its meaning. This way, it cannot have the same bugs as our
 //! parsers.

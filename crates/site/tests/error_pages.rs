@@ -72,7 +72,7 @@ fn site() -> Site {
     builder.site()
 }
 
-/// Returns the status and the page of an answer. `None` means the built-in page.
+/// Returns the status and the page of an answer, using `None` for the built-in page.
 fn page_of(site: &Site, answer: &Answer<'_>) -> (u16, Option<String>) {
     let page = match (answer.body, answer.fields) {
         (Body::Archive(extent), Fields::BuiltIn { page: Some(_), .. }) => {

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use support::{finished, writer};
 
-/// Returns a site that has one rule. It leads from `pattern` to `target`.
+/// Returns a site with a single rule that leads from `pattern` to `target`.
 fn site(pattern: Vec<Piece<'_>>, target: Vec<Piece<'_>>) -> Site {
     let record = NewRecord::Redirect { status: 302, has_query: false, fragment: b"", target };
     let rules = vec![NewRule { ordinal: 0, force: false, pages_only: false, pattern, record }];
@@ -76,7 +76,7 @@ proptest! {
         target in proptest::collection::vec(piece(), 0..6),
         path in "/([ae./\\\\]|%2[fF]|%5[cC]|%09|%2[eE]){0,12}",
     ) {
-        // Build a pattern like the archiver would: captures between slashes, and a splat at the end.
+        // Build a pattern in the way the archiver would: captures between slashes, and a splat at the end.
         let mut captures = 0;
         let mut pieces = Vec::new();
         for choice in pattern {

@@ -1,4 +1,4 @@
-//! Compares the rule index to a linear search. Both must find the same rule.
+//! Compares the rule index to a linear search. They should always find the same rule.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 

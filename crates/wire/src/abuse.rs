@@ -29,7 +29,7 @@ impl Budget {
         Budget { credit: CREDIT_MAX, resets: RESETS_MAX, seconds: 0 }
     }
 
-    /// Adds tokens for the time that has passed. `seconds` is the time since 1970.
+    /// Adds tokens for the time that has passed, given the time in seconds since 1970.
     #[inline]
     pub(crate) fn set_time(&mut self, seconds: u64) {
         if seconds != self.seconds {

@@ -36,7 +36,7 @@ pub(crate) fn is_success_sent_as_error(answer: &Answer<'_>) -> bool {
     answer.status >= 400 && head.status < 400
 }
 
-/// Returns `true` if the lines contain `Vary: Accept-Encoding`. This is how the archiver writes it.
+/// Returns `true` if the lines contain `Vary: Accept-Encoding`, as written by the archiver.
 pub(crate) fn varies_by_encoding(lines: &[u8]) -> bool {
     let name = b"Vary: Accept-Encoding";
     lines.windows(name.len()).any(|window| window == name)

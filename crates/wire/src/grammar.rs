@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-/// Returns the elements of a list. Empty ones are left out (RFC 9110 §5.6.1.2).
+/// Returns the elements of a list, without empty ones (RFC 9110 §5.6.1.2).
 pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(trim).filter(|element| !element.is_empty())
 }

@@ -10,7 +10,7 @@ mod connection;
 mod control;
 mod kept_request;
 
-// Responses: heads and bodies, sent by priority as the flow-control windows allow.
+// Responses: heads and bodies, sent by priority as far as the flow-control windows allow.
 mod body;
 mod flow;
 mod respond;

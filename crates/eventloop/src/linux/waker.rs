@@ -29,7 +29,7 @@ impl Waker {
         let _ = (&*self.0).write(&1u64.to_ne_bytes());
     }
 
-    /// Consumes pending wake-ups. After that, the next one will make the descriptor readable again.
+    /// Consumes pending wake-ups, so that the next one will make the descriptor readable again.
     pub(super) fn clear(&self) {
         // This only fails if there are not any.
         let _ = (&*self.0).read(&mut [0; 8]);

@@ -55,7 +55,7 @@ struct Spliced {
 impl Pipe {
     fn new() -> Option<Pipe> {
         let (reader, writer) = syscalls::pipe().ok()?;
-        // If this user has many pipes, new ones are small. That works too.
+        // New pipes are small when this user has many of them. That works too.
         let _ = syscalls::set_pipe_capacity(&writer, PIPE_BYTES);
         Some(Pipe { reader, writer })
     }
@@ -78,7 +78,7 @@ impl Pipe {
 }
 
 impl SplicePipe {
-    /// Creates an empty pipe. If the system does not give us one, sends will copy.
+    /// Creates an empty pipe. If we cannot get one from the system, sends will copy.
     #[must_use]
     pub fn new() -> SplicePipe {
         SplicePipe(RefCell::new(State { pipe: Pipe::new(), arena: HeaderArena::new() }))
@@ -215,7 +215,7 @@ mod tests {
     fn extra_fragment_is_copied() {
         let bytes = vec![0; 40 * PAGE_BYTES];
         let aligned = &bytes[bytes.as_ptr().align_offset(PAGE_BYTES)..];
-        // The head is followed by whole pages, so there is not an extra fragment.
+        // The head is followed by whole pages, so there's no extra fragment.
         assert_eq!(copied_body_bytes(400, aligned), 0);
         // A head of 400 bytes plus 96 bytes of the body are less than a page.
         assert_eq!(copied_body_bytes(400, &aligned[4000..]), 96);

@@ -1,4 +1,4 @@
-//! An event loop based on `mio`, which waits with kqueue on BSD and macOS, and with epoll on Linux.
+//! An event loop based on `mio`, using kqueue on BSD and macOS, and epoll on Linux.
 //!
 //! Makes the server work on systems for which we do not have a loop of our own; performance is *not* a goal. Like the other loops,
 //! it is edge-triggered.
@@ -26,7 +26,7 @@ const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
 
-/// For slots from [`SLOT_MAX`] on, the generation says which kind of numbered socket it is.
+/// For slots from [`SLOT_MAX`] on, the generation tells the kind of numbered socket.
 const LISTENER: u32 = 0;
 const DATAGRAMS: u32 = 1;
 

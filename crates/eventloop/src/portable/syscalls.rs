@@ -1,4 +1,4 @@
-//! System calls for systems other than Linux, through libraries. They correspond to the functions for Linux.
+//! System calls for systems other than Linux, using libraries. Each function corresponds to one for Linux.
 //!
 //! Calls that only Linux has fail with `Unsupported`, and callers must be able to do without (e.g. by letting threads share a
 //! descriptor table). We need `unsafe` code to take ownership of a descriptor, and for datagram calls that no library has.
@@ -56,7 +56,7 @@ pub(crate) fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
     UnixDatagram::pair()
 }
 
-/// Returns 0 because these systems do not report unacknowledged bytes. [`set_notsent_lowat`] keeps the error small.
+/// Returns 0, since these systems do not report unacknowledged bytes. [`set_notsent_lowat`] should keep the error small.
 pub(crate) fn unacknowledged_bytes(_socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(0)
 }
@@ -75,7 +75,7 @@ pub(crate) fn defer_accept(_listener: &Socket) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
-/// Returns `true` if a socket is not connected. Not all systems can tell if it listens.
+/// Returns `true` if a socket is not connected, since not all systems can tell if it listens.
 pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
     Ok(socket.peer_addr().is_err())
 }

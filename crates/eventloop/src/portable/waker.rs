@@ -33,7 +33,7 @@ impl Waker {
         let _ = (&self.0.sender).write(&[1]);
     }
 
-    /// Consumes pending wake-ups. After that, the next one will make the descriptor readable again.
+    /// Consumes pending wake-ups, so that the next one will make the descriptor readable again.
     pub(super) fn clear(&self) {
         let mut wakeups = [0; 64];
         while (&self.0.receiver).read(&mut wakeups).is_ok_and(|count| count > 0) {}

@@ -1,4 +1,4 @@
-//! Datagrams in a simulated network: the server's sockets, peers, and what happens in between.
+//! Datagrams in a simulated network: the server's sockets, the peers, and everything in between.
 //!
 //! A datagram may be lost, delayed, duplicated, corrupted or marked, or it may arrive from a different address than the one before.
 //! Like in the kernel, datagrams that arrive together can be merged; here, this happens at random.
@@ -30,7 +30,7 @@ pub trait DatagramPeer {
     /// Returns when [`handle_timeout`](Self::handle_timeout) should be called.
     fn timeout(&self) -> Option<Instant>;
 
-    /// Handles the timeout. After that, [`timeout`](Self::timeout) must return a later time or `None`.
+    /// Handles the timeout. After this, [`timeout`](Self::timeout) must return a later time or `None`.
     fn handle_timeout(&mut self, now: Instant);
 }
 
@@ -43,7 +43,7 @@ pub struct DatagramPeerId(usize);
 pub struct Path {
     /// Time in transit.
     pub latency: Duration,
-    /// Maximum additional delay, at random. Because of this, datagrams may overtake each other.
+    /// Maximum additional delay, chosen at random. Note that this can make datagrams overtake each other.
     pub jitter: Duration,
     /// Probability that a datagram is lost.
     pub loss: f64,
@@ -51,7 +51,7 @@ pub struct Path {
     pub duplication: f64,
     /// Probability that a bit is inverted.
     pub corruption: f64,
-    /// Probability that a datagram gets the mark "congestion experienced". The sender must be capable of ECN.
+    /// Probability that a datagram is marked "congestion experienced". This requires a sender that is capable of ECN.
     pub marking: f64,
     /// Probability that the peer's port changes before it sends a datagram, as it would if a NAT had forgotten the peer.
     pub rebinding: f64,
@@ -320,7 +320,7 @@ impl Datagrams {
     pub(super) fn watch(&mut self, endpoint: usize, number: Option<u32>) {
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.number = number;
-        // Like with the kernel, there is a first event if datagrams have arrived before.
+        // Like with the kernel, there is a first event for datagrams that have arrived before.
         endpoint.has_event = !endpoint.received.is_empty();
     }
 

@@ -82,7 +82,7 @@ impl Network {
         self.0.borrow_mut().datagrams.add_peer(address, peer, path)
     }
 
-    /// Changes the path to a peer. This affects datagrams sent from now on.
+    /// Changes the path to a peer, for datagrams sent from now on.
     pub fn set_path(&self, peer: DatagramPeerId, path: Path) {
         self.0.borrow_mut().datagrams.set_path(peer, path);
     }
@@ -128,7 +128,7 @@ impl Network {
         self.0.borrow().time
     }
 
-    /// Returns `true` if no more events will happen unless the server does something.
+    /// Returns `true` if nothing more will happen unless the server does something.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let state = self.0.borrow();

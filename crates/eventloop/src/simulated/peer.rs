@@ -1,4 +1,4 @@
-//! A simulated peer: its actions, how fast it reads, and the state of its connection.
+//! A simulated peer: its actions, the speed at which it reads, and the state of its connection.
 
 use std::collections::VecDeque;
 use std::time::Duration;

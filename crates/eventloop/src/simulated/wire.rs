@@ -1,4 +1,4 @@
-//! A simulated connection: received bytes, bytes in flight, and how each side has closed it.
+//! A simulated connection: received bytes, bytes in flight, and the state of each direction.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -26,7 +26,7 @@ pub(super) struct Wire {
     token: Option<Token>,
     /// The readiness that the next event reports.
     unreported: Readiness,
-    /// A send of the server was short: it needs an event for when there is room.
+    /// A send of the server was short, so it needs an event when there is room.
     awaits_room: bool,
     /// Number of times the server has called a send function.
     send_calls: usize,

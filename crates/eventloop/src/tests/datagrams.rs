@@ -268,7 +268,7 @@ fn ecn_of_both_versions<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker
 }
 
 fn source_address<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
-    // Of the systems that we support, only Linux has more than one address on the loopback interface.
+    // Among the systems that we support, only Linux has more than one address on the loopback interface.
     let targets: &[[u8; 4]] =
         if cfg!(target_os = "linux") { &[[127, 0, 0, 1], [127, 0, 0, 2]] } else { &[[127, 0, 0, 1]] };
     for address in [Address::Every(0), SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into()] {
@@ -465,7 +465,7 @@ fn merged_datagrams_follow_the_first() {
         return assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
     }
     let mut batch = ReceiveBatch::new();
-    // The datagrams are already merged, just like network cards do it.
+    // The datagrams are already merged, just like a network card would do it.
     let bytes = [[0x40, 0, 1, 0], [0x40, 0, 0, 0]].concat();
     let train = Train { segment_bytes: Some(4), ..train(sockets[0].local_address(), &bytes) };
     assert_eq!(open(Ipv4Addr::LOCALHOST).send(&train), SendOutcome::Sent);

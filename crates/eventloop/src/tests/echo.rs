@@ -130,7 +130,7 @@ struct Client {
 }
 
 impl Client {
-    /// Returns a datagram's content. Each fifty bytes start with the number and its inverse.
+    /// Returns a datagram's content. Every fifty bytes start with the number and its inverse.
     fn content(number: u16) -> Vec<u8> {
         let mut bytes = vec![0; 100 + usize::from(number % 3) * 50];
         for part in bytes.chunks_mut(50) {

@@ -1,4 +1,4 @@
-//! Tests how we compare tags and dates, and in which order we check conditions.
+//! Tests the comparison of tags and dates, and the order in which we check conditions.
 
 use super::*;
 

@@ -109,8 +109,8 @@ impl Connection {
         Connection { is_secured, ..Connection::default() }
     }
 
-    /// Lets the caller decide about request content, with [`Connection::skip_content`] or
-    /// [`Connection::receive_content`], before it responds.
+    /// Allows the caller to decide about request content before it responds, using [`Connection::skip_content`] or
+    /// [`Connection::receive_content`].
     #[must_use]
     pub fn leaving_content(self) -> Connection {
         Connection { leaves_content: true, ..self }
@@ -137,7 +137,7 @@ impl Connection {
     /// Returns `true` if the connection will stay open after the response to the last request.
     #[must_use]
     pub fn keeps_open(&self, head: &Head<'_>) -> bool {
-        // If content was too long to be worth reading, we cannot find the next request.
+        // If content was too long to be worth reading, there is no way to find the next request.
         head.keep_alive && self.close == Close::No && !matches!(self.reading, Reading::Closed)
     }
 
@@ -342,7 +342,7 @@ impl Connection {
         connection_option(!self.is_closing(), head)
     }
 
-    /// Writes an encoded response to the last request. It must include the [`connection_option`].
+    /// Writes an encoded response to the last request, which must include the [`connection_option`].
     pub fn respond_with_bytes(&mut self, head: &Head<'_>, bytes: &[u8], output: &mut Output) {
         self.begin_response(head, output);
         output.put(bytes);
@@ -372,7 +372,7 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if we are waiting for request content and have not received any yet.
+    /// Returns `true` if we are waiting for request content and have not received any of it yet.
     fn has_no_content_yet(&self, head: &Head<'_>) -> bool {
         let whole = Content::new(head.framing, SKIPPED_BYTES_MAX);
         matches!(self.reading, Reading::Content(content) if whole == Some(content))

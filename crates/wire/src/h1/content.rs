@@ -131,7 +131,7 @@ impl Chunked {
 
         match self {
             Chunked::Size { size, digits } => match (char::from(first).to_digit(16), first) {
-                // Eight digits fit into 32 bits, and exceed any length that is read.
+                // Eight digits fit into 32 bits. This is more than enough for any length that we read.
                 (Some(digit), _) if digits < 8 => {
                     one(Chunked::Size { size: size << 4 | digit, digits: digits + 1 })
                 }

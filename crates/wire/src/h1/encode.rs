@@ -17,7 +17,7 @@ pub(crate) fn put_response(output: &mut Output, response: &Response<'_>, connect
     put_body(output, &response.answer.body, response.archive.bytes);
 }
 
-/// Appends a response head without `Connection`, for servers that do not send HTTP/1 themselves.
+/// Appends a response head without `Connection`. This is used by servers that do not send HTTP/1 themselves.
 pub fn put_head(output: &mut Output, response: &Response<'_>) {
     let answer = response.answer.without_body();
     put_response(output, &Response { answer: &answer, ..*response }, None);

@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         common.version = self.version()?;
         let is_http10 = common.version == Version::Http10;
 
-        // All field lines, up to and including the empty line that ends the head.
+        // All field lines, including the empty line at the end of the head.
         let fields_start = self.at;
         head.expects_continue = false;
         let mut fields =
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
             return Ok(&rest[..3]);
         }
 
-        // Refuse a method that is too long, even if its end has not arrived yet.
+        // We can refuse a method that is too long, even if its end has not arrived yet.
         if rest.iter().take_while(|byte| is_token_byte(**byte)).take(METHOD_BYTES_MAX + 1).count()
             > METHOD_BYTES_MAX
         {
@@ -274,7 +274,7 @@ impl<'a> Reader<'a> {
             }
             return Err(Stop::Refused(refusal));
         }
-        // If this could still become a match, wait for more input. Otherwise refuse it now.
+        // If this can still become a match, wait for more input. Otherwise, refuse it now.
         if bytes.starts_with(rest) { Err(Stop::End) } else { Err(Stop::Refused(refusal)) }
     }
 }
@@ -309,7 +309,7 @@ impl<'a> Fields<'_, 'a> {
                 }
             }
 
-            // We refuse repeated lengths even if they agree (RFC 9110 §8.6 allows both).
+            // RFC 9110 §8.6 allows both choices: we refuse repeated lengths even if they agree.
             14 if is_name(name, b"content-length") => {
                 let length = parse_length(value).ok_or(Refusal::Framing)?;
                 if self.content_length.replace(length).is_some() {
@@ -364,7 +364,7 @@ fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
 /// Checks a target in absolute form. The authority MUST be a host without user information (RFC 9110 §4.2.1,
 /// §4.2.4), and the scheme one that we serve on this connection (§7.4).
 fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
-    // If the target has none of the known forms, the response depends on the method.
+    // If the target does not have any known form, the response depends on the method.
     let Some(Target { authority: Some(authority), .. }) = Target::parse(target) else { return Ok(()) };
     if !is_host(authority) || authority.starts_with(b":") {
         return Err(Refusal::RequestLine);

@@ -70,7 +70,7 @@ impl Body {
         Body::Pieces(Box::new(pieces))
     }
 
-    /// Creates a multipart body. Its parts are ranges in the archive with this number.
+    /// Creates a multipart body whose parts are ranges in the archive with this number.
     pub(super) fn from_multipart(multipart: &Multipart<'_>, archive: u16) -> Body {
         let mut pieces = Pieces::default();
         multipart.for_each_piece(&mut |piece| match piece {

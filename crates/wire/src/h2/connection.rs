@@ -118,7 +118,7 @@ pub enum Step {
     Received(StreamId, ReceivedContent),
     /// The last frame is incomplete: call again with more input.
     More,
-    /// The output is full. Send it, then call again with the rest of the input.
+    /// The output is full. You should send it and then call again with the rest of the input.
     Full,
     /// The connection should be closed once the output is sent.
     End,
@@ -142,7 +142,7 @@ pub enum Awaits {
     Response,
     /// Nothing. A handler will provide the next bytes of a body.
     Body,
-    /// The rest of a frame or of a header block. No streams are waiting.
+    /// The rest of a frame or of a header block, while no streams are waiting.
     Head,
     /// The rest of some request's content.
     Content,
@@ -268,7 +268,7 @@ impl Connection {
         }
     }
 
-    /// Notes that `rest` does not contain a complete frame. `used` bytes of frames came before it.
+    /// Notes that `rest` does not contain a complete frame, after `used` bytes of frames.
     fn end_input(&mut self, rest: &[u8], used: usize) {
         self.has_partial_frame = !rest.is_empty();
         // Each new frame restarts the clock, except for the frames of an incomplete header block.
@@ -287,7 +287,7 @@ impl Connection {
         self.streams.incomplete_since().into_iter().chain(self.partial_since).min()
     }
 
-    /// Returns `true` if we have bodies to send, so their archives must be kept open.
+    /// Returns `true` if we have bodies to send. Their archives must be kept open.
     #[must_use]
     #[inline]
     pub fn has_bodies(&self) -> bool {
@@ -320,7 +320,7 @@ impl Connection {
     /// Returns what we are waiting for the peer to send, assuming that the output of [`Connection::fill`] will be sent.
     #[must_use]
     pub fn awaits(&self) -> Awaits {
-        // Check streams first. Otherwise a frame that arrives in two pieces would restart their timeouts.
+        // Check streams first. Otherwise, a frame that arrives in two pieces would restart their timeouts.
         if self.streams.has_pending_bytes() {
             Awaits::Window
         } else if self.streams.has_content() {
@@ -351,7 +351,7 @@ impl Connection {
         self.has_partial_frame = false;
         self.partial_since = None;
 
-        // RFC 9113 §6.8: a second GOAWAY must not name a higher stream than the first.
+        // RFC 9113 §6.8: a second GOAWAY MUST NOT name a higher stream than the first.
         let last = if let Goaway::Final(last) = self.goaway { last } else { self.last_stream };
         frame::put_goaway(output, last, code);
     }
@@ -385,7 +385,7 @@ impl Connection {
         }
         frame::put_reset(output, id, code);
 
-        // The peer may have sent more frames before it learns of the reset.
+        // The peer might have sent more frames before it learns of the reset.
         let has_ended = self.streams.remove(id).is_none_or(|stream| stream.content == Content::Ended);
         if !has_ended {
             self.remember_reset(id);
@@ -393,7 +393,7 @@ impl Connection {
         Ok(self.budget.charge_reset()?)
     }
 
-    /// Handles a frame. The common case, HEADERS on an open connection, takes the fast path.
+    /// Handles a frame, using the fast path for the common case (HEADERS on an open connection).
     #[inline]
     fn handle_frame(
         &mut self,

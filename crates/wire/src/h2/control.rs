@@ -93,7 +93,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers PING. If the peer acknowledges our own PING, completes the graceful shutdown.
+    /// Answers PING. An acknowledgement of our own PING completes the graceful shutdown.
     pub(super) fn handle_ping(
         &mut self,
         head: FrameHead,
@@ -166,7 +166,7 @@ impl Connection {
         let (id, value) = payload.split_first_chunk().ok_or(ErrorCode::FrameSize)?;
         self.budget.charge_frame()?;
         let id = frame::parse_u31(*id);
-        // Stream 0, or a stream that only server push could have opened.
+        // This is stream 0, or a stream that could only have been opened by server push.
         if id.is_multiple_of(2) {
             return Err(ErrorCode::Protocol.into());
         }
@@ -186,7 +186,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Applies a priority that arrived before the last request. Also forgets priorities of skipped streams.
+    /// Applies a priority that arrived before the last request, and forgets priorities of skipped streams.
     #[cold]
     pub(super) fn apply_early_priority(&mut self, id: u32) {
         let early = self.early_priorities.iter().find(|(stream, _)| *stream == id);

@@ -46,7 +46,7 @@ impl Window {
     /// Adapts the window to a new initial window size (RFC 9113 §6.9.2).
     pub(super) fn shift(&mut self, before: u32, after: u32) -> Result<(), TooLarge> {
         let shifted = i64::from(self.0) + i64::from(after) - i64::from(before);
-        // This can only overflow, never underflow because we never send more than the window allowed.
+        // This can only overflow, never underflow, since we never send more than the window allowed.
         self.0 = i32::try_from(shifted).map_err(|_| TooLarge)?;
         Ok(())
     }

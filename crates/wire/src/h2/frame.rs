@@ -49,7 +49,7 @@ pub(super) struct FrameHead {
 }
 
 impl FrameHead {
-    /// Parses the head at the front of `bytes`. Returns `None` if it is incomplete.
+    /// Parses the head at the front of `bytes`, or returns `None` while it is incomplete.
     #[inline]
     pub(super) fn read(bytes: &[u8]) -> Option<FrameHead> {
         let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = *bytes.first_chunk::<HEAD_BYTES>()?;
@@ -111,7 +111,7 @@ pub(super) fn put_reset(output: &mut Output, stream: u32, code: ErrorCode) {
     put(output, kind::RST_STREAM, 0, stream, &code.number().to_be_bytes());
 }
 
-/// Appends GOAWAY (RFC 9113 §6.8). We promise not to answer streams above `last`.
+/// Appends GOAWAY (RFC 9113 §6.8), promising not to answer streams above `last`.
 pub(super) fn put_goaway(output: &mut Output, last: u32, code: ErrorCode) {
     let mut payload = [0; 8];
     payload[..4].copy_from_slice(&last.to_be_bytes());

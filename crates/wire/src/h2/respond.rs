@@ -32,7 +32,7 @@ impl Multiplexed for Connection {
         field_section(&mut self.encoder, response, output.inline_mut());
 
         let Response { answer, archive, .. } = *response;
-        // All but empty bodies end the stream with their last DATA frame.
+        // Except for empty ones, bodies end the stream with their last DATA frame.
         match &answer.body {
             AnswerBody::Archive(extent) if extent.length > 0 => {
                 head.end(request.id, 0, output);
@@ -125,7 +125,7 @@ impl Connection {
             let window = connection_window.min(stream.window.bytes());
             let Some(body) = &mut stream.body else { return };
 
-            // Each turn writes one frame. Then another stream may be due.
+            // Each turn writes a single frame, after which another stream might be due.
             let bytes = body.chunk_bytes(window.min(PAYLOAD_BYTES_MAX));
             let is_last = u64::from(bytes) == body.left() && body.is_complete();
             put_data_head(output, id, bytes, if is_last { flag::END_STREAM } else { 0 });
@@ -150,7 +150,7 @@ impl Connection {
         pending.filter(|request| request.id == stream.number())
     }
 
-    /// Accounts for a response that is complete, with this number of content bytes.
+    /// Accounts for a complete response with this number of content bytes.
     #[inline]
     fn finish_response(&mut self, request: PendingRequest, bytes: u32) {
         self.budget.credit_response();

@@ -1,4 +1,4 @@
-//! Waiting streams (RFC 9113 §5.1), and the scheduler that chooses which one sends next.
+//! Waiting streams (RFC 9113 §5.1), and the scheduler that chooses the next one to send.
 //!
 //! A stream waits for its flow-control window or for the rest of the request content. If we answer a request
 //! without content at once, it never becomes a stream. This module knows nothing about frames.
@@ -97,7 +97,7 @@ impl Content {
         Some(used)
     }
 
-    /// Accounts for the end of the content. Its length must be the announced one.
+    /// Accounts for the end of the content, whose length must be the announced one.
     pub(super) fn end(&mut self) -> Result<(), ContentError> {
         match std::mem::replace(self, Content::Ended) {
             Content::Pending { left: Some(1..), .. } => Err(ContentError::Length),
@@ -156,7 +156,7 @@ impl Streams {
         self.bodies > 0
     }
 
-    /// Returns `true` if a body with at least this urgency has bytes to send.
+    /// Returns `true` if a body with at least this urgency currently has bytes to send.
     #[inline]
     pub(super) fn has_bodies_before(&self, urgency: u8) -> bool {
         self.has_bodies()

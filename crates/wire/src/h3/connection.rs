@@ -375,7 +375,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// The peer resets too many streams. The connection must be closed with the code.
+    /// The peer resets too many streams, so the connection must be closed with the code.
     pub fn cancel_request(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
         self.postponed.retain(|request| request.stream != stream);
         if let Some(index) = self.position(stream) {
@@ -430,7 +430,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// The peer cancels too many responses. The connection must be closed with the code.
+    /// The peer cancels too many responses, so the connection must be closed with the code.
     pub fn stop_response(&mut self) -> Result<(), ErrorCode> {
         Ok(self.budget.charge_reset()?)
     }

@@ -15,7 +15,7 @@ pub(super) struct ControlStream {
     /// The frame we are reading.
     frame: Frame,
     has_settings: bool,
-    /// Push ID in the last GOAWAY. It must not increase (RFC 9114 §5.2).
+    /// Push ID in the last GOAWAY, which must not increase (RFC 9114 §5.2).
     last_goaway: Option<u64>,
     /// The last MAX_PUSH_ID. It must not decrease (RFC 9114 §7.2.7).
     max_push_id: Option<u64>,
@@ -23,7 +23,7 @@ pub(super) struct ControlStream {
 
 #[derive(Debug, Default)]
 enum Frame {
-    /// We do not know this frame type, so we skip the payload (RFC 9114 §9).
+    /// We do not know this frame type, so we need to skip the payload (RFC 9114 §9).
     #[default]
     Unknown,
     /// A frame with the payload received so far.
@@ -35,7 +35,7 @@ enum Frame {
 pub(super) enum Notice {
     /// The peer's settings. They always come first.
     Settings(PeerSettings),
-    /// A request's priority (RFC 9218 §7.2). The request may not have arrived yet.
+    /// A request's priority (RFC 9218 §7.2). Note that the request might not have arrived yet.
     Priority {
         /// Request stream.
         stream: StreamId,

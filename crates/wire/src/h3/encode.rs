@@ -51,7 +51,7 @@ pub(super) fn put_data_head(output: &mut Output, content_bytes: u64) {
     put_head(output.inline_mut(), kind::DATA, content_bytes);
 }
 
-/// Appends GOAWAY: we do not answer requests on `stream` and above (RFC 9114 §5.2).
+/// Appends GOAWAY, promising not to answer requests on `stream` and above (RFC 9114 §5.2).
 pub(super) fn put_goaway(out: &mut Vec<u8>, stream: StreamId) {
     let mut id = Vec::with_capacity(8);
     varint::put(&mut id, stream.number());

@@ -14,7 +14,7 @@ pub(super) mod kind {
     pub(in crate::h3) const PRIORITY_UPDATE: u64 = 0xf_0700;
     pub(in crate::h3) const PRIORITY_UPDATE_PUSH: u64 = 0xf_0701;
 
-    /// Returns `true` for types that HTTP/2 uses and HTTP/3 forbids (RFC 9114 §7.2.8).
+    /// Returns `true` for types that are used by HTTP/2 but forbidden in HTTP/3 (RFC 9114 §7.2.8).
     pub(in crate::h3) fn is_forbidden(kind: u64) -> bool {
         matches!(kind, 0x2 | 0x6 | 0x8 | 0x9)
     }
@@ -43,7 +43,7 @@ pub(super) enum Part<'b> {
     Incomplete,
     /// A complete frame head.
     Head { kind: u64, length: u64 },
-    /// The next payload bytes. If the payload is empty, there is one empty piece.
+    /// The next payload bytes. For an empty payload, there is one empty piece.
     Payload { bytes: &'b [u8], is_last: bool },
 }
 

@@ -62,7 +62,7 @@ impl PeerStreams {
         self.untyped.retain(|(untyped, _)| *untyped != stream);
     }
 
-    /// Consumes the stream type from the front of `input`. Returns `None` if the type is incomplete.
+    /// Consumes the stream type from the front of `input`, or returns `None` while the type is incomplete.
     pub(super) fn read_kind(&mut self, stream: StreamId, input: &mut &[u8]) -> Option<u64> {
         let position = self.untyped.iter().position(|(untyped, _)| *untyped == stream);
         let mut begun = position.map_or_else(Vec::new, |position| self.untyped.swap_remove(position).1);
@@ -99,7 +99,7 @@ impl PeerStreams {
             Purpose::QpackEncoder => self.qpack_encoder.replace(stream).is_some(),
             Purpose::QpackDecoder => self.qpack_decoder.replace(stream).is_some(),
         };
-        // RFC 9114 §6.2.1, RFC 9204 §4.2: there must be only one stream of each type.
+        // RFC 9114 §6.2.1, RFC 9204 §4.2: there MUST be only one stream of each type.
         if has_previous { Err(ErrorCode::StreamCreation) } else { Ok(Some(purpose)) }
     }
 }

@@ -33,7 +33,7 @@ const BUFFERS_MAX: u16 = 1024;
 /// typically return about twenty completions at a time; we will add buffers if necessary.
 const BUFFERS_INITIAL: u16 = 64;
 
-/// Size of a buffer. Most requests are much shorter. Longer data arrives in several buffers.
+/// Size of a buffer. Most requests are much shorter; longer data will arrive in several buffers.
 const BUFFER_BYTES: u32 = 2048;
 
 /// Distance between buffers, one cache line more than their size. Most requests only need the first few lines of a buffer; with
@@ -89,7 +89,7 @@ impl Ring {
         Ok(Ring { ring, buffers })
     }
 
-    /// Checks if we could create such a ring. This creates a minimal one, without buffers.
+    /// Checks if we can create such a ring, using a minimal one without buffers.
     pub(super) fn probe() -> io::Result<()> {
         let ring = disabled(1, 2)?;
         ring.submitter().register_restrictions(&mut restrictions())?;
@@ -104,7 +104,7 @@ impl Ring {
     }
 
     pub(super) fn receive_once(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
-        // The kernel chooses a buffer, so leave out address and length.
+        // The kernel chooses a buffer, so there is no need for address and length.
         let receive = opcode::Recv::new(Fd(socket), std::ptr::null_mut(), 0).buf_group(BUFFER_GROUP).build();
         self.push(receive.flags(Flags::BUFFER_SELECT), Operation::Receive, owner)
     }
@@ -114,7 +114,7 @@ impl Ring {
         self.push(opcode::RecvMulti::new(Fd(socket), BUFFER_GROUP).build(), Operation::Receive, owner)
     }
 
-    /// Waits until a connection has room to send, or has failed. There will be one completion.
+    /// Waits until a connection has room to send or has failed, with a single completion.
     pub(super) fn poll_writable(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
         let poll = opcode::PollAdd::new(Fd(socket), libc::POLLOUT as u32);
         self.push(poll.build(), Operation::PollWritable, owner)
@@ -132,7 +132,7 @@ impl Ring {
         self.push(poll.build(), Operation::PollDatagrams, owner)
     }
 
-    /// Waits until a datagram socket has room to send. There will be one completion.
+    /// Waits until a datagram socket has room to send, with a single completion.
     pub(super) fn poll_room(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
         let poll = opcode::PollAdd::new(Fd(socket), libc::POLLOUT as u32);
         self.push(poll.build(), Operation::PollRoom, owner)
@@ -224,7 +224,7 @@ fn ignore_transient(result: io::Result<usize>) -> io::Result<()> {
     }
 }
 
-/// Operations that the ring permits. We need this because system call filters do not see them.
+/// Operations that the ring permits. We need to restrict them here, since system call filters do not see them.
 fn restrictions() -> [Restriction; 5] {
     [
         Restriction::sqe_op(opcode::AcceptMulti::CODE),

@@ -28,7 +28,7 @@ pub(super) struct State {
     datagram_sockets: Vec<DatagramPoll>,
     /// Number of datagram sockets added so far.
     datagram_sockets_added: u32,
-    /// The data of the last event, if its connection has not read it yet.
+    /// The data of the last event, unless its connection has already read it.
     current: Option<(Token, FilledBuffer)>,
     /// Completions that we fetched while we were waiting for another one.
     deferred: VecDeque<Completion>,
@@ -38,7 +38,7 @@ pub(super) struct State {
     kept_bytes: usize,
     /// Whether the kernel has run out of buffers.
     lacks_buffers: bool,
-    /// A ring error that could not be reported by the failing call. [`State::wait`] will report it.
+    /// A ring error that could not be reported by the failing call. Instead, [`State::wait`] will report it.
     fault: Option<io::Error>,
 }
 
@@ -102,7 +102,7 @@ impl Slot {
         }
     }
 
-    /// Keeps bytes for when the connection reads. Returns how much more memory that takes, in bytes.
+    /// Keeps bytes for when the connection reads. Returns the additional memory used for this, in bytes.
     fn keep(&mut self, bytes: &[u8]) -> usize {
         let before = self.kept_bytes();
         self.kept.get_or_insert_default().extend_from_slice(bytes);
@@ -203,7 +203,7 @@ impl State {
             None => Received::WouldBlock,
         };
 
-        // The connection has read everything, so the kernel can receive again.
+        // The connection has read everything, so the kernel can start to receive again.
         if slot.kept.is_none() && slot.reading == Reading::Paused {
             slot.reading = Reading::Open;
             self.to_resume.push(token);
@@ -247,7 +247,7 @@ impl State {
     /// Submits operations and waits for a completion. This will not block if we have fetched some before.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.pause_unread();
-        // Do this once per wait, no matter how many connections lacked a buffer.
+        // We should do this once per wait, no matter how many connections lacked a buffer.
         if std::mem::take(&mut self.lacks_buffers) {
             self.ring.add_buffers();
         }
@@ -297,7 +297,7 @@ impl State {
         }
     }
 
-    /// Returns a connection's slot and its complete token. `None` means that the connection is gone.
+    /// Returns a connection's slot and its complete token, or `None` once the connection is gone.
     fn slot_of(&mut self, owner: Token) -> Option<(&mut Slot, Token)> {
         let slot = self.slots.get_mut(owner.slot as usize)?;
         let is_owner =
@@ -327,7 +327,7 @@ impl State {
                 readiness.readable = true;
                 readiness.read_closed = true;
             }
-            // Either the kernel has run out of buffers, or it has processed a cancellation.
+            // Either the kernel has currently run out of buffers, or it has processed a cancellation.
             _ if [libc::ENOBUFS, libc::ECANCELED].contains(&-result) => {
                 self.lacks_buffers |= result == -libc::ENOBUFS;
                 if !has_more {
@@ -402,7 +402,7 @@ impl State {
     /// Stops accepting from a listener and waits until the kernel has noticed. Connections accepted by then will be in the queue.
     pub(super) fn remove_listener(&mut self, listener: RawFd) -> io::Result<()> {
         let Some((queue, ring)) = self.queue(listener) else { return Ok(()) };
-        // Close the queue first. Otherwise it would accept again after an interruption.
+        // Close the queue first. Otherwise, it would accept again after an interruption.
         queue.close(ring)?;
 
         let number = queue.number();

@@ -94,7 +94,7 @@ impl Connection {
             return Err(ErrorCode::Protocol.into());
         };
 
-        // Bound both the number of frames and the size of the block (CONTINUATION flood).
+        // We need to bound both the number of frames and the size of the block (CONTINUATION flood).
         block.continuations += 1;
         let length = block.bytes.len() + payload.len();
         if block.continuations > CONTINUATIONS_MAX || length > BLOCK_BYTES_MAX {
@@ -112,7 +112,7 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Handles a complete header block. Most blocks are requests, which take the fast path.
+    /// Handles a complete header block. Most blocks are requests that can use the fast path.
     #[inline]
     fn handle_block(
         &mut self,
@@ -134,7 +134,7 @@ impl Connection {
             Verdict::Refused(info, refusal) => (info, FrameOutcome::Refused(refusal)),
             Verdict::Malformed => return Err(self.reject(start, ErrorCode::Protocol)),
         };
-        // RFC 9113 §8.1.1: a request without content must not announce any.
+        // RFC 9113 §8.1.1: a request without content MUST NOT announce any.
         if start.ends_stream && info.content_length.is_some_and(|length| length > 0) {
             return Err(self.reject(start, ErrorCode::Protocol));
         }
@@ -157,7 +157,7 @@ impl Connection {
         store: &mut HeadStore,
     ) -> Result<FrameOutcome, Fault> {
         let BlockStart { id, ends_stream, role, .. } = start;
-        // Decode the block in any case, to keep the tables in sync.
+        // We need to decode the block in any case to keep the tables in sync.
         let decoder = &mut self.decoder;
         let trailers = store
             .read_trailers(|strings, fields| decoder.decode(block, strings, |field| fields.take(&field)));
@@ -185,7 +185,7 @@ impl Connection {
     /// Returns a stream error for a request that we reset instead of answering it.
     fn reject(&mut self, start: BlockStart, code: ErrorCode) -> Fault {
         if !start.ends_stream {
-            // The content may be in flight already. Remember to ignore it.
+            // The content might be in flight already, so remember to ignore it.
             self.remember_reset(start.id);
         }
         Fault::Stream(start.id, code)

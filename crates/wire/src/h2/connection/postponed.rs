@@ -38,7 +38,7 @@ impl Connection {
     pub(super) fn keep_content(&mut self, id: u32, bytes: &[u8], output: &mut Output) -> FrameOutcome {
         let Some(stream) = self.streams.find(id) else { return FrameOutcome::Continue };
         let Some(kept) = stream.request.as_mut().and_then(|request| request.kept.as_mut()) else {
-            // The handler is already running, and did not ask for content.
+            // The handler is already running and did not ask for content.
             return FrameOutcome::Continue;
         };
 

@@ -21,7 +21,7 @@ impl Connection {
             return Err(ErrorCode::Protocol.into());
         }
         let content = frame::unpadded(head, payload)?;
-        // Empty frames are cheap for the peer, so their number is limited.
+        // Empty frames are cheap for the peer, so we limit their number.
         if content.is_empty() {
             self.budget.charge_frame()?;
         }

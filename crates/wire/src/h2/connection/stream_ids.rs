@@ -14,7 +14,7 @@ impl Connection {
     pub(super) fn role_of(&mut self, id: u32) -> Result<BlockRole, ErrorCode> {
         if id > self.last_stream && id % 2 == 1 {
             let steps = (id - self.last_stream) / 2;
-            // If the gap exceeds the 64 bits, all streams that we remember were skipped.
+            // If the gap exceeds the 64 bits, all remembered streams were skipped.
             self.opened_streams = self.opened_streams.checked_shl(steps).unwrap_or(0) | 1;
             self.last_stream = id;
             let is_ignored = self.is_beyond_goaway(id);

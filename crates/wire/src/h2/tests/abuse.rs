@@ -178,7 +178,7 @@ fn remembered_streams_are_bounded() {
     }
     assert_eq!(peer.connection.streams.memory(), 0);
 
-    // On the newest streams, frames are ignored. On older ones, they lead to another reset.
+    // We ignore frames on the newest streams. On older ones, they lead to another reset.
     let first_remembered = 399 - 2 * (u32::try_from(RESET_STREAMS_REMEMBERED_MAX).unwrap() - 1);
     for id in [399, first_remembered] {
         assert_eq!(peer.send(&[data(id, 0, b"1"), last_headers(id, &[("a", "b")])].concat()), [], "{id}");
@@ -280,7 +280,7 @@ fn pings_and_settings_keep_a_connection_for_a_day() {
     for tens in 0..24 * 360_u32 {
         peer.store.set_now(u64::from(tens) * 10);
         assert_eq!(peer.send(&frame(PING, 0, 0, b"are you?")).len(), 1, "{tens}");
-        // Proxies do this if they measure the bandwidth and adapt their windows.
+        // Proxies do this when they measure the bandwidth and adapt their windows.
         let change = settings(&[(INITIAL_WINDOW_SIZE, 65_535 + tens), (HEADER_TABLE_SIZE, tens % 4_096)]);
         assert_eq!(peer.send(&change), [Frame::SettingsAck], "{tens}");
     }

@@ -33,7 +33,7 @@ fn result_does_not_depend_on_the_split() {
         let mut peer = Peer::silent();
         let mut frames: Vec<_> = input.chunks(piece).flat_map(|bytes| peer.send(bytes)).collect();
         let mut expected = whole.clone();
-        // A body may be sent before the responses to later requests.
+        // A body can be sent before the responses to later requests.
         let stream_of = |frame: &Frame| match frame {
             Frame::Headers(stream, ..) | Frame::Data(stream, ..) => *stream,
             _ => 0,
@@ -106,7 +106,7 @@ fn content_beyond_the_window_is_reset_after_the_response() {
     let frames = peer.send(&content);
     assert_eq!(frames.last(), Some(&Frame::Reset(1, NO_ERROR)), "RFC 9113 §8.1");
     assert_eq!(peer.connection.awaits(), Awaits::Request);
-    // Frames that are already on their way are ignored until the stream ends.
+    // Ignore frames that are already on their way, until the stream ends.
     let late = peer.send(&[data(1, 0, b"more"), data(1, END_STREAM, b"")].concat());
     assert_eq!(
         late,
@@ -135,7 +135,7 @@ fn reset_drops_the_pending_body() {
     assert!(frames.iter().all(|frame| matches!(frame, Frame::Data(3, ..))), "{frames:?}");
     peer.send(&reset(3));
     assert!(!peer.connection.has_bodies());
-    // When a stream closes, RST_STREAM and WINDOW_UPDATE may be on their way.
+    // When a stream closes, there might still be RST_STREAM and WINDOW_UPDATE on their way.
     assert_eq!(peer.send(&[reset(1), window_update(3, 5)].concat()), []);
 }
 

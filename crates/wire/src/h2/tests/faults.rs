@@ -19,7 +19,7 @@ enum Ends {
     Connection(u32, ErrorCode),
 }
 
-/// Sends `input` on an open connection. Checks the last frame that the connection writes.
+/// Sends `input` on an open connection, and checks the last frame that the connection writes.
 #[track_caller]
 fn check(what: &str, input: &[Vec<u8>], ends: Ends) {
     let mut peer = Peer::open();

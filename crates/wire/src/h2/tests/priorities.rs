@@ -19,7 +19,7 @@ fn get(stream: u32, path: &str, priority: &str) -> Vec<u8> {
     last_headers(stream, &request(path, if priority.is_empty() { &[] } else { &more }))
 }
 
-/// Sends all bodies. Returns which streams the DATA frames are from, in order.
+/// Sends all bodies. Returns the streams of the DATA frames, in order.
 fn order(peer: &mut Peer) -> Vec<u32> {
     peer.fills = true;
     let of = |frame: &Frame| if let Frame::Data(stream, ..) = frame { Some(*stream) } else { None };

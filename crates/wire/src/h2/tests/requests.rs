@@ -5,7 +5,7 @@ use cannery_testkit::http2::{PROTOCOL_ERROR, field_block};
 use super::peer::{Frame, Peer, get, in_frames, last_headers, request};
 use crate::refusal::Refusal;
 
-/// Returns the status or the code of the reset. Also returns the refusal, if any.
+/// Returns the status or the code of the reset, along with the refusal (if any).
 fn outcome(fields: &[(&str, &str)]) -> (Result<u16, u32>, Option<Refusal>) {
     let mut peer = Peer::open();
     let frames = peer.send(&last_headers(1, fields));
@@ -21,7 +21,7 @@ fn is_malformed(fields: &[(&str, &str)]) -> bool {
     outcome(fields) == (Err(PROTOCOL_ERROR), None)
 }
 
-/// Returns a request where one of the pseudo-header fields is replaced or removed.
+/// Returns a request with one of the pseudo-header fields replaced or removed.
 fn with(name: &'static str, value: Option<&'static str>) -> Vec<(&'static str, &'static str)> {
     let mut fields = request("/0", &[]);
     match value {

@@ -181,7 +181,7 @@ fn streams_that_must_not_exist_are_connection_errors() {
 #[test]
 fn fields_come_from_the_table_of_the_peer() {
     let mut client = Client::new();
-    // Set the capacity to 220, and insert `:path: /a` (RFC 9204 §4.3.1, §4.3.2).
+    // Set the capacity to 220 and insert `:path: /a` (RFC 9204 §4.3.1, §4.3.2).
     client.send_unidirectional(6, b"\x02\x3f\xbd\x01\xc1\x02/a").unwrap();
     assert_eq!(client.connection.take_decoder_stream(), [1], "one insertion");
 

@@ -1,4 +1,4 @@
-//! Tests that frames can arrive in pieces of any size. They may be incomplete.
+//! Tests that frames can arrive in pieces of any size, and that they can be incomplete.
 
 use proptest::prelude::*;
 
