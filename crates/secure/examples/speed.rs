@@ -2,8 +2,8 @@
 //!
 //! This prints the time to open a request and seal its response, compared with both interfaces of `rustls`,
 //! the time of handshakes, and the memory of idle sessions. Figures are medians of 15 runs on one thread.
-//! Requests are sealed in advance and responses are not opened, so only the server's half is measured. Note
-//! that no threshold is checked.
+//! Requests are sealed in advance and responses are not opened, so only the server's half is measured. No
+//! threshold is checked.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a panic is the report")]

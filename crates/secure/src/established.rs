@@ -3,7 +3,7 @@
 //!
 //! Apart from application data, a peer may send alerts. In addition, it may send key updates in TLS 1.3 (RFC
 //! 8446 §4.6.3), or a hello to renegotiate in TLS 1.2, which we refuse (RFC 5246 §7.2.2). Anything else ends
-//! the session. Note that we also limit the number of consecutive records without application data.
+//! the session. We also limit the number of consecutive records without application data.
 
 use std::io::IoSlice;
 

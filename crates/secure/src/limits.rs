@@ -184,8 +184,8 @@ pub const QUIC_RESETS_MAX: u32 = 32;
 pub const QUIC_RESETS_PER_SECOND: u32 = 10;
 
 /// Minimum time, in milliseconds, between two stateless resets that an endpoint computes. Computing one takes
-/// a few microseconds, and attackers can cause thousands of them per iteration. Note that a reset may still
-/// delay another one even if it is not sent because its receiver has closed the connection.
+/// a few microseconds, and attackers can cause thousands of them per iteration. A reset may still delay
+/// another one even if it is not sent because its receiver has closed the connection.
 pub const QUIC_RESET_COMPUTED_INTERVAL_MS: u64 = 1;
 
 /// Minimum time, in milliseconds, between two version negotiations of an endpoint. All clients currently in

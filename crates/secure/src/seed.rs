@@ -58,8 +58,7 @@ impl Seed {
         Ok(Self { period: period(now), secret, static_secret: StaticSecret::generate()? })
     }
 
-    /// Serializes the seed for another process of this server. Note that the channel to that process MUST be
-    /// private.
+    /// Serializes the seed for another process of this server. The channel to that process must be private.
     pub fn to_bytes(&self) -> Zeroizing<[u8; SEED_BYTES]> {
         let mut bytes = Zeroizing::new([0; SEED_BYTES]);
         bytes[..8].copy_from_slice(&self.period.to_be_bytes());

@@ -1,8 +1,8 @@
 //! One TCP connection: receives requests and sends responses.
 //!
-//! Parsing is the job of the `wire` and `site` crates. Note that an idle connection does not own any buffers:
-//! data is received into buffers that belong to the worker, and a connection only stores incomplete requests
-//! or responses that the peer is slow to receive.
+//! Parsing is the job of the `wire` and `site` crates. An idle connection does not own any buffers: data is
+//! received into buffers that belong to the worker, and a connection only stores incomplete requests or
+//! responses that the peer is slow to receive.
 //!
 //! ```text
 //! ProxyHeader ──▶ Handshake ──▶ Open ──▶ Draining ──▶ Lingering ──▶ closed

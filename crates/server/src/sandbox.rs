@@ -62,7 +62,7 @@ pub struct Plan {
     pub deny_action: DenyAction,
 }
 
-/// Requirements for the layers of the sandbox. Note that privileges are always dropped.
+/// Requirements for the layers of the sandbox. Privileges are always dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SandboxPolicy {
     /// Restricted files and addresses.

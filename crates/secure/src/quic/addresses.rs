@@ -29,8 +29,8 @@ struct Unvalidated {
     address: SocketAddr,
     received: u64,
     sent: u64,
-    /// Data of the PATH_CHALLENGE frames that were sent there. Note that `quinn-proto` repeats a frame until
-    /// it gives up.
+    /// Data of the PATH_CHALLENGE frames that were sent there. `quinn-proto` repeats a frame until it gives
+    /// up.
     challenges: Vec<[u8; 8]>,
     /// The number of times that the last frame was sent.
     challenge_count: usize,

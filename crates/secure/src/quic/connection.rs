@@ -148,7 +148,7 @@ pub enum Event {
     /// The peer has sent too many packets without any effect. Callers should close the connection, after
     /// which any further datagrams are ignored.
     BudgetExceeded,
-    /// The connection has ended. Note that this event does not follow [`Connection::close`].
+    /// The connection has ended. This event does not follow [`Connection::close`].
     Closed(CloseReason),
 }
 

@@ -119,8 +119,8 @@ impl PacketKey {
     }
 }
 
-/// Expands a secret (HKDF-Expand-Label, RFC 8446 §7.1). Note that everyone can derive these secrets, so
-/// they are public.
+/// Expands a secret (HKDF-Expand-Label, RFC 8446 §7.1). Everyone can derive these secrets, so they are
+/// public.
 fn expand_label<const BYTES: usize>(secret: &Prk, label: &[u8]) -> [u8; BYTES] {
     const PREFIX: &[u8] = b"tls13 ";
     let byte = |length| u8::try_from(length).expect("labels and keys are short");

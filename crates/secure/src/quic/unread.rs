@@ -174,7 +174,7 @@ impl UnreadStream {
     }
 }
 
-/// The memory, in bytes, of a table that had this many pieces. Note that tables double their size.
+/// The memory, in bytes, of a table that had this many pieces. Tables double their size.
 pub(super) fn table_bytes(pieces: u32) -> u64 {
     if pieces <= PIECES_IN_IDLE_TABLE { 0 } else { u64::from(pieces.next_power_of_two()) * PIECE_BYTES }
 }

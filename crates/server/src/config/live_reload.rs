@@ -11,8 +11,8 @@ pub trait LiveReload: Send + Sync {
     /// so it is only suitable for servers with few clients.
     fn refresh(&self);
 
-    /// Called when a browser requests a service worker script over HTTP/1. Note that browsers will not
-    /// accept service workers over TLS with a certificate that we signed ourselves.
+    /// Called when a browser requests a service worker script over HTTP/1. Browsers will not accept
+    /// service workers over TLS with a certificate that we signed ourselves.
     fn service_worker_requested(&self, _target: &[u8]) {}
 
     /// The absolute path of the script to insert into documents, or `None` to send them unchanged.

@@ -4,7 +4,7 @@
 //! This belongs to the reload thread. An archive must be verified completely before it is served. At startup,
 //! we only do this for the newest ones; the others will follow in the background, so that large archives do
 //! not delay the start. Damaged archives are skipped with a notice, whereas archives that are still being
-//! copied are skipped silently. Note that the current archive is not included here.
+//! copied are skipped silently. The current archive is not included here.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -94,8 +94,8 @@ impl Bodies {
         self.blocks.retain(|block| !block.is_unique());
     }
 
-    /// The size, in bytes, of the memory taken by blocks. Note that even a short response keeps a whole
-    /// block until the client acknowledges it.
+    /// The size, in bytes, of the memory taken by blocks. Even a short response keeps a whole block until
+    /// the client acknowledges it.
     pub(super) fn memory(&self) -> usize {
         self.blocks.len().saturating_sub(IDLE_BLOCKS) * BLOCK_BYTES
     }

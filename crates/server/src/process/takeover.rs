@@ -41,7 +41,7 @@ const READY_VARIABLE: &str = "CANNERY_READY";
 /// The message.
 const READY: &[u8] = b"r";
 
-/// A new program must become ready within this time. Note that it might have to read large archives.
+/// A new program must become ready within this time. It might have to read large archives.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(300);
 
 /// After a program was killed, how long a message that it is ready may still take to arrive.

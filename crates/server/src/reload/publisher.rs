@@ -39,7 +39,7 @@ impl Publisher {
     /// Serves `file` instead of the archive at index `place`.
     ///
     /// Once this returns, all later requests will be answered from the new archive, while responses that
-    /// have already started are not affected. Note that the file is not compared with its digest, and that
+    /// have already started are not affected. The file is not compared with its digest, and
     /// no process may change it any more.
     ///
     /// # Errors

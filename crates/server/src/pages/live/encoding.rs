@@ -10,8 +10,8 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// Detects the encoding of a document with this `Content-Type`. Note that a byte order mark takes
-    /// precedence (WHATWG Encoding, §6).
+    /// Detects the encoding of a document with this `Content-Type`. A byte order mark takes precedence
+    /// (WHATWG Encoding, §6).
     pub(super) fn of(document: &[u8], media_type: &[u8]) -> Encoding {
         match document {
             [0xff, 0xfe, ..] => return Encoding::Utf16Le,

@@ -1,7 +1,7 @@
 //! Drops privileges (user and groups, capabilities, core dumps and debuggers).
 //!
 //! Like the system calls they use, functions in this module only change the calling thread. The result is
-//! inherited by threads that are started afterwards. Note that privileges are only ever dropped, not gained.
+//! inherited by threads that are started afterwards. Privileges are only ever dropped, not gained.
 
 use std::io;
 
