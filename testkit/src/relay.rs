@@ -41,7 +41,7 @@ pub struct Relay {
 
 struct Shared {
     downstream: UdpSocket,
-    /// The socket with the address that the server sees.
+    /// The socket with the address the server sees.
     upstream: Mutex<Arc<UdpSocket>>,
     /// The address of the last datagram from a client.
     client: Mutex<Option<SocketAddr>>,

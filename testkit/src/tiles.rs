@@ -343,7 +343,7 @@ impl Noise {
         mixed ^ mixed >> 31
     }
 
-    /// Returns a number below `bound`. For the bounds that we use, the bias of the remainder is less than 2⁻⁴⁰.
+    /// Returns a number below `bound`. For the bounds we use, the bias of the remainder is less than 2⁻⁴⁰.
     fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

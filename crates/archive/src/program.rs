@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 64;
 const SECTION_TYPE: Range<usize> = 4..8;
 const NO_BITS: [u8; 4] = 8u32.to_le_bytes();
 
-/// Offsets and lengths of the fields that we need, for 32-bit or 64-bit ELF (`elf(5)`).
+/// Offsets and lengths of the fields we need, for 32-bit or 64-bit ELF (`elf(5)`).
 struct Layout {
     /// Number of bytes of an offset or length.
     word: usize,
@@ -53,7 +53,7 @@ const ELF64: Layout = Layout {
     sections: Table { offset: 40, count: 60, entry_bytes: 64, part_offset: 24, part_bytes: 32 },
 };
 
-/// Returns the length of the program at the start of `file`, or `None` if there is no program.
+/// Returns the length of the program at the start of `file`, or `None` when there is no program.
 ///
 /// We only recognize ELF executables for little-endian machines. The file can be longer than the program (if an archive follows) or
 /// shorter (if it was cut).

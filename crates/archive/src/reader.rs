@@ -150,14 +150,14 @@ impl Archive {
 
     /// Finds the record for a path on `host`, or on the default site if `host` is `None`.
     ///
-    /// `host` is case-insensitive. You can find records that were written for `*.example.com` by passing `.example.com`.
+    /// `host` is case-insensitive. You can find records written for `*.example.com` by passing `.example.com`.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
     // Inlined because this is on the request path and the record should stay in registers when the caller destructures it.
     #[inline(always)]
     pub fn path(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
-        // If it is longer than any path in the archive, we do not need to hash it.
+        // When it is longer than any path in the archive, we do not need to hash it.
         if key.bytes().len() > usize::from(self.facts.path_bytes_max) {
             return Ok(None);
         }
@@ -419,7 +419,7 @@ impl<'a> Iterator for Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// Finds the scope of the last directory that we hashed. Note that the scope's key has one more `/` than the directory's.
+    /// Finds the scope of the last directory we hashed. Note that the scope's key has one more `/` than the directory's.
     fn find_scope(&self) -> Result<Option<Scope<'a>>, Corrupt> {
         let archive = self.archive;
         let directory = &self.key.bytes()[..self.at];

@@ -44,7 +44,7 @@ const RUN_PART_BYTES: u64 = 1 << 20;
 /// at the latest by [`Writer::finish`]. If you drop the writer before that, it will stop writing.
 pub struct Writer {
     output: Output,
-    /// The archive that we copy bodies from.
+    /// The archive we copy bodies from.
     source: Option<Arc<Archive>>,
     /// Consecutive records of `source` that have not been passed to the output yet. They come after the buffer.
     run: Range<u64>,

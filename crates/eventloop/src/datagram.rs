@@ -125,9 +125,9 @@ pub enum SendOutcome {
 /// The number of trains sent, out of several. If there are some left, the send buffer is full, as with [`SendOutcome::Blocked`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Number of trains that were sent or lost.
+    /// Number of trains sent or lost.
     pub trains: usize,
-    /// Number of sent trains that were lost, completely or partly.
+    /// Number of sent trains lost, completely or partly.
     pub lost: usize,
     /// Number of bytes of the next train that were sent.
     pub sent_bytes: usize,

@@ -49,7 +49,7 @@ pub enum IpVersions {
     Both,
 }
 
-/// An address that we have reserved, so that the workers can listen on it.
+/// An address we have reserved, so that the workers can listen on it.
 ///
 /// Each worker has a listener of its own, and all of them share the address (`SO_REUSEPORT`). Without a reservation, a second server on
 /// the same address could go unnoticed, since it would just get half of the connections.

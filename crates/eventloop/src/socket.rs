@@ -57,8 +57,8 @@ pub trait Socket {
     /// The connection has failed.
     fn shutdown_write(&self) -> io::Result<()>;
 
-    /// Returns the number of bytes that were sent but not acknowledged by the peer. With a large send buffer, this is the only way
-    /// to tell a slow peer from one that has stopped reading.
+    /// Returns the number of bytes sent but not acknowledged by the peer. With a large send buffer, this is the only way to tell a
+    /// slow peer from one that has stopped reading.
     ///
     /// # Errors
     /// The connection has failed.

@@ -127,7 +127,7 @@ pub enum Reason {
     Precondition,
     /// The range cannot be satisfied.
     Range,
-    /// The client does not accept any coding that we have.
+    /// The client does not accept any coding we have.
     NotAcceptable,
     /// The method is unknown or not allowed.
     Method,

@@ -9,7 +9,7 @@ use crate::negotiate;
 use crate::request::Values;
 use crate::sites::{Place, Sites};
 
-/// Finds the nearest page for a status, along with its body in a coding that the client accepts.
+/// Finds the nearest page for a status, along with its body in a coding the client accepts.
 ///
 /// Returns `None` if there is not such a page.
 pub(crate) fn find<'a>(

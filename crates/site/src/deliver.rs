@@ -19,7 +19,7 @@ pub(crate) struct Delivery {
     pub(crate) head: HeadKind,
 }
 
-/// Selects the fields that we take from the archive.
+/// Selects the fields we take from the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadKind {
     /// All fields, including header rules for the path.

@@ -111,7 +111,7 @@ fn escaped(byte: &u8) -> &[u8] {
     }
 }
 
-/// Returns the start of the page for a status, or nothing if there is no such page.
+/// Returns the start of the page for a status, or nothing when there is no such page.
 const fn text(status: u16) -> &'static [u8] {
     match status {
         400 => page!("400", "Bad request", "The request cannot be understood."),

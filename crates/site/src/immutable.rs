@@ -1,4 +1,4 @@
-//! Responses that clients never have to ask for again.
+//! Responses clients never have to ask for again.
 
 use cannery_archive::{Archive, Corrupt, Head, Origin, Resource};
 

@@ -12,7 +12,7 @@ use crate::captures::Captures;
 
 /// Maximum length of a `Location`, in bytes. Beyond this, the answer is 414.
 ///
-/// A server must accept all URLs that it sends (RFC 9110 §2.3), so we use the limit for request targets.
+/// A server must accept all URLs it sends (RFC 9110 §2.3), so we use the limit for request targets.
 pub const LOCATION_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
 /// Target of a redirect.

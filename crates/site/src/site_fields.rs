@@ -146,7 +146,7 @@ impl SiteFields {
         }
     }
 
-    /// Adds a value. Returns its index, or `None` if there are too many.
+    /// Adds a value. Returns its index, or `None` when there are too many.
     fn push(&mut self, line: Line) -> Option<u16> {
         *self.lines.get_mut(self.count)? = line;
         self.count += 1;

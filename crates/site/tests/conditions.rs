@@ -98,7 +98,7 @@ fn if_range() -> impl Strategy<Value = Option<(&'static str, [bool; 2])>> {
     ])
 }
 
-/// Generates `Range`, along with the status that it leads to.
+/// Generates `Range`, along with the status it leads to.
 fn range() -> impl Strategy<Value = Option<(&'static str, u16)>> {
     proptest::sample::select(vec![
         None,

@@ -54,7 +54,7 @@ impl Budget {
         }
     }
 
-    /// Adds tokens for a response that we have written completely.
+    /// Adds tokens for a response we have written completely.
     #[inline]
     pub(crate) fn credit_response(&mut self) {
         self.credit = add_tokens(self.credit, CREDIT_PER_RESPONSE, CREDIT_MAX);

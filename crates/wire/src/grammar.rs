@@ -37,7 +37,7 @@ fn is_port(rest: &[u8]) -> bool {
     rest.strip_prefix(b":").map_or(rest.is_empty(), |port| port.iter().all(u8::is_ascii_digit))
 }
 
-/// Returns the rest after a host that is an IP literal or is percent-encoded, or `None` if there is no such host.
+/// Returns the rest after a host that is an IP literal or is percent-encoded, or `None` when there is no such host.
 #[cold]
 fn after_unusual_host(value: &[u8]) -> Option<&[u8]> {
     if let Some(literal) = value.strip_prefix(b"[") {

@@ -29,11 +29,11 @@ pub struct HeadStore {
     intent: Intent,
     version: Version,
     seconds: u64,
-    /// Time when we received the bytes that we are reading.
+    /// Time when we received the bytes we are reading.
     time: Option<Instant>,
 }
 
-/// Selects the fields that we keep as lines in HTTP/1 syntax ([`RequestHead::field_lines`]).
+/// Selects the fields we keep as lines in HTTP/1 syntax ([`RequestHead::field_lines`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptLines {
     /// Only those of proxies. We log them.
@@ -190,7 +190,7 @@ impl HeadStore {
         })
     }
 
-    /// Starts the head of a request that we refuse without decoding it.
+    /// Starts the head of a request we refuse without decoding it.
     pub(crate) fn refuse_request(&mut self, version: Version) -> RequestInfo {
         self.version = version;
         self.bytes.clear();

@@ -1,8 +1,8 @@
 //! Header compression in HTTP/2 (HPACK, RFC 7541).
 //!
-//! [`Decoder`] decodes header blocks. It has the dynamic table that the peer fills. [`encode_line`] encodes our own fields in
-//! advance, and [`EncoderTable`] knows which of them are in the peer's table. For fields that we do not know in advance, there is
-//! [`put_field`]. It does not use the table. This module does not interpret fields.
+//! [`Decoder`] decodes header blocks. It has the dynamic table the peer fills. [`encode_line`] encodes our own fields in advance,
+//! and [`EncoderTable`] knows which of them are in the peer's table. For fields we do not know in advance, there is [`put_field`].
+//! It does not use the table. This module does not interpret fields.
 
 // Decodes header blocks.
 mod decoder;

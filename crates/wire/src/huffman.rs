@@ -290,7 +290,7 @@ static CODES: [u32; SYMBOLS] = {
 /// Number of bits to look up at once. Nearly all bytes in fields have codes that are not longer.
 const SHORT_BITS: u32 = 10;
 
-/// For each combination of the next bits, the byte that they start with and the length of its code, or 0 if the code has more bits.
+/// For each combination of the next bits, the byte they start with and the length of its code, or 0 if the code has more bits.
 static SHORT: [[u8; 2]; 1 << SHORT_BITS] = {
     let mut table = [[0; 2]; 1 << SHORT_BITS];
     let mut byte = 0;

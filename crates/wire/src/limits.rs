@@ -34,7 +34,7 @@ pub const PROXY_LINE_BYTES_MAX: usize = 107;
 pub const PROXY_HEADER_BYTES_MAX: usize = 4096;
 
 /// Size of the peer's dynamic table in HPACK, in bytes as defined by RFC 7541 §4.1. We use the default before SETTINGS. This is
-/// enough for the fields that browsers repeat.
+/// enough for the fields browsers repeat.
 pub const HPACK_TABLE_BYTES: usize = 4096;
 
 /// Size of the peer's dynamic table in QPACK, in bytes as defined by RFC 9204 §3.2.1. Same as in HPACK.
@@ -63,8 +63,8 @@ pub const STREAM_BODY_COPIED_BYTES_MAX: u64 = 1024;
 /// name and value). We refuse the request when it exceeds the limit. Fields beyond the limit are still decoded, but ignored.
 pub const FIELD_LIST_BYTES_MAX: usize = HEAD_BYTES_MAX;
 
-/// Maximum length of the fields that we decode at all, in the same unit. Beyond this, we close the connection. Two bytes can decode
-/// to a field of 4,000, but only an attack would do that many times (decompression bomb).
+/// Maximum length of the fields we decode at all, in the same unit. Beyond this, we close the connection. Two bytes can decode to a
+/// field of 4,000, but only an attack would do that many times (decompression bomb).
 pub const FIELD_LIST_BYTES_DECODED_MAX: usize = 8 * FIELD_LIST_BYTES_MAX;
 
 /// Minimum rate at which a peer must accept our response until it has all of it, in bytes per second. Even GSM phones are ten times
@@ -88,8 +88,8 @@ pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;
 /// kB 5.8 and 4.5, 64 KiB 8.6 and 6.0, 89.7 kB 10.5 and 6.5.
 pub const ZERO_COPY_BODY_BYTES_MIN: usize = 8 * 1024;
 
-/// Size of the responses that we collect on a connection before we send them, in bytes. This is enough for about 16 of the largest
-/// responses that we copy, or for 200 small ones.
+/// Size of the responses we collect on a connection before we send them, in bytes. This is enough for about 16 of the largest
+/// responses we copy, or for 200 small ones.
 pub const OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Maximum number of segments per call. A response with a large body needs two.
@@ -99,8 +99,8 @@ pub const SEGMENTS_MAX: usize = 64;
 /// the socket does not accept need to stay in memory, so with a slower peer, the limit will be [`SEALED_BYTES_MIN`] next time.
 pub const SEALED_BYTES_MAX: usize = 256 * 1024;
 
-/// Number of bytes that we encrypt at once when the peer is slower than we are. This is one record. With ten thousand slow peers,
-/// it takes 160 MiB.
+/// Number of bytes we encrypt at once when the peer is slower than we are. This is one record. With ten thousand slow peers, it
+/// takes 160 MiB.
 pub const SEALED_BYTES_MIN: usize = 16 * 1024;
 
 /// Maximum number of handshakes per loop iteration. Only the expensive part counts (a signature and the key exchange), as it makes
@@ -117,12 +117,12 @@ pub const RESPONSE_BYTES_RESERVED: usize = 12 * 1024;
 pub const RESPONSE_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 
 /// Maximum number of streams of an HTTP/2 connection that wait at the same time, either for a window or for the rest of a request.
-/// Streams that we answer at once do not count. Browsers use at most 100, and RFC 9113 §6.5.2 recommends to allow at least as many.
+/// Streams we answer at once do not count. Browsers use at most 100, and RFC 9113 §6.5.2 recommends to allow at least as many.
 pub const STREAMS_MAX: u32 = 128;
 
 /// Maximum number of streams remembered as reset by us because late frames can still arrive and must be ignored (RFC 9113 §5.1).
-/// This is the same number as for waiting streams, at four bytes each. If there are more, the oldest one is forgotten; its content
-/// will then lead to another reset, and its trailers will make us close the connection.
+/// This is the same number as for waiting streams, at four bytes each. When there are more, the oldest one is forgotten; its
+/// content will then lead to another reset, and its trailers will make us close the connection.
 pub const RESET_STREAMS_REMEMBERED_MAX: usize = STREAMS_MAX as usize;
 
 /// Maximum number of priorities remembered for streams that are not open yet (RFC 9218 §7.1). Clients send them shortly before the

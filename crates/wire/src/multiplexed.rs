@@ -61,7 +61,7 @@ pub trait Multiplexed {
 pub struct OwnHead<'a> {
     /// The fields, starting with `:status`. All names are in lower case.
     pub fields: &'a [(&'a str, &'a [u8])],
-    /// Fields that the server adds, and which of them the head already has, as in [`cannery_archive::Head::overrides`].
+    /// Fields the server adds, and which of them the head already has, as in [`cannery_archive::Head::overrides`].
     pub server_fields: Option<(&'a ServerFields, u8)>,
 }
 

@@ -13,8 +13,7 @@ impl Priority {
     /// The default (RFC 9218 §4.1, §4.2).
     pub(crate) const DEFAULT: Priority = Priority { urgency: 3, incremental: false };
 
-    /// Parses a field value, which is a dictionary (RFC 8941 §3.2) with two members that we know. If it is invalid, returns the
-    /// default.
+    /// Parses a field value, which is a dictionary (RFC 8941 §3.2) with two members we know. If it is invalid, returns the default.
     pub(crate) fn parse(value: &[u8]) -> Priority {
         let mut rest = trim(value);
         let mut priority = Priority::DEFAULT;

@@ -1,14 +1,14 @@
 //! Header compression in HTTP/3 (QPACK, RFC 9204).
 //!
 //! [`Decoder`] decodes field sections. It has the dynamic table that the peer fills on its encoder stream. [`encode_line`] encodes
-//! our own fields in advance, and [`EncoderTable`] knows which of them are in the peer's table. For fields that we do not know in
+//! our own fields in advance, and [`EncoderTable`] knows which of them are in the peer's table. For fields we do not know in
 //! advance, there is [`put_field`]. It does not use the table. This module does not interpret fields.
 
 // Decodes field sections and the peer's encoder stream.
 mod decoder;
 mod dynamic_table;
 
-// Encodes lines of the archive and fields that we do not know in advance.
+// Encodes lines of the archive and fields we do not know in advance.
 mod encoder;
 mod encoder_table;
 mod line;

@@ -12,6 +12,6 @@ pub struct Response<'a> {
     pub answer: &'a Answer<'a>,
     /// The archive that the answer's ranges refer to.
     pub archive: ArchiveRef<'a>,
-    /// Fields that the server adds.
+    /// Fields the server adds.
     pub fields: &'a ServerFields,
 }

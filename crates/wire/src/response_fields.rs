@@ -240,7 +240,7 @@ impl<E: FieldEncoder> Section<'_, E> {
         }
     }
 
-    /// Appends a head with a status that it was not rendered for.
+    /// Appends a head with a status it was not rendered for.
     ///
     /// This happens when an error page is shown. Errors should not be cached, even if the page itself may be.
     fn put_head_with_other_status(&mut self, status: u16, head: &Head<'_>) {

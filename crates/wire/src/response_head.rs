@@ -5,7 +5,7 @@
 
 use crate::decimal::Decimal;
 
-/// Fields that the server adds to all responses, unless configured otherwise. Sites can override them: each field has a bit in
+/// Fields the server adds to all responses, unless configured otherwise. Sites can override them: each field has a bit in
 /// [`cannery_archive::Head::overrides`], in the order of this list.
 pub const SERVER_FIELDS: [&str; 6] = [
     "Referrer-Policy",

@@ -4,7 +4,7 @@ use cannery_site::{Method, Request};
 
 use crate::request_head::{RequestHead, Version};
 
-/// A request that we keep until its content is complete, or until its handler has run.
+/// A request we keep until its content is complete, or until its handler has run.
 #[derive(Debug)]
 pub struct StoredRequest {
     /// All parts of the head, without anything in between.

@@ -24,7 +24,7 @@ const WINDOW_MAX: u32 = (1 << 31) - 1;
 /// The window of a new connection (RFC 9113, section 6.9.2), in bytes.
 const INITIAL_WINDOW: u32 = 65_535;
 
-/// Maximum payload that the server may send because the client never allows more (RFC 9113, section 4.2).
+/// Maximum payload the server may send because the client never allows more (RFC 9113, section 4.2).
 const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 /// A request and the progress of its response.

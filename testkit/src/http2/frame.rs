@@ -94,7 +94,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Removes the first frame from the start of `bytes`. Returns `None` if it is incomplete.
+    /// Removes the first frame from the start of `bytes`. Returns `None` when it is incomplete.
     ///
     /// # Panics
     ///

@@ -84,9 +84,9 @@ pub struct Options {
     pub server_name: String,
     /// Limit for each operation.
     pub timeout: Duration,
-    /// Number of bytes that the server may send on a stream before the client reads them.
+    /// Number of bytes the server may send on a stream before the client reads them.
     pub stream_window: u32,
-    /// Number of bytes that the server may send on all streams before the client reads them.
+    /// Number of bytes the server may send on all streams before the client reads them.
     pub window: u32,
     /// Frames that packets carry instead of their own. If given, all packets have full length.
     pub forgery: Option<Forgery>,

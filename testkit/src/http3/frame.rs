@@ -47,7 +47,7 @@ pub fn varint(value: u64) -> Vec<u8> {
     encoded
 }
 
-/// Reads a variable-length integer from the start of `bytes`, or returns `None` if it is incomplete.
+/// Reads a variable-length integer from the start of `bytes`, or returns `None` when it is incomplete.
 pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let length = 1 << (bytes.first()? >> 6);
     let (encoded, rest) = bytes.split_at_checked(length)?;
@@ -56,7 +56,7 @@ pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     Some(encoded[1..].iter().fold(first, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-/// Reads a frame from the start of `bytes` as type and payload, or returns `None` if it is incomplete.
+/// Reads a frame from the start of `bytes` as type and payload, or returns `None` when it is incomplete.
 pub fn take_frame<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     let mut rest = *bytes;
     let kind = take_varint(&mut rest)?;

@@ -82,7 +82,7 @@ pub struct Facts {
     pub hosts: bool,
     /// Whether some hosts are wildcards.
     pub wildcard_hosts: bool,
-    /// Whether some sites have header rules. The server needs to apply them to paths that the archiver did not know.
+    /// Whether some sites have header rules. The server needs to apply them to paths the archiver did not know.
     pub header_rules: bool,
     /// Whether some header rules are restricted to a host, so that they cannot be part of the heads of files.
     pub host_header_rules: bool,

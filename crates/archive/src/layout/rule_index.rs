@@ -1,4 +1,4 @@
-//! Rule indexes. They find the rules that might match a path, in an amount of time that clients cannot increase.
+//! Rule indexes. They find the rules that might match a path, in an amount of time clients cannot increase.
 //!
 //! A pattern is split into segments. For each position, and for each segment that a path may have there, the index has the set of
 //! rules that accept it, either as a bit set or as a short list. A search intersects these sets. Its cost is the number of rules

@@ -217,7 +217,7 @@ impl<'a> Scope<'a> {
         decode_entry(&mut fields)
     }
 
-    /// Returns `true` if the indexes are the ones that we would build for these rules.
+    /// Returns `true` if the indexes are the ones we would build for these rules.
     pub(crate) fn has_valid_indexes(&self) -> Result<bool, Corrupt> {
         let mut rules = Vec::new();
         let mut rest = self.rules;

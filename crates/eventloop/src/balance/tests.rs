@@ -45,7 +45,7 @@ fn loop_that_left_receives_only_what_was_queued() {
     assert!(send(&one.loops[other.own].sender, socket.as_fd(), 7).is_err());
     assert_eq!(other.next_transferred().map(|(tag, _)| tag), Some(7));
     assert!(other.next_transferred().is_none());
-    // After that, it does not transfer the connections that it accepts.
+    // After that, it does not transfer the connections it accepts.
     one.set_load(0);
     assert!(!transfers_duplicate(&other, &socket, 7));
 }

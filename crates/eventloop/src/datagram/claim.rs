@@ -10,7 +10,7 @@ use crate::address::Address;
 use crate::listener::{IpVersions, retry_while_in_use};
 use crate::platform::syscalls;
 
-/// A UDP address that we have reserved, so that the workers can open their sockets.
+/// A UDP address we have reserved, so that the workers can open their sockets.
 ///
 /// All of them share the address (`SO_REUSEPORT`). Without a reservation, a second server on the same address could go
 /// unnoticed, since it would just get some of the datagrams.

@@ -26,7 +26,7 @@ const WAKER_SLOT: u32 = u32::MAX;
 const LISTENER: u32 = 0;
 const DATAGRAMS: u32 = 1;
 
-/// Events that we watch datagram sockets for.
+/// Events we watch datagram sockets for.
 const ARRIVALS: u32 = libc::EPOLLIN as u32 | libc::EPOLLET as u32;
 const ARRIVALS_AND_ROOM: u32 = ARRIVALS | libc::EPOLLOUT as u32;
 
@@ -41,7 +41,7 @@ pub struct Epoll {
     waker: Waker,
     balancer: Option<Balancer>,
     clock: Clock,
-    /// Sockets that we are currently watching for room to send, with their numbers and descriptors.
+    /// Sockets we are currently watching for room to send, with their numbers and descriptors.
     awaiting_room: Vec<(u32, RawFd)>,
 }
 

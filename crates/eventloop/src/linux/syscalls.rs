@@ -367,7 +367,7 @@ pub(super) fn set_pipe_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<()> 
     Ok(())
 }
 
-/// Makes a pipe refer to the pages of several runs without copying them. Returns the number of bytes, or `None` if the pipe is
+/// Makes a pipe refer to the pages of several runs without copying them. Returns the number of bytes, or `None` when the pipe is
 /// full.
 ///
 /// The runs MUST NOT change until the data has been read from the pipe and also from the socket that it is spliced to.

@@ -5,7 +5,7 @@
 //! receive a whole batch anyway. Moreover, merged datagrams need buffers of 64 KB, of which we do not want to have many.
 //!
 //! This loop should be indistinguishable from the epoll one. The ring is created in the worker's thread. System call filters do not
-//! see ring operations, so we restrict the ring to the operations that we need (this cannot be undone later).
+//! see ring operations, so we restrict the ring to the operations we need (this cannot be undone later).
 
 mod accept_queue;
 mod ring;

@@ -15,8 +15,8 @@ use super::syscalls;
 /// in vain.
 const SPLICE_BYTES_MAX: usize = 128 * 1024;
 
-/// The pipe capacity that we request, in bytes. Pipes count pages, and data can start in the middle of a page. When the system
-/// grants less, we need to splice fewer bytes at a time.
+/// The pipe capacity we request, in bytes. Pipes count pages, and data can start in the middle of a page. When the system grants
+/// less, we need to splice fewer bytes at a time.
 const PIPE_BYTES: usize = 2 * SPLICE_BYTES_MAX;
 
 /// A body of this length always fits into one segment, wherever in a page it starts. Note that the kernel builds segments from up

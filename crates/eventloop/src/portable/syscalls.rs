@@ -23,7 +23,7 @@ pub(crate) const BALANCES_LISTENERS: bool = false;
 /// Only Linux can split trains of datagrams.
 pub(crate) const HAS_GSO: bool = false;
 
-/// Ratio between the reported buffer size and the one that we requested.
+/// Ratio between the reported buffer size and the one we requested.
 pub(crate) const BUFFER_SIZE_FACTOR: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
 
 /// Flags for receiving descriptors. Setting close-on-exec atomically is not possible on all systems. However, processes that

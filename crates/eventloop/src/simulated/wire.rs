@@ -10,9 +10,9 @@ use crate::token::Token;
 
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// Bytes that the server may receive.
+    /// Bytes the server may receive.
     arrived: VecDeque<u8>,
-    /// Bytes that the server has sent and the peer has not read.
+    /// Bytes the server has sent and the peer has not read.
     in_flight: VecDeque<u8>,
     /// The most bytes in flight.
     capacity: usize,

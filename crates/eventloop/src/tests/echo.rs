@@ -23,7 +23,7 @@ struct Echo<L: EventLoop> {
     events: L,
     socket: L::Datagrams,
     batch: ReceiveBatch,
-    /// Answers that we have not had room for yet.
+    /// Answers we have not had room for yet.
     pending: VecDeque<Answer>,
 }
 

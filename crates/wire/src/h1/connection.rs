@@ -51,7 +51,7 @@ enum Close {
     Now { by_peer: bool },
 }
 
-/// The next thing that the peer should send.
+/// The next thing the peer should send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaits {
     /// A new request. Idle peers may never send another.
@@ -336,7 +336,7 @@ impl Connection {
         put_response(output, response, option);
     }
 
-    /// Prepares for a response that the caller writes. Returns its [`connection_option`].
+    /// Prepares for a response the caller writes. Returns its [`connection_option`].
     pub fn begin(&mut self, head: &Head<'_>, output: &mut Output) -> Option<&'static str> {
         self.begin_response(head, output);
         connection_option(!self.is_closing(), head)

@@ -23,7 +23,7 @@ pub(super) enum Content {
     Done,
     /// This number of bytes is missing.
     Length(u32),
-    /// Chunked content, along with the number of bytes that it may still take (including chunk heads).
+    /// Chunked content, along with the number of bytes it may still take (including chunk heads).
     Chunked(Chunked, u32),
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum Parsed {
     Head(usize),
     /// The head is incomplete.
     More,
-    /// Not a head that we accept.
+    /// Not a head we accept.
     Refused(Refusal),
 }
 

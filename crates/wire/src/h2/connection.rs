@@ -33,9 +33,9 @@ pub struct Connection {
     decoder: Decoder,
     pub(super) encoder: EncoderTable,
     pub(super) streams: Streams,
-    /// The highest stream that the peer has opened, or 0.
+    /// The highest stream the peer has opened, or 0.
     pub(super) last_stream: u32,
-    /// Bit set of the last 64 streams up to `last_stream`. Streams that the peer opened are set, skipped IDs are clear (RFC 9113
+    /// Bit set of the last 64 streams up to `last_stream`. Streams the peer opened are set, skipped IDs are clear (RFC 9113
     /// §5.1.1).
     opened_streams: u64,
     /// Streams that we reset before the peer ended them, oldest first. More frames might still be in flight, and we need to ignore
@@ -45,7 +45,7 @@ pub struct Connection {
     pub(super) pending_request: Option<PendingRequest>,
     /// A header block that needs more CONTINUATION frames.
     block: Option<Box<HeaderBlock>>,
-    /// Connection-level window for content that we send.
+    /// Connection-level window for content we send.
     pub(super) window: Window,
     /// Initial size of each stream's window, in bytes.
     pub(super) initial_window: u32,
@@ -111,7 +111,7 @@ pub(super) struct PendingRequest {
 pub enum Step {
     /// A request, with its head in the [`HeadStore`]. The caller must answer it before the next call.
     Request(StreamId),
-    /// A request that the caller must answer with the refusal's status, without a body in the case of `HEAD`.
+    /// A request the caller must answer with the refusal's status, without a body in the case of `HEAD`.
     Refused(StreamId, Refusal),
     /// A request whose content has arrived completely, or exceeds what its handler accepts. The caller must take and answer it
     /// before the next call.

@@ -19,8 +19,8 @@ const GOAWAY_PING: [u8; 8] = *b"cannery!";
 const ANY_STREAM: u32 = 0x7fff_ffff;
 
 impl Connection {
-    /// Starts a graceful shutdown by notifying the peer (RFC 9113 §6.8). We will still answer requests that the peer sent before it
-    /// was notified. See [`Connection::has_ended`].
+    /// Starts a graceful shutdown by notifying the peer (RFC 9113 §6.8). We will still answer requests the peer sent before it was
+    /// notified. See [`Connection::has_ended`].
     pub fn go_away(&mut self, output: &mut Output) {
         if self.goaway == Goaway::NotSent && self.stage != Stage::Closed {
             self.goaway = Goaway::Announced;

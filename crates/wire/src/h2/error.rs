@@ -4,7 +4,7 @@
 
 use crate::abuse::Exhausted;
 
-/// Error codes that we send (RFC 9113 §7).
+/// Error codes we send (RFC 9113 §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
     /// `NO_ERROR`: nothing went wrong, for example at a graceful shutdown.

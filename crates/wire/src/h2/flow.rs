@@ -8,7 +8,7 @@ pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
 /// Largest window allowed (RFC 9113 §6.9.1).
 pub(super) const WINDOW_BYTES_MAX: u32 = 0x7fff_ffff;
 
-/// Number of content bytes that the peer will still accept.
+/// Number of content bytes the peer will still accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window(i32);
 

@@ -72,8 +72,7 @@ impl FrameHead {
     }
 }
 
-/// Parses a stream ID or window increment: 31 bits, after a reserved bit that we ignore (RFC 9113 §4.1,
-/// §6.9).
+/// Parses a stream ID or window increment: 31 bits, after a reserved bit we ignore (RFC 9113 §4.1, §6.9).
 #[inline]
 pub(super) fn parse_u31(bytes: [u8; 4]) -> u32 {
     u32::from_be_bytes(bytes) & 0x7fff_ffff

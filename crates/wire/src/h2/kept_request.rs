@@ -3,7 +3,7 @@
 use crate::head_store::RequestInfo;
 use crate::stored_request::StoredRequest;
 
-/// A request that we will answer later.
+/// A request we will answer later.
 #[derive(Debug)]
 pub(super) struct Unanswered {
     pub(super) info: RequestInfo,

@@ -27,7 +27,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Returns `true` if the response is complete and the stream only waits for request content that we will
+    /// Returns `true` when the response is complete and the stream only waits for request content we will
     /// discard.
     pub(super) fn is_answered(&self) -> bool {
         self.body.is_none() && self.request.is_none()
@@ -114,7 +114,7 @@ pub(super) struct Streams {
     bodies: usize,
     /// Number of open bodies among them. Open bodies are in memory and do not refer to an archive.
     open_bodies: usize,
-    /// Number of streams with a request that we will answer later.
+    /// Number of streams with a request we will answer later.
     requests: usize,
     /// The incremental stream that sent last, for round-robin.
     last_incremental: u32,
@@ -174,7 +174,7 @@ impl Streams {
         self.list.iter().any(|stream| matches!(stream.content, Content::Pending { .. }))
     }
 
-    /// Returns `true` if there is no room for another stream.
+    /// Returns `true` when there is no room for another stream.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.list.len() >= STREAMS_MAX as usize

@@ -32,13 +32,13 @@ pub struct Connection {
     requests: Vec<Request>,
     /// The last request, until it is answered.
     pub(super) pending_request: Option<PendingRequest>,
-    /// Requests that we will answer later.
+    /// Requests we will answer later.
     pub(super) postponed: Vec<PendingRequest>,
-    /// The first request stream that the peer is not allowed to open yet.
+    /// The first request stream the peer is not allowed to open yet.
     pub(super) stream_limit: StreamId,
     /// The first request stream that the peer has not opened yet.
     pub(super) next_stream: StreamId,
-    /// If we have sent a final GOAWAY: the first stream that we do not answer.
+    /// If we have sent a final GOAWAY: the first stream we do not answer.
     goaway: Option<StreamId>,
     pub(super) budget: Budget,
     /// Priorities for streams that are not open yet (RFC 9218 §7), oldest first.
@@ -47,7 +47,7 @@ pub struct Connection {
     pub(super) changed_priorities: Vec<(StreamId, Priority)>,
 }
 
-/// A request stream that we are still reading.
+/// A request stream we are still reading.
 #[derive(Debug)]
 struct Request {
     stream: StreamId,
@@ -206,7 +206,7 @@ impl Connection {
         self.sections.take_decoder_stream()
     }
 
-    /// Takes the priority updates that the peer has sent. For each stream, the last update counts (RFC 9218 §7).
+    /// Takes the priority updates the peer has sent. For each stream, the last update counts (RFC 9218 §7).
     pub fn take_priorities(&mut self) -> impl Iterator<Item = (StreamId, Priority)> {
         self.changed_priorities.drain(..)
     }
@@ -235,7 +235,7 @@ impl Connection {
         self.requests.iter().map(|request| request.since).min()
     }
 
-    /// Sets the total number of request streams that the peer may open, including closed ones.
+    /// Sets the total number of request streams the peer may open, including closed ones.
     pub fn set_stream_limit(&mut self, streams: u64) {
         self.stream_limit = StreamId::request(streams);
     }
@@ -426,7 +426,7 @@ impl Connection {
         self.budget.credit_response();
     }
 
-    /// Accounts for a response that the peer has cancelled (RFC 9000 §3.5).
+    /// Accounts for a response the peer has cancelled (RFC 9000 §3.5).
     ///
     /// # Errors
     ///
@@ -455,7 +455,7 @@ impl Connection {
         Ok(Step::Reset(ErrorCode::Message))
     }
 
-    /// Takes the priority that the peer sent before it opened the stream.
+    /// Takes the priority the peer sent before it opened the stream.
     #[inline]
     fn early_priority(&mut self, stream: StreamId) -> Option<Priority> {
         let position = self.early_priorities.iter().position(|(early, _)| *early == stream)?;

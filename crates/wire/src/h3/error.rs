@@ -2,7 +2,7 @@
 
 use crate::abuse::Exhausted;
 
-/// Error codes that we send.
+/// Error codes we send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
     /// `H3_NO_ERROR`: nothing went wrong, for example at a graceful shutdown.

@@ -98,7 +98,7 @@ impl FrameReader {
     }
 }
 
-/// Returns the frame type, the payload length and the head length, or `None` if the head is incomplete.
+/// Returns the frame type, the payload length and the head length, or `None` when the head is incomplete.
 fn parse_head(bytes: &[u8]) -> Option<(u64, u64, usize)> {
     let (kind, rest) = varint::read(bytes)?;
     let (length, rest) = varint::read(rest)?;

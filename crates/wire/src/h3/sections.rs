@@ -81,7 +81,7 @@ impl SectionReader {
         Ok(trailers)
     }
 
-    /// Tells the peer that we will not decode a section. This is necessary because the section may refer to its table (RFC 9204
+    /// Tells the peer we will not decode a section. This is necessary because the section may refer to its table (RFC 9204
     /// §2.2.2.2).
     pub(super) fn skip(&mut self, stream: StreamId) {
         self.decoder.cancel(&mut self.instructions, stream.number());

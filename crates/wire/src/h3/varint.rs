@@ -3,7 +3,7 @@
 /// The largest integer.
 pub(super) const MAX: u64 = (1 << 62) - 1;
 
-/// Parses an integer at the front of `bytes` and returns it with the rest, or `None` if it is incomplete.
+/// Parses an integer at the front of `bytes` and returns it with the rest, or `None` when it is incomplete.
 /// Note that integers may be encoded longer than necessary.
 #[inline]
 pub(super) fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {

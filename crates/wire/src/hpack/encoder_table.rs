@@ -33,7 +33,7 @@ pub struct EncoderTable {
     count: u8,
     /// Total size of these lines (RFC 7541 §4.1), in bytes, at most `size_max`.
     used: u16,
-    /// Maximum size of the table: the last size that we have sent to the peer, or the initial size.
+    /// Maximum size of the table: the last size we have sent to the peer, or the initial size.
     size_max: u16,
     /// The change to `size_max` in the next block.
     size_update: Option<SizeUpdate>,
@@ -178,13 +178,13 @@ impl Default for EncoderTable {
     }
 }
 
-/// Appends a line as a literal that the peer will not insert (RFC 7541 §6.2.2).
+/// Appends a line as a literal the peer will not insert (RFC 7541 §6.2.2).
 fn put_literal(block: &mut Vec<u8>, line: HpackLine<'_>) {
     put_name_index(block, line.static_index & 0x3f);
     block.extend_from_slice(line.literal);
 }
 
-/// Appends the start of a literal that the peer will not insert (RFC 7541 §6.2.2).
+/// Appends the start of a literal the peer will not insert (RFC 7541 §6.2.2).
 ///
 /// `static_index` is an entry with the literal's name. If this is 0, you still need to append the name.
 #[inline]

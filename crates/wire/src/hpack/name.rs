@@ -3,7 +3,7 @@
 /// Defines all names and their text.
 macro_rules! names {
     ($($name:ident $text:literal)*) => {
-        /// A field name that we need in requests.
+        /// A field name we need in requests.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[allow(missing_docs, reason = "each is named after its text")]
         pub enum Name {

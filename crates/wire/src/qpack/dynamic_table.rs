@@ -35,7 +35,7 @@ impl DynamicTable {
         Ok(())
     }
 
-    /// Inserts a field. If there is not enough room, this will evict the oldest entries first.
+    /// Inserts a field. When there is not enough room, this will evict the oldest entries first.
     pub(super) fn insert(&mut self, field: &Field<'_>) -> Result<(), Fault> {
         if field.size() > self.capacity {
             return Err(Fault::EntryTooLarge);

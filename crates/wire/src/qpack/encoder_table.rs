@@ -1,8 +1,8 @@
 //! Knows which of our lines are in the peer's dynamic table (RFC 9204 §2.1).
 //!
 //! When we send a line for the first time, we insert it if there is room. It stays there, since we never evict entries. Sections
-//! only refer to entries that the peer has acknowledged, so that no stream ever has to wait for the encoder stream. One byte per
-//! line is enough to find the index, without searching or allocating.
+//! only refer to entries the peer has acknowledged, so that no stream ever has to wait for the encoder stream. One byte per line is
+//! enough to find the index, without searching or allocating.
 
 use std::mem;
 
@@ -32,7 +32,7 @@ pub struct EncoderTable {
     insert_count: u8,
     /// Number of insertions that were returned for sending.
     sent_count: u8,
-    /// Number of insertions that the peer has acknowledged (RFC 9204 §2.1.4). `known_received <= sent_count <= insert_count`.
+    /// Number of insertions the peer has acknowledged (RFC 9204 §2.1.4). `known_received <= sent_count <= insert_count`.
     known_received: u8,
     /// The section's Required Insert Count (RFC 9204 §2.1.2): the largest insert count of all entries that the section refers to.
     /// This is at most `known_received`, which we use as the Base.

@@ -45,7 +45,7 @@ pub enum Fault {
     /// There is a Section Acknowledgment, but no section for it (RFC 9204 §4.4.1).
     #[error("acknowledges a section that was not sent")]
     Acknowledgment,
-    /// There is an Insert Count Increment of 0 or beyond the insertions that were sent (RFC 9204 §4.4.3).
+    /// There is an Insert Count Increment of 0 or beyond the insertions sent (RFC 9204 §4.4.3).
     #[error("acknowledges insertions that were not sent")]
     Increment,
     /// An entry is larger than the table (RFC 9204 §3.2.2).

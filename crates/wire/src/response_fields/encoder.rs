@@ -8,7 +8,7 @@ use crate::server_fields::ServerFields;
 
 /// A syntax for fields: HTTP/1 text, HPACK or QPACK (the latter two with state for each connection).
 ///
-/// Methods append to an encoded field section. Stored lines are lines that the archiver encoded in this syntax.
+/// Methods append to an encoded field section. Stored lines are lines the archiver encoded in this syntax.
 pub(crate) trait FieldEncoder {
     /// A stored line.
     type Line<'a>: Copy;

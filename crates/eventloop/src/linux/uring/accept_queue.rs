@@ -70,7 +70,7 @@ impl AcceptQueue {
         self.is_closed
     }
 
-    /// Starts accepting. Nothing happens if that is already the case, or if the queue is closed.
+    /// Starts accepting. Nothing happens if that is already the case, or when the queue is closed.
     pub(super) fn start(&mut self, ring: &mut Ring) -> io::Result<()> {
         if !self.is_accepting() && !self.is_closed {
             ring.accept(self.listener, self.number)?;
@@ -122,7 +122,7 @@ impl AcceptQueue {
         (is_error || is_accepted).then_some(Event::Acceptable(self.number))
     }
 
-    /// Stops accepting if the queue is full. Otherwise, we continue if the operation was interrupted.
+    /// Stops accepting when the queue is full. Otherwise, we continue if the operation was interrupted.
     pub(super) fn regulate(&mut self, ring: &mut Ring) -> io::Result<()> {
         if self.queued.len() >= QUEUED_MAX {
             self.stop(ring)

@@ -19,7 +19,7 @@ use io_uring::{IoUring, cqueue, opcode};
 use super::user_data::Operation;
 use crate::token::Token;
 
-/// Maximum number of operations waiting for the next call. If there are more of them, an extra call is necessary.
+/// Maximum number of operations waiting for the next call. When there are more of them, an extra call is necessary.
 const SUBMISSIONS: u32 = 512;
 
 /// Maximum number of completions per call. The kernel will keep the rest for the next call.

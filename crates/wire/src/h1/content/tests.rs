@@ -1,4 +1,4 @@
-//! Tests for content that we discard.
+//! Tests for content we discard.
 
 use super::*;
 

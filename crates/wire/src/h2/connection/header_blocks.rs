@@ -52,7 +52,7 @@ pub(super) enum BlockRole {
 }
 
 impl Connection {
-    /// Starts a header block and handles it if it is complete.
+    /// Starts a header block and handles it when it is complete.
     #[inline]
     pub(super) fn handle_headers(
         &mut self,
@@ -82,7 +82,7 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
-    /// Continues an incomplete header block and handles it if it is complete now.
+    /// Continues an incomplete header block and handles it when it is complete now.
     #[cold]
     pub(super) fn handle_continuation(
         &mut self,
@@ -148,7 +148,7 @@ impl Connection {
         Ok(outcome)
     }
 
-    /// Handles a header block that is not a request, or a request that we have to refuse.
+    /// Handles a header block that is not a request, or a request we have to refuse.
     #[cold]
     fn handle_other_block(
         &mut self,
@@ -182,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// Returns a stream error for a request that we reset instead of answering it.
+    /// Returns a stream error for a request we reset instead of answering it.
     fn reject(&mut self, start: BlockStart, code: ErrorCode) -> Fault {
         if !start.ends_stream {
             // The content might be in flight already, so remember to ignore it.

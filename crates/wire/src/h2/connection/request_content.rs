@@ -61,7 +61,7 @@ impl Connection {
 
     /// Counts received content against the connection window. We reopen this window once half of it has been used.
     ///
-    /// This is acceptable even for content that we keep, since there is a limit for each request, and one for the memory of the
+    /// This is acceptable even for content we keep, since there is a limit for each request, and one for the memory of the
     /// connection as a whole.
     fn acknowledge(&mut self, bytes: u32, output: &mut Output) {
         self.unacknowledged += bytes;

@@ -40,7 +40,7 @@ impl Connection {
         }
     }
 
-    /// Returns `true` for streams that the peer has not opened yet, for streams that only the server may open, and for stream 0.
+    /// Returns `true` for streams the peer has not opened yet, for streams that only the server may open, and for stream 0.
     pub(in crate::h2) fn is_idle(&self, id: u32) -> bool {
         id > self.last_stream || id.is_multiple_of(2)
     }
@@ -62,7 +62,7 @@ impl Connection {
         self.reset_streams.contains(&id)
     }
 
-    /// Forgets a stream that we reset. The peer has ended it, so there will be no more frames.
+    /// Forgets a stream we reset. The peer has ended it, so there will be no more frames.
     pub(in crate::h2) fn forget_reset(&mut self, id: u32) {
         self.reset_streams.retain(|other| *other != id);
         if self.reset_streams.is_empty() {

@@ -191,7 +191,7 @@ fn field_larger_than_the_table_empties_it() {
 
 #[test]
 fn name_outlives_its_evicted_entry() {
-    // The new field's name is from an entry that it evicts (RFC 7541 §4.4).
+    // The new field's name is from an entry it evicts (RFC 7541 §4.4).
     let name = [b'n'; 4000];
     let first = [b"\x40\x7f\xa1\x1e".as_slice(), &name, b"\0"].concat();
     let mut decoder = Decoder::new();

@@ -349,7 +349,7 @@ impl ClientRequest {
         }
     }
 
-    /// Drops everything that belongs to a request. If it is incomplete, this resets the stream.
+    /// Drops everything that belongs to a request. When it is incomplete, this resets the stream.
     fn drop_handles(&mut self) {
         self.is_reset |= !self.is_whole || self.upload_left.is_some();
         self.response = None;

@@ -15,7 +15,7 @@ pub(crate) trait End {
     /// Does a step.
     fn take(&mut self, step: Step);
 
-    /// Receives bytes and does all steps that they lead to.
+    /// Receives bytes and does all steps they lead to.
     fn receive(&mut self, bytes: &[u8]) {
         let mut input = std::mem::take(self.held());
         input.extend_from_slice(bytes);

@@ -90,7 +90,7 @@ impl Ours {
         self.connection.has_ended()
     }
 
-    /// Returns all bytes that were written since the last call.
+    /// Returns all bytes written since the last call.
     pub(crate) fn take_written(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.written)
     }

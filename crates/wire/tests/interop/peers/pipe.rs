@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Bytes on their way.
 #[derive(Debug)]
 pub(crate) struct Queues {
-    /// Bytes that the peer can read.
+    /// Bytes the peer can read.
     pub(crate) to_peer: Vec<u8>,
     /// Bytes that the peer has written.
     pub(crate) from_peer: Vec<u8>,

@@ -42,7 +42,7 @@ use Verdict::{Away, Fine, Refused, Reset};
 /// The state of a stream before a frame arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Idle, skipped, or not a stream that clients can have.
+    /// Idle, skipped, or not a stream clients can have.
     Idle,
     /// Open, so there may be more content.
     Open,
@@ -162,7 +162,7 @@ pub fn server(data: &[u8]) {
     }
 }
 
-/// Both servers, and the state of the peer that they share.
+/// Both servers, and the state of the peer they share.
 struct Both {
     ours: Ours,
     theirs: Theirs,
@@ -453,7 +453,7 @@ impl Theirs {
         Theirs { connection, queues, requests: BTreeMap::new(), is_over: false }
     }
 
-    /// Receives bytes and answers all requests. Returns the bytes that the server writes.
+    /// Receives bytes and answers all requests. Returns the bytes the server writes.
     fn receive(&mut self, bytes: &[u8]) -> Vec<u8> {
         let bytes =
             if self.requests.is_empty() { bytes.strip_prefix(PREFACE).unwrap_or(bytes) } else { bytes };
