@@ -372,7 +372,7 @@ impl<D: DatagramSocket> Http3<D> {
 
         for outlet in &mut self.outlets {
             if let Some(notice) = outlet.count(&mut cx.observer) {
-                // We can ignore an error here: the receiving thread might have stopped already.
+                // We can ignore an error here: the receiving thread may have stopped already.
                 let _ = self.notices.send(notice);
             }
         }
@@ -585,7 +585,7 @@ impl<D: DatagramSocket> Http3<D> {
         #[cfg(test)]
         fault::check(fault::Place::Run, key.index());
         connection.run(cx, &mut self.bodies);
-        // Connection IDs might have been issued or retired by now. Sending can change them, too.
+        // Connection IDs may have been issued or retired by now. Sending can change them, too.
         self.endpoint.maintain(cx.clock.now, connection.quic());
         let sending = send(connection, &mut self.outlets, &mut self.train, cx.clock.now);
         self.endpoint.maintain(cx.clock.now, connection.quic());
@@ -621,7 +621,7 @@ impl<D: DatagramSocket> Http3<D> {
             *timer = None;
             let timeout = connection.quic().timeout();
             if timeout.is_some_and(|timeout| timeout <= now) {
-                // Timers are not updated on every change, so this one might have expired too early.
+                // Timers are not updated on every change, so this one may have expired too early.
                 connection.quic().handle_timeout(now);
                 self.mark(key);
             } else {

@@ -396,7 +396,7 @@ fn parts<'a>(
 /// Returns the response. If it is an error that replaces the handler's own response, reports why.
 fn respond(HandlerResponse { response, fault }: HandlerResponse, notices: &Sender<Notice>) -> Response {
     if let Some(why) = fault {
-        // We can ignore an error here: the receiving thread might have stopped already.
+        // We can ignore an error here: the receiving thread may have stopped already.
         let _ = notices.send(Notice::HandlerFailed { why });
     }
     response

@@ -346,7 +346,7 @@ impl<L: EventLoop> Worker<L> {
 
         if self.cx.clock.now >= self.next_tick {
             self.tick();
-        // A connection might have been closed since the backlog filled up.
+        // A connection may have been closed since the backlog filled up.
         } else if accepts_more || self.backlog == Backlog::Full && self.has_place() {
             self.accept_waiting();
         }

@@ -24,7 +24,7 @@ pub(super) struct Addresses {
     unvalidated: Vec<Unvalidated>,
 }
 
-/// An address that might be forged.
+/// An address that may be forged.
 struct Unvalidated {
     address: SocketAddr,
     received: u64,

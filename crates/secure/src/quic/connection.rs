@@ -43,7 +43,7 @@ pub struct Connection {
     records: Arc<Records>,
     /// Length of the datagram that started the connection. `None` once the peer's address is validated.
     ///
-    /// While an address might be forged, we MUST NOT send it more than three times as much as it has sent to
+    /// While an address may be forged, we MUST NOT send it more than three times as much as it has sent to
     /// us (RFC 9000 §8.1). `quinn-proto` also has this limit, but may exceed it by up to one datagram.
     unvalidated_first_bytes: Option<u64>,
     addresses: Addresses,
@@ -77,7 +77,7 @@ pub struct Connection {
 /// Approximate amount of content in a packet.
 const READ_BYTES: usize = 1024;
 
-/// Maximum number of datagrams to addresses that might be forged which we let `quinn-proto` lose per
+/// Maximum number of datagrams to addresses that may be forged which we let `quinn-proto` lose per
 /// call.
 const LOST_DATAGRAMS_MAX: usize = 8;
 
@@ -424,7 +424,7 @@ impl Connection {
         self.poll_limited_transmit(now, segments_max, buffer)
     }
 
-    /// Like `poll_transmit`, but while the peer has addresses that might be forged. Datagrams that must not
+    /// Like `poll_transmit`, but while the peer has addresses that may be forged. Datagrams that must not
     /// be sent are treated as lost.
     #[cold]
     fn poll_limited_transmit(
@@ -726,7 +726,7 @@ impl Connection {
         self.is_abandoned = true;
     }
 
-    /// Returns the address that the peer's datagrams come from. After a migration, it might be forged.
+    /// Returns the address that the peer's datagrams come from. After a migration, it may be forged.
     pub fn remote_address(&self) -> SocketAddr {
         self.quinn.remote_address()
     }

@@ -77,7 +77,7 @@ impl<K: ExpandedKey> CachedKey<K> {
 impl<K: ExpandedKey> Drop for CachedKey<K> {
     fn drop(&mut self) {
         let index = self.index.load(Ordering::Relaxed);
-        // If the thread is exiting, its cache might have been dropped already.
+        // If the thread is exiting, its cache may have been dropped already.
         let _ = K::cache().try_with(|cache| cache.borrow_mut().remove(self.id, index));
     }
 }

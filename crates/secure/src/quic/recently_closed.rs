@@ -41,7 +41,7 @@ struct Closed {
 
 impl RecentlyClosed {
     /// Adds a connection that was started with this destination connection ID. `peer` should be `None` if the
-    /// address might be forged.
+    /// address may be forged.
     pub(super) fn insert(&mut self, now: Instant, initial_id: ConnectionId, peer: Option<SocketAddr>) {
         self.expire(now);
         if self.current.initial_ids.len() == QUIC_DRAINING_MAX {

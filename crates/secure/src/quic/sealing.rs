@@ -1,4 +1,4 @@
-//! Shortens packets to addresses that might be forged if they would not fit into the address's allowance
+//! Shortens packets to addresses that may be forged if they would not fit into the address's allowance
 //! otherwise (RFC 9000 §8.1, §8.2.1).
 //!
 //! `quinn-proto` immediately sends a datagram of full length to a new address, and we get to see its frames

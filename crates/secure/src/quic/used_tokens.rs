@@ -49,7 +49,7 @@ impl TokenLog for UsedTokens {
 /// Result of inserting a token.
 enum Insertion {
     New,
-    /// The token is too old or might have been inserted before.
+    /// The token is too old or may have been inserted before.
     Refused,
 }
 

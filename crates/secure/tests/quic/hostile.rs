@@ -172,7 +172,7 @@ fn forged_hello_with_valid_parameters_is_answered() {
     assert!(target.connection.unwrap().is_handshaking());
 }
 
-/// The limit counts only datagrams from the address that might be forged (RFC 9000 §8.1).
+/// The limit counts only datagrams from the address that may be forged (RFC 9000 §8.1).
 #[test]
 fn datagrams_from_other_addresses_do_not_raise_the_amplification_limit() {
     let mut target = Target::new();

@@ -1,5 +1,5 @@
 //! Other releases in a release directory. We keep them open in addition to the current one because clients
-//! might have loaded pages from them.
+//! may have loaded pages from them.
 //!
 //! This belongs to the reload thread. An archive must be verified completely before it is served. At startup,
 //! we only do this for the newest ones; the others will follow in the background, so that large archives do

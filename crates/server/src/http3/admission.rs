@@ -256,7 +256,7 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     fn accept(&mut self, incoming: Incoming, number: usize, cx: &mut WorkerContext) {
-        // We might have accepted others since this one was admitted.
+        // We may have accepted others since this one was admitted.
         if self.is_full(cx) {
             return self.refuse(incoming, number);
         }

@@ -811,7 +811,7 @@ fn set_priority(quic: &mut quic::Connection, stream: StreamId, priority: Priorit
     let _ = quic.set_priority(stream, send_order(stream, priority));
 }
 
-/// Writes the response to a request to the worker's output. The request might have been refused.
+/// Writes the response to a request to the worker's output. The request may have been refused.
 fn respond(
     http: &mut h3::Connection,
     stream: h3::StreamId,

@@ -183,7 +183,7 @@ impl Job {
     fn run(self, watched: &WatchedThread) {
         match self {
             Job::Answer { routes, request, client, address, ticket, is_wanted, mailbox, notices } => {
-                // The connection might have closed, or given up on the handler.
+                // The connection may have closed, or given up on the handler.
                 if is_wanted.strong_count() == 0 {
                     return;
                 }
@@ -205,7 +205,7 @@ impl Job {
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "the function has panicked".to_owned(),
                 };
-                // We can ignore an error here: the receiving thread might have stopped already.
+                // We can ignore an error here: the receiving thread may have stopped already.
                 let _ =
                     notices.send(Notice::HandlerFailed { why: format!("the body of a response: {fault}") });
             }

@@ -55,7 +55,7 @@ impl StopReporter {
 
     /// Reports how many connections are open when the worker stops accepting.
     pub(super) fn draining(&self, connections: usize) {
-        // The receiver might have been dropped. Tests do that.
+        // The receiver may have been dropped. Tests do that.
         let _ = self.0.send(StopReport::Draining { connections });
     }
 }

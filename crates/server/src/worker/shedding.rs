@@ -98,7 +98,7 @@ impl<L: EventLoop> Worker<L> {
 
         let notice = self.shed_log.count(closed, self.cx.memory.bytes_max(), self.cx.clock.now);
         if let Some((notice, notices)) = notice.zip(self.notices.as_ref()) {
-            // We can ignore an error here: the receiving thread might have stopped already.
+            // We can ignore an error here: the receiving thread may have stopped already.
             let _ = notices.send(notice);
         }
     }

@@ -1,4 +1,4 @@
-//! Unit tests of packets to addresses that might be forged.
+//! Unit tests of packets to addresses that may be forged.
 
 use super::*;
 

@@ -181,7 +181,7 @@ impl Scripted {
         }
 
         for (id, waiting) in &mut self.contents {
-            // The server might have stopped it.
+            // The server may have stopped it.
             while let Ok(written @ 1..) = connection.send_stream(*id).write(waiting) {
                 waiting.drain(..written);
             }
