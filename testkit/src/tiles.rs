@@ -155,8 +155,8 @@ const BLANK_PIXELS: [u8; 31] = [
     0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xbe, 0x0d, 0x21, 0x00, 0x00, 0x01,
 ];
 
-/// Returns a tile of about `size` bytes with noise in the upper rows and one color in the lower rows. Noise does not compress, so
-/// its amount determines the size. The smallest result has 143 bytes.
+/// Returns a tile of about `size` bytes with noise in the upper rows and one color in the lower rows. The amount of noise
+/// determines the size, since noise does not compress. The smallest result has 143 bytes.
 fn detailed_png(size: u64, first_colour: [u8; 3], noise: &mut Noise) -> Vec<u8> {
     // With one bit per pixel, there is room for 8,448 bytes; with four bits, for 33,024.
     let (depth, colours, row) = if size < 8_000 { (1, 2, 33) } else { (4, 16, 129) };
@@ -292,7 +292,7 @@ impl Bits<'_> {
 fn adler32(noisy: &[u8], zeros: usize) -> u32 {
     let mut low = 1_u64;
     let mut high = 0_u64;
-    // With at most 33,024 bytes, the sums stay far below 64 bits, so they need not be reduced on the way.
+    // With at most 33,024 bytes, the sums stay far below 64 bits. There is no need to reduce them on the way.
     for &byte in noisy {
         low += u64::from(byte);
         high += low;

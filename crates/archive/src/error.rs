@@ -86,8 +86,8 @@ pub enum WriteError {
     /// The writer is still usable: you can continue in the 64-bit format with [`crate::Writer::widen`].
     #[error("the archive would exceed 4 GiB, the limit of the 32-bit format: use `--format cdb64`")]
     Full,
-    /// More than `max` keys have adjacent hashes, so a lookup would give up before it finds some of them. Unless the names were
-    /// chosen to collide, this will not happen.
+    /// More than `max` keys have adjacent hashes. A lookup would give up before it finds some of them. This should not happen
+    /// unless the names were chosen to collide.
     #[error(
         "more than {max} file names collide in a hash table, which happens only if they were chosen to collide: \
          exclude the folders that hold them"

@@ -1,8 +1,8 @@
 //! The container's hash tables, as specified by D. J. Bernstein.
 //!
 //! There are 256 tables. The low byte of a key's hash selects a table, and the other bits select the slot where the lookup starts.
-//! From there, we probe slot by slot (linear probing) until we find either the key or an empty slot. Half of the slots are empty,
-//! so it should not take long to find out that a key is missing. Lookups do not allocate.
+//! From there, we probe slot by slot (linear probing) until we find either the key or an empty slot. It should not take long to
+//! find out that a key is missing, since half of the slots are empty. Lookups do not allocate.
 
 use crate::error::{Corrupt, WriteError};
 use crate::layout::entry::Entry;

@@ -1,8 +1,8 @@
 //! Keys: the normal form of paths, whether they come from file names or from request targets.
 //!
 //! A key starts with `/`, has been percent-decoded *once*, and does not contain empty segments or dot segments (RFC 3986 §5.2.4,
-//! §6.2.2). It ends with `/` if and only if the path does. We use this module for all paths, so equivalent URLs will find the same
-//! record with every protocol.
+//! §6.2.2). It ends with `/` if and only if the path does. We use this module for all paths to ensure that equivalent URLs find the
+//! same record with every protocol.
 //!
 //! An encoded slash (`%2F`) is data, not a separator. In keys, it is represented by the byte 0. There can be no confusion because
 //! file names cannot contain NUL and we refuse requests that do.

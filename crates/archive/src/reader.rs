@@ -355,7 +355,7 @@ fn file_type_name(kind: FileType) -> &'static str {
     }
 }
 
-/// Finds the facts record. Its position depends on the width, so we need to try both.
+/// Finds the facts record. We need to try both widths because its position depends on the width.
 fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     [Format::Cdb, Format::Cdb64].into_iter().find_map(|format| {
         let entry = Entry::at(file, format, format.header_bytes()).ok()?;

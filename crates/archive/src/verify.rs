@@ -47,7 +47,7 @@ impl Archive {
         let mut check = Check::new(self);
         for entry in self.entries() {
             let entry = entry?;
-            // Both are in file order, so the next slot should belong to this record. Otherwise, the record does not have a slot.
+            // Since both are in file order, the next slot should belong to this record. Otherwise, the record does not have a slot.
             check.slot(&entry, slots.next())?;
             check.record(&entry)?;
             progress(entry.end());

@@ -118,7 +118,7 @@ impl Writer {
             digest: Digest([0; Digest::BYTES]),
         };
 
-        // The facts will only be known at the end, so the digest starts after them and covers them last.
+        // We will only know the facts at the end. The digest therefore starts after them and covers them last.
         let facts_position = format.header_bytes();
         let position =
             facts_position + format.record_header_bytes() + name::FACTS.len() as u64 + FACTS_BYTES as u64;
@@ -370,7 +370,7 @@ impl Writer {
         self.flush()?;
         let file = self.output.finish()?.into_file();
         let mut source = BufReader::with_capacity(BUFFER_BYTES, file);
-        // Positions change, so each body must be written again. Keys have the digests.
+        // Each body must be written again because positions change. Keys have the digests.
         for body in &self.positions.bodies {
             source.seek(SeekFrom::Start(key_position(body)))?;
             let mut key = [0; BODY_KEY_BYTES];

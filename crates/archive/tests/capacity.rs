@@ -1,7 +1,7 @@
 //! Tests that the 32-bit format reports its limit before an archive gets too large, and that it is still possible to continue in
 //! the 64-bit format then.
 //!
-//! The writer refuses a body that does not fit without reading it, so these tests need not write gigabytes.
+//! These tests need not write gigabytes: a body that does not fit is refused without being read.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]

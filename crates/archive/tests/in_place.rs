@@ -110,7 +110,7 @@ fn open_for_writing_is_known_where_leases_exist() {
     assert_eq!(while_open, Writers::Present);
     drop(writer);
     assert_eq!(writers(&reader), Writers::Absent);
-    // After the check, there is no lease any more, so this should not block.
+    // This should not block, since there is no lease any more after the check.
     drop(File::create(&path).unwrap());
 }
 

@@ -1,7 +1,7 @@
 //! HTTP dates (RFC 9110 §5.6.7) and RFC 3339 timestamps in UTC.
 //!
-//! Times are in seconds since 1970-01-01 00:00:00 UTC, without leap seconds. This module never reads the clock. However, the
-//! current time is needed for the obsolete date format that lacks the century, so callers have to pass it in.
+//! Times are in seconds since 1970-01-01 00:00:00 UTC, without leap seconds. This module never reads the clock. However, callers
+//! need to pass in the current time for the obsolete date format that lacks the century.
 //!
 //! Both parsing and formatting happen on the request path, so we do it ourselves: these functions do not allocate, and they
 //! interpret two-digit years like the RFC requires.

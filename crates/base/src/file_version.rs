@@ -37,8 +37,8 @@ impl FileVersion {
 
 /// A version of a file along with the time of its last inode change.
 ///
-/// Programs can set the modification time, but not this one, so equal stamps mean equal content. The reverse is *not* true, since
-/// the inode also changes with a new hard link, a rename, or new permissions.
+/// Programs can set the modification time, but not this one. If the stamps are equal, we can rely on the content being equal too.
+/// The reverse is *not* true: the inode also changes with a new hard link, a rename, or new permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileStamp {
     /// Identity, size and modification time.

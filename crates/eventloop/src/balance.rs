@@ -127,7 +127,7 @@ impl Balancer {
             return Some(accepted);
         }
         lighter.waker.wake();
-        // The message has a duplicate of the socket, so dropping ours will only close our descriptor.
+        // Dropping ours will only close our descriptor: the message has a duplicate of the socket.
         None
     }
 

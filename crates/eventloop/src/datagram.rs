@@ -1,8 +1,8 @@
 //! Datagrams: UDP sockets, batches of received datagrams, and trains to send.
 //!
-//! All peers share a socket, so received datagrams come with an address and outgoing ones need a destination. The system may merge
-//! datagrams received from the same peer (GRO) and split trains of datagrams (GSO). With both, a call with sixty datagrams costs
-//! about as much as a call with one.
+//! Since all peers share a socket, received datagrams come with an address, and outgoing ones need a destination. The system may
+//! merge datagrams received from the same peer (GRO) and split trains of datagrams (GSO). With both, a call with sixty datagrams
+//! costs about as much as a call with one.
 
 pub(crate) mod batch;
 mod claim;
@@ -69,7 +69,7 @@ pub trait DatagramSocket {
 pub enum Backlog {
     /// There are no more datagrams. You will get an event when one arrives.
     Empty,
-    /// There can be more, but you will not get an event for them, so you should receive again.
+    /// There can be more. You should receive again, because you will not get an event for them.
     Possible,
 }
 

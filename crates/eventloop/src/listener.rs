@@ -20,8 +20,8 @@ use crate::socket::{Accepted, KernelSocket};
 const BACKLOG: i32 = 4096;
 
 /// Limit for the bytes that the kernel buffers for a connection in addition to those in flight (`TCP_NOTSENT_LOWAT`). By default,
-/// this can be megabytes on a fast network, so a thousand peers that do not read could exhaust the machine's memory for sockets.
-/// Throughput does not suffer because bytes in flight do not count.
+/// this can be megabytes on a fast network. A thousand peers that do not read could then exhaust the machine's memory for sockets.
+/// The limit does not reduce throughput because bytes in flight do not count.
 const NOTSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// Time and interval for retries if an address is in use. After a process was killed, it takes the kernel a moment to close its
@@ -55,8 +55,7 @@ pub enum IpVersions {
 /// the same address could go unnoticed, since it would just get half of the connections.
 #[derive(Debug)]
 pub enum Claim {
-    /// A TCP address. The socket is bound; however, if workers have their own, it does not listen, so it will not get any
-    /// connections.
+    /// A TCP address. The socket is bound, but when workers have their own, it does not listen and will not get any connections.
     Internet {
         /// The socket that holds the reservation.
         socket: RawSocket,
@@ -111,7 +110,7 @@ impl Claim {
                 let socket = RawSocket::new(Domain::UNIX, Type::STREAM, None)?;
                 socket.set_nonblocking(true)?;
                 socket.bind(&SockAddr::unix(path)?)?;
-                // Clients can't connect until the socket listens, so the permissions before that do not matter.
+                // The permissions before this do not matter, since clients can't connect until the socket listens.
                 let permitted = match options.mode {
                     Some(mode) => set_permissions(path, Permissions::from_mode(mode)),
                     None => Ok(()),
@@ -127,7 +126,7 @@ impl Claim {
     fn tcp(address: SocketAddr, versions: IpVersions, options: ListenOptions) -> io::Result<Claim> {
         let socket = new_tcp_socket(address, versions, options)?;
         socket.bind(&SockAddr::from(address))?;
-        // Only `bind` had to be exclusive, so from now on workers can share the address.
+        // From now on, workers can share the address. Only `bind` had to be exclusive.
         socket.set_reuse_port(syscalls::BALANCES_LISTENERS)?;
         let no_address = || io::Error::other("the kernel gave a socket no address");
         let address = socket.local_addr()?.as_socket().ok_or_else(no_address)?;
@@ -330,7 +329,7 @@ fn new_tcp_socket(
     socket.set_nonblocking(true)?;
     // If we have been restarted, old connections might still be in TIME_WAIT.
     socket.set_reuse_address(true)?;
-    // We send responses with as few calls as possible, so Nagle's algorithm would only add a delay.
+    // Nagle's algorithm would only add a delay, since we send responses with as few calls as possible.
     socket.set_tcp_nodelay(true)?;
     syscalls::set_notsent_lowat(&socket, NOTSENT_BYTES_MAX)?;
     if options.defer_accept {

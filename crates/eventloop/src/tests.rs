@@ -1,4 +1,4 @@
-//! All loops over the kernel should behave the same way, so each of these tests runs on all of them.
+//! All loops over the kernel should behave the same way. To check this, we run each of these tests on all of them.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -1,6 +1,6 @@
 //! Evaluates conditions (RFC 9110 §13) in the order of §13.2.2.
 //!
-//! A date can be written in several formats, so we need to compare times rather than text.
+//! We need to compare times rather than text, since a date can be written in several formats.
 
 use cannery_archive::ETag;
 use cannery_base::date::parse_http_date;

@@ -1,7 +1,7 @@
 //! Built-in error pages, for sites that do not have an error page for the status.
 //!
-//! They are small, support light and dark mode, and do not mention the server. The text for each status is a constant. We escape
-//! the requested path or host while we send the page, so we do not have to allocate.
+//! They are small, support light and dark mode, and do not mention the server. The text for each status is a constant. To avoid
+//! allocating, we escape the requested path or host while we send the page.
 
 /// Maximum length of the requested path or host in the page, in bytes.
 const SUBJECT_BYTES_MAX: usize = 300;

@@ -12,7 +12,7 @@ use crate::captures::Captures;
 
 /// Maximum length of a `Location`, in bytes. Beyond this, the answer is 414.
 ///
-/// A server must accept all URLs it sends (RFC 9110 §2.3), so we use the limit for request targets.
+/// This is the limit for request targets, since a server must accept all URLs it sends (RFC 9110 §2.3).
 pub const LOCATION_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
 /// Target of a redirect.
@@ -157,7 +157,7 @@ impl Start {
     }
 }
 
-/// Writes a capture into a query. `&`, `=`, `+` and `;` are delimiters there, so we need to escape them.
+/// Writes a capture into a query, escaping the delimiters `&`, `=`, `+` and `;`.
 fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
     for byte in run {
         match byte {

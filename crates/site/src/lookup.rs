@@ -182,7 +182,7 @@ impl<'a> Lookup<'a, '_> {
         if head == HeadKind::Plain && self.archive.facts().header_rules {
             match header_rules.find(self.archive, self.place, ContentRules::of(&answer, own)) {
                 Ok(()) => has_fields = !header_rules.fields.is_empty(),
-                // The author has added fields for protection, so a response without them could be dangerous.
+                // The author has added fields for protection. A response without them could be dangerous.
                 Err(corrupt) => answer = self.error_response(corrupt.into()),
             }
         }

@@ -5,7 +5,7 @@
 
 use cannery_archive::Extent;
 
-/// Maximum number of parts in a response. PDF viewers request a handful at a time, so anything above is most likely an attack (RFC
+/// Maximum number of parts in a response. PDF viewers request a handful at a time; anything above is most likely an attack (RFC
 /// 9110 §17.15).
 pub const RANGES_MAX: usize = 8;
 
@@ -85,7 +85,7 @@ impl Parts {
 pub(crate) fn parse(value: &[u8], length: u64) -> Ranges {
     let Some(unit_bytes) = value.iter().position(|byte| *byte == b'=') else { return Ranges::Ignored };
     let (unit, set) = (&value[..unit_bytes], &value[unit_bytes + 1..]);
-    // An empty representation does not have a last byte, so we cannot express a suffix range in a 206 or 416.
+    // Without a last byte (the representation is empty), we can't express a suffix range in a 206 or 416.
     if !unit.eq_ignore_ascii_case(b"bytes") || length == 0 && set.first() == Some(&b'-') {
         return Ranges::Ignored;
     }

@@ -143,7 +143,7 @@ pub enum Single<'a> {
     Absent,
     /// The value of the line.
     Value(&'a [u8]),
-    /// There are several lines. We do not know which one the client means, so we should ignore the field.
+    /// There are several lines. This field should be ignored, since we do not know which one the client means.
     Repeated,
 }
 

@@ -143,7 +143,7 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn new(key: Key<'a>, intent: Intent) -> Wanted<'a> {
         let path = file_path(key.bytes());
-        // A fallback page's suffix has at most 255 bytes, so we do not need to search further for a dot.
+        // There is no need to search further for a dot: a fallback page's suffix has at most 255 bytes.
         let tail = &path[path.len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
         let suffix = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
 

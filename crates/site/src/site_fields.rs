@@ -118,7 +118,7 @@ impl SiteFields {
         }
 
         self.removed &= !field.overrides;
-        // If there are several content security policies, all of them apply (CSP3 §8.1), so the server's policy should stay.
+        // The server's policy should stay: if there are several content security policies, all of them apply (CSP3 §8.1).
         if field.name != b"Content-Security-Policy" {
             self.set |= field.overrides;
         }

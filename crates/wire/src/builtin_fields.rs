@@ -15,9 +15,9 @@ pub(crate) const PARTS_TYPE: &str = "multipart/byteranges; boundary=";
 
 /// Returns the `Cache-Control` of a redirect.
 ///
-/// Without this field, browsers would cache a permanent redirect forever, and a mistake could not be undone, so we only allow an
-/// hour. If the target has the request's host, only the client itself may store the redirect. A shared cache that ignores the host
-/// could otherwise send other clients to a forged one.
+/// Without this field, browsers would cache a permanent redirect forever, and a mistake could not be undone. We therefore only
+/// allow an hour. If the target has the request's host, only the client itself may store the redirect. Otherwise, a shared cache
+/// that ignores the host could send other clients to a forged one.
 pub(crate) fn redirect_caching(status: u16, location: &Location<'_>, fields: &ServerFields) -> &'static str {
     match status {
         301 | 308 if fields.keeps_redirects() && location.has_requested_host() => "private, max-age=3600",

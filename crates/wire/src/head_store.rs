@@ -180,7 +180,7 @@ impl HeadStore {
         let info = RequestInfo { is_head, priority, content_length };
         Ok(match (list, checked) {
             _ if is_malformed => Verdict::Malformed,
-            // The list is incomplete, so we don't know if required fields are missing.
+            // We don't know if required fields are missing, since the list is incomplete.
             (List::TooLarge, _) => Verdict::Refused(info, Refusal::HeadTooLarge),
             (List::Whole, Err(HeadError::Malformed)) => Verdict::Malformed,
             (List::Whole, Err(HeadError::Refused(later))) => Verdict::Refused(info, refusal.unwrap_or(later)),

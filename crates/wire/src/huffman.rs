@@ -40,7 +40,7 @@ pub struct Invalid;
 pub(crate) enum Text<'a> {
     /// It was sent without the Huffman code.
     Plain(&'a [u8]),
-    /// The string is in a temporary buffer that may still be reallocated, so we can only keep the range.
+    /// The string is in a temporary buffer. We can only keep its range, because the buffer may still be reallocated.
     Decoded(Range<usize>),
 }
 

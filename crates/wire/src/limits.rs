@@ -15,8 +15,8 @@ pub const TARGET_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 /// Maximum number of lines in a head. Browsers send about 20 fields (and proxies add a few).
 pub const FIELDS_MAX: usize = 100;
 
-/// Maximum amount of content to discard to keep the connection open, in bytes. Requests to sites do not need content, so it is not
-/// worthwhile to read more.
+/// Maximum amount of content to discard to keep the connection open, in bytes. It is not worthwhile to read more, since requests to
+/// sites do not need content.
 pub const CONTENT_SKIPPED_BYTES_MAX: u64 = 64 * 1024;
 
 /// Clients get more time after they have sent this much content for a handler, in bytes.
@@ -67,8 +67,8 @@ pub const FIELD_LIST_BYTES_MAX: usize = HEAD_BYTES_MAX;
 /// field of 4,000, but only an attack would do that many times (decompression bomb).
 pub const FIELD_LIST_BYTES_DECODED_MAX: usize = 8 * FIELD_LIST_BYTES_MAX;
 
-/// Minimum rate at which a peer must accept our response until it has all of it, in bytes per second. Even GSM phones are ten times
-/// faster, so we consider anything slower an attack (slow read).
+/// Minimum rate at which a peer must accept our response until it has all of it, in bytes per second. We consider anything slower
+/// an attack (slow read): even GSM phones are ten times faster.
 pub const SEND_BYTES_PER_SECOND_MIN: u64 = 100;
 
 /// Maximum amount of memory for the connections of a process, in bytes. This includes incomplete requests, responses that slow
@@ -125,8 +125,8 @@ pub const STREAMS_MAX: u32 = 128;
 /// content will then lead to another reset, and its trailers will make us close the connection.
 pub const RESET_STREAMS_REMEMBERED_MAX: usize = STREAMS_MAX as usize;
 
-/// Maximum number of priorities remembered for streams that are not open yet (RFC 9218 §7.1). Clients send them shortly before the
-/// request, so we can forget the oldest ones if there are more.
+/// Maximum number of priorities remembered for streams that are not open yet (RFC 9218 §7.1). If there are more, we forget the
+/// oldest ones. Note that clients send them shortly before the request.
 pub const PRIORITIES_REMEMBERED_MAX: usize = 16;
 
 /// Maximum length of a header block in HTTP/2 as sent, in bytes, including all frames. With twice the limit for heads, a head that

@@ -147,7 +147,7 @@ impl Output {
         self.segments.clear();
         self.open_from = 0;
         self.archive_bytes = 0;
-        // A very large head may have made the buffer grow, so don't keep that memory.
+        // Do not keep the memory if a very large head has made the buffer grow.
         self.bytes.shrink_to(OUTPUT_BYTES);
     }
 

@@ -33,8 +33,8 @@ pub enum Parsed {
 
 /// Parses the header at the start of `input`. After [`Parsed::More`], callers should try again with the same bytes and more.
 ///
-/// A header cannot have more than [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes, so you will not get
-/// [`Parsed::More`] if there are already this many.
+/// You will not get [`Parsed::More`] if there are already [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes,
+/// since a header cannot have more than this.
 #[must_use]
 pub fn parse(input: &[u8]) -> Parsed {
     if may_begin_with(input, v1::PREFIX) {

@@ -59,8 +59,8 @@ impl RequestHead<'_> {
         field_lines: b"",
     };
 
-    /// Clears all optional parts that are set. The head is large and usually most of it is not set, so it would be more expensive
-    /// to overwrite it as a whole.
+    /// Clears all optional parts that are set. It would be more expensive to overwrite the head as a whole, which is large and
+    /// usually mostly unset.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.request.host = None;

@@ -46,7 +46,7 @@ fn first_control<const LEAST: u8>(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Flags the first byte that is DEL or below `LEAST`. After this byte, some can be flagged by mistake because the subtraction
-/// borrows from them. We only use the first flag, so we can afford the cheaper computation.
+/// borrows from them. We can afford this cheaper computation, since we only use the first flag.
 #[inline]
 const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
     let is_less = word.wrapping_sub(repeat(LEAST)) & !word;

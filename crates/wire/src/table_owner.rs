@@ -33,7 +33,7 @@ pub(crate) enum Ownership {
     Owner,
     /// The section is from a new owner, so the table has no lines from this archive yet.
     Replaced,
-    /// The section is from a different archive, so its lines must not use the table.
+    /// The lines of this section must not use the table, since it is from a different archive.
     Other,
 }
 

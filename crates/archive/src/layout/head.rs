@@ -29,7 +29,7 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    // We pass heads by value a lot, so they should stay small. This is why runs are sliced on demand.
+    // Heads should stay small, because we pass them by value a lot. This is why runs are sliced on demand.
 
     #[inline]
     pub(crate) fn decode(data: &'a [u8], offset: u64) -> Result<Head<'a>, Corrupt> {

@@ -1,7 +1,7 @@
 //! The field lines of a head for HTTP/2 (HPACK, RFC 7541).
 //!
-//! Literals with incremental indexing and literals without indexing differ in nothing but the bytes before the strings (RFC 7541
-//! §6.2), so it is enough to store each line once.
+//! We only need to store each line once: literals with incremental indexing and literals without indexing differ in nothing but the
+//! bytes before the strings (RFC 7541 §6.2).
 
 use std::ops::Range;
 

@@ -424,8 +424,7 @@ impl<'a> RuleIndex<'a> {
 
 /// Removes rules that are not in any of these sets.
 fn retain_members(base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u64]) -> Retained {
-    // The intersection only knows bit sets and would lose the rules from lists, so we need to remember them now and restore them
-    // afterwards.
+    // The intersection only knows bit sets and would lose the rules from lists. Remember them now and restore them afterwards.
     let mut kept = [0u32; 2];
     for (kept, set) in kept.iter_mut().zip(sets) {
         if let Set::Sparse(numbers) = set {

@@ -142,7 +142,7 @@ impl<'a> Scope<'a> {
         for index in self.indexes(filter.index_kind()) {
             let index = index?;
             index.search(path, filter.page_rules(), candidates)?;
-            // Candidates from the index may not match after all, so `accepts` needs to check.
+            // Note that candidates from the index may not match after all. It is up to `accepts` to check.
             for number in candidates.numbers() {
                 if let ScopeEntry::Rule(rule) = self.rule_at(index.rule_offset(number)?)?
                     && let Some(accepted) = accepts(rule)?

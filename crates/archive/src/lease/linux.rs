@@ -28,7 +28,8 @@ pub(crate) fn prefer_huge_pages(map: &MmapMut) {
 
 /// Copy at least this many bytes at a time.
 ///
-/// Only the piece that we are filling is writable and counts against `RLIMIT_DATA`, so the copy can succeed even with a low limit.
+/// The copy can succeed even with a low limit, because only the piece that we are filling is writable and counts against
+/// `RLIMIT_DATA`.
 const PIECE_BYTES_MIN: usize = 1 << 20;
 
 /// Maximum number of pieces. Each of them becomes a separate mapping, and Linux allows 65,530 mappings per process.

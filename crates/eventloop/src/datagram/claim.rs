@@ -56,7 +56,7 @@ impl DatagramClaim {
     ) -> io::Result<DatagramClaim> {
         let socket = new_socket(address, versions)?;
         socket.bind(&SockAddr::from(address))?;
-        // Only `bind` had to be exclusive, so from now on other workers can share the address.
+        // From now on, other workers can share the address. Only `bind` had to be exclusive.
         socket.set_reuse_port(syscalls::BALANCES_LISTENERS)?;
         let no_address = || io::Error::other("the kernel gave a socket no address");
         let address = socket.local_addr()?.as_socket().ok_or_else(no_address)?;

@@ -1,6 +1,6 @@
 //! An event loop based on `epoll(7)`.
 //!
-//! Events are edge-triggered, so we can register each descriptor once for both directions.
+//! We register each descriptor only once, for both directions. This is enough because events are edge-triggered.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};

@@ -162,7 +162,7 @@ pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()>
 /// Delays connections on a listening socket until the peer has sent data. If nothing arrives for a second, the kernel will
 /// retransmit the SYN-ACK and accept the connection anyway once the peer has acknowledged it.
 pub(crate) fn defer_accept(listener: &Socket) -> io::Result<()> {
-    // The unit is seconds. The kernel converts them to a number of retransmissions, so we cannot go below one.
+    // The unit is seconds, but the kernel converts them to a number of retransmissions. We can't go below one.
     set_option(listener.as_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 1)
 }
 

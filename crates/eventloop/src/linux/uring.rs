@@ -39,7 +39,7 @@ pub struct Uring {
     state: Rc<RefCell<State>>,
     balancer: Option<Balancer>,
     clock: Clock,
-    /// Whether accepted connections need their peer's address. The ring does not report it, so it would take an extra system call.
+    /// Whether accepted connections need their peer's address. Since the ring does not report it, this takes an extra system call.
     needs_peer_addresses: bool,
 }
 

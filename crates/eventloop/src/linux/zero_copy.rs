@@ -137,8 +137,9 @@ fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io:
 /// Returns the number of bytes at the start of `body` that should be copied, given that `runs_bytes` bytes precede it.
 ///
 /// To send full segments, the kernel needs 17 fragments for each: one fragment and then sixteen whole pages. With two fragments in
-/// different pages before the first whole page, the transfer would cost half as much again. So if a body does not start at a page
-/// boundary, we copy its first fragment along with the runs. Note that this only concerns ranges (large bodies are page-aligned).
+/// different pages before the first whole page, the transfer would cost half as much again. To avoid this, we copy the first
+/// fragment of a body along with the runs, unless the body starts at a page boundary. Note that this only concerns ranges (large
+/// bodies are page-aligned).
 fn copied_body_bytes(runs_bytes: usize, body: &[u8]) -> usize {
     let before_page = body.as_ptr().align_offset(PAGE_BYTES);
     let has_extra_fragment = runs_bytes > 0 && runs_bytes + before_page <= PAGE_BYTES;
@@ -181,8 +182,8 @@ fn splice(pipe: &mut Option<Pipe>, socket: BorrowedFd<'_>, runs: &[IoSlice<'_>])
     let piped = syscalls::vmsplice(&current.writer, runs).ok().flatten().filter(|piped| *piped > 0)?;
     let sent = current.move_to(socket, piped);
     if sent != Some(piped) {
-        // The rest is still in the pipe, and the next splice would send it. Reading it would mean copying it, so we drop the pipe
-        // instead.
+        // The rest is still in the pipe, and the next splice would send it. We drop the pipe, since reading the rest would mean
+        // copying it.
         *pipe = Pipe::new();
     }
     Some(Spliced { piped, sent: sent? })

@@ -1,6 +1,6 @@
 //! HTTP/1 connection state machine: pipelining, keep-alive, close.
 //!
-//! An idle connection keeps nothing but this state, so we should keep it small.
+//! An idle connection keeps nothing but this state. We should keep it small.
 
 use cannery_site::Method;
 

@@ -1,6 +1,6 @@
 //! HTTP/1 request head parser (RFC 9112 §2–§6).
 //!
-//! Request smuggling starts where two parsers disagree, so this parser needs to be strict: lines must end
+//! Request smuggling starts where two parsers disagree. This is why this parser is strict: lines must end
 //! with CRLF, a colon cannot follow a space, lines cannot be folded, and there must be exactly one framing.
 //! Ambiguous requests are *not* repaired. The parser never allocates.
 

@@ -78,7 +78,7 @@ pub(super) enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goaway {
     NotSent,
-    /// We have told the peer, but it may have sent requests before it knew, so we will still answer them.
+    /// We have told the peer. However, it may have sent requests before it knew, and we will still answer these.
     Announced,
     /// We do not answer requests on streams above this one.
     Final(u32),
@@ -257,7 +257,7 @@ impl Connection {
                 Err(fault) => fault,
             };
 
-            // A stream error only concerns one stream, so we go on unless there were too many of them.
+            // Go on unless there were too many of them. A stream error only concerns one stream.
             let handled = match fault {
                 Fault::Stream(id, code) => self.reset(id, code, output),
                 Fault::Connection(code) => Err(code),

@@ -1,7 +1,7 @@
 //! Control frames: settings, windows, resets, pings, priorities, graceful shutdown (RFC 9113 §6.3 to §6.9, RFC
 //! 9218 §7.1).
 //!
-//! None of them makes us send a response, so we charge each to the connection's budget.
+//! Each of them is charged to the connection's budget, since none makes us send a response.
 
 use super::connection::{Connection, Goaway, Stage};
 use super::error::{ErrorCode, Fault};
@@ -110,7 +110,7 @@ impl Connection {
 
         if !head.has(flag::ACK) {
             frame::put(output, kind::PING, flag::ACK, 0, payload);
-        // The peer has seen our first GOAWAY, so all requests that it sent earlier should have arrived by now.
+        // The peer has seen our first GOAWAY. All requests that it sent earlier should have arrived by now.
         } else if self.goaway == Goaway::Announced && payload == GOAWAY_PING {
             self.goaway = Goaway::Final(self.last_stream);
             frame::put_goaway(output, self.last_stream, ErrorCode::None);

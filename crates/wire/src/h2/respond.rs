@@ -229,8 +229,8 @@ impl Connection {
     }
 }
 
-/// A HEADERS frame under construction. We do not know its length before the header block is encoded, so we
-/// leave room for the frame head and fill it in later.
+/// A HEADERS frame under construction. We leave room for the frame head and fill it in later, because we do
+/// not know the length before the header block is encoded.
 struct HeadersFrame {
     start: usize,
 }

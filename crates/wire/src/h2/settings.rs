@@ -74,8 +74,8 @@ pub(super) fn read(payload: &[u8]) -> Result<Changes, ErrorCode> {
                 let largest = changes.window_bytes.map_or(value, |(largest, _)| largest.max(value));
                 changes.window_bytes = Some((largest, value));
             }
-            // Our frames never exceed the size that all peers must accept, so a valid value does not change
-            // anything.
+            // A valid value does not change anything: our frames never exceed the size that all peers must
+            // accept.
             MAX_FRAME_SIZE if !(PAYLOAD_BYTES_MAX..1 << 24).contains(&value) => {
                 return Err(ErrorCode::Protocol);
             }

@@ -269,7 +269,7 @@ impl Connection {
             *input = &[];
             return Ok(Step::More);
         };
-        // Our GOAWAY doesn't cover this request, so the client can retry it on another connection.
+        // The client can retry this request on another connection, since our GOAWAY doesn't cover it.
         if self.goaway.is_some_and(|first| stream >= first) {
             self.requests.swap_remove(index);
             return Ok(Step::Reset(ErrorCode::RequestRejected));

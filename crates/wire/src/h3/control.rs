@@ -110,7 +110,8 @@ impl ControlStream {
                 return settings::read(&payload).map(Notice::Settings);
             }
             kind::GOAWAY => {
-                // RFC 9114 §5.2: IDs MUST NOT increase. We never push, so there is nothing else to do.
+                // RFC 9114 §5.2: IDs MUST NOT increase. Apart from this, there is nothing to do, since we
+                // never push.
                 let push_id = single_integer(&payload)?;
                 if self.last_goaway.is_some_and(|last| push_id > last) {
                     return Err(ErrorCode::Id);

@@ -5,8 +5,8 @@ use super::stream_id::StreamId;
 use super::varint;
 use crate::output::Output;
 
-/// A HEADERS frame under construction. We do not know its length before the field section is encoded, so we
-/// leave room for the frame head and fill it in later.
+/// A HEADERS frame under construction. We leave room for the frame head and fill it in later, because we do
+/// not know the length before the field section is encoded.
 pub(super) struct HeadersFrame {
     start: usize,
 }

@@ -52,7 +52,7 @@ pub(super) fn read(mut payload: &[u8]) -> Result<PeerSettings, ErrorCode> {
             0x2..=0x5 => return Err(ErrorCode::Settings),
             ENABLE_CONNECT_PROTOCOL | H3_DATAGRAM if value > 1 => return Err(ErrorCode::Settings),
             QPACK_MAX_TABLE_CAPACITY => settings.qpack_table_bytes = value,
-            // Our encoder never blocks any streams, so the peer's limit for them does not matter. Unknown parameters MUST be
+            // The peer's limit for blocked streams does not matter, since our encoder never blocks any. Unknown parameters MUST be
             // ignored (RFC 9114 §9).
             _ => {}
         }

@@ -31,7 +31,7 @@ impl Connection {
         store: &mut HeadStore,
     ) -> Result<Reading, ErrorCode> {
         self.budget.set_time(store.seconds());
-        // The stream's type can arrive in pieces, so we might not know yet what the stream is for.
+        // Since the stream's type can arrive in pieces, we might not know yet what the stream is for.
         let purpose = match self.peer_streams.purpose(stream) {
             Some(purpose) => purpose,
             None => {

@@ -130,7 +130,7 @@ impl Decoder {
         } else if let Some(field) = STATIC_TABLE.get(index - 1) {
             Text::Plain(field.name_text)
         } else {
-            // Inserting this field may evict the entry that its name is from (RFC 7541 §4.4), so the name needs to be copied.
+            // The name needs to be copied, because inserting this field may evict the entry that the name is from (RFC 7541 §4.4).
             let start = strings.len();
             strings.extend_from_slice(self.field(index)?.name_text);
             Text::Decoded(start..strings.len())

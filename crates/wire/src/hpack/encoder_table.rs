@@ -46,8 +46,8 @@ pub struct EncoderTable {
 enum SizeUpdate {
     /// Change it to this size.
     One(u16),
-    /// The peer has changed the size several times since the last block, so we need to send the smallest value first and then the
-    /// last one.
+    /// The peer has changed the size several times since the last block. We need to send the smallest value first and then the last
+    /// one.
     Two(u16, u16),
 }
 

@@ -2,7 +2,7 @@
 
 /// Reasons why we cannot decode a header block (always the peer's fault).
 ///
-/// After an error, we do not know the state of the dynamic table any more, so the connection must be closed. The code is
+/// The connection must be closed after an error, since we do not know the state of the dynamic table any more. The code is
 /// COMPRESSION_ERROR, unless there is a different one below (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {

@@ -1,6 +1,6 @@
 //! Integers in HPACK (RFC 7541 §5.1). They start with some bits of a byte, followed by more bytes if necessary.
 //!
-//! All integers that we accept are less than 2^28, so we decode up to four more bytes.
+//! We decode up to four more bytes. This is enough, because all integers that we accept are less than 2^28.
 
 use super::error::DecodeError;
 

@@ -89,7 +89,7 @@ fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
     rest.is_empty() && is_correct
 }
 
-/// Computes CRC-32C (RFC 4960, appendix B), bit by bit. Few proxies use it, and only once per connection, so this is fast enough.
+/// Computes CRC-32C (RFC 4960, appendix B), bit by bit. This is fast enough: few proxies use it, and only once per connection.
 fn crc32c<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
     const POLYNOMIAL_REVERSED: u32 = 0x82f6_3b78;
     !bytes.fold(u32::MAX, |sum, byte| {

@@ -133,7 +133,7 @@ impl EncoderTable {
                 let left = self.unacknowledged_sections.checked_sub(1).ok_or(Fault::Acknowledgment)?;
                 self.unacknowledged_sections = left;
             }
-            // The stream might not even have a section, so we need to expect as many acknowledgments as before.
+            // We need to expect as many acknowledgments as before, since the stream might not even have a section.
             DecoderInstruction::CancelStream => {}
             DecoderInstruction::IncrementInsertCount(increment) => {
                 let increment = u8::try_from(increment)

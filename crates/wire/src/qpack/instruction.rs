@@ -20,8 +20,7 @@ pub(super) enum Instruction<'b> {
 }
 
 impl<'b> Instruction<'b> {
-    /// Reads the instruction at the start of `bytes`. This takes constant time, so it does not matter if the bytes arrive one at a
-    /// time.
+    /// Reads the instruction at the start of `bytes` in constant time. It does not matter if the bytes arrive one at a time.
     ///
     /// # Errors
     /// [`Fault::Truncated`] if there have to be more bytes.

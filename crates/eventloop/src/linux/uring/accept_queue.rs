@@ -34,7 +34,7 @@ enum AcceptState {
     Active,
     /// The kernel accepts, until it notices that we have cancelled this.
     Cancelling,
-    /// The operation has ended without an error, so we should start it again.
+    /// The operation has ended without an error. We should start it again.
     Interrupted,
     /// The kernel does not accept. We will start again when the worker finds the queue empty.
     Stopped,

@@ -203,7 +203,7 @@ impl State {
             None => Received::WouldBlock,
         };
 
-        // The connection has read everything, so the kernel can start to receive again.
+        // The kernel can start to receive again, since the connection has read everything.
         if slot.kept.is_none() && slot.reading == Reading::Paused {
             slot.reading = Reading::Open;
             self.to_resume.push(token);

@@ -185,7 +185,7 @@ impl Connection {
     /// Returns a stream error for a request we reset instead of answering it.
     fn reject(&mut self, start: BlockStart, code: ErrorCode) -> Fault {
         if !start.ends_stream {
-            // The content might be in flight already, so remember to ignore it.
+            // Remember to ignore the content, which might be in flight already.
             self.remember_reset(start.id);
         }
         Fault::Stream(start.id, code)

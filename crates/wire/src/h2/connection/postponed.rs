@@ -45,7 +45,7 @@ impl Connection {
         if kept.request.content().len() + bytes.len() > kept.bytes_max {
             return FrameOutcome::Received(id, ReceivedContent::TooLong);
         }
-        // Handlers may accept large uploads from slow clients, so each complete block restarts the timeout.
+        // Each complete block restarts the timeout, since handlers may accept large uploads from slow clients.
         let blocks_before = kept.request.content().len() / CONTENT_BLOCK_BYTES;
         kept.request.content_mut().extend_from_slice(bytes);
         if kept.request.content().len() / CONTENT_BLOCK_BYTES > blocks_before {

@@ -86,8 +86,8 @@ impl Connection {
 
     /// Removes an answered stream if its content has ended, or cannot continue.
     ///
-    /// Content that has used up the window cannot continue. We do not need the rest, so we reset the stream in this case (RFC 9113
-    /// §8.1).
+    /// Content that has used up the window cannot continue. In this case we reset the stream, since we do not need the rest (RFC
+    /// 9113 §8.1).
     pub(in crate::h2) fn remove_if_done(&mut self, id: u32, output: &mut Output) {
         let Some(stream) = self.streams.find(id) else { return };
         if !stream.is_answered() {

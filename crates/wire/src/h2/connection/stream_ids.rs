@@ -62,7 +62,7 @@ impl Connection {
         self.reset_streams.contains(&id)
     }
 
-    /// Forgets a stream we reset. The peer has ended it, so there will be no more frames.
+    /// Forgets a stream we reset. There will be no more frames once the peer has ended it.
     pub(in crate::h2) fn forget_reset(&mut self, id: u32) {
         self.reset_streams.retain(|other| *other != id);
         if self.reset_streams.is_empty() {

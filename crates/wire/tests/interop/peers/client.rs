@@ -267,7 +267,8 @@ impl Conversation {
 
     fn finish(mut self) {
         self.queues.borrow_mut().capacity = usize::MAX;
-        // Tiny windows would take too much time, so make them larger. Note that a change must be acknowledged before the next one.
+        // Make the windows larger, because tiny windows would take too much time. Note that a change must be acknowledged before
+        // the next one.
         self.connection.set_target_window_size(1_000_000);
         while self.connection.set_initial_window_size(1_000_000).is_err() && !self.is_over {
             self.deliver_all();
