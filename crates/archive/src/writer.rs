@@ -201,7 +201,7 @@ impl Writer {
     /// Same as [`Writer::body`].
     ///
     /// # Panics
-    /// If there is no source, or it does not have this body.
+    /// Panics if there is no source, or if it does not have this body.
     pub fn copied_body(&mut self, digest: &Digest, extent: Extent) -> Result<BodyId, WriteError> {
         let source = self.source.as_ref().expect("there is a source");
         assert!(source.body(extent).is_ok(), "the source has the body");

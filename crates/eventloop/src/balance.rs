@@ -66,7 +66,7 @@ impl Balancer {
     /// Creates a balancer for each loop, given their wakers. This must be called before threads get descriptor tables of their own.
     ///
     /// # Errors
-    /// The process has run out of descriptors.
+    /// Fails if the process has run out of descriptors.
     pub fn for_loops(wakers: &[Waker]) -> io::Result<Vec<Balancer>> {
         let mut loops = Vec::new();
         let mut receivers = Vec::new();

@@ -26,7 +26,7 @@ pub trait DatagramSocket {
     /// Receives datagrams into `batch`, replacing what was in there.
     ///
     /// # Errors
-    /// The system call fails, for example because the kernel is out of memory. Peers cannot cause that.
+    /// Returns the error of the system call, e.g. if the kernel is out of memory. Peers should never be able to cause this.
     fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<Backlog>;
 
     /// Sends a train with as few calls as possible.
@@ -95,7 +95,7 @@ impl<'a> Train<'a> {
     /// Returns the train without its first bytes, after [`SendOutcome::Blocked`] has reported them as sent.
     ///
     /// # Panics
-    /// If the train is shorter than that.
+    /// Panics if the train is shorter than that.
     #[must_use]
     pub fn without_first(&self, bytes: usize) -> Train<'a> {
         Train { bytes: &self.bytes[bytes..], ..*self }

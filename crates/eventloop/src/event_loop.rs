@@ -24,7 +24,7 @@ pub trait EventLoop {
     /// Blocks until something happens, or until the timeout (if any).
     ///
     /// # Errors
-    /// The system call fails. If it's interrupted by a signal, that is not an error.
+    /// Returns the error of the system call, unless it was just interrupted by a signal.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
     /// Returns the next event that the last wait has fetched.
@@ -36,19 +36,19 @@ pub trait EventLoop {
     /// Starts watching a listener. `number` must be below 256.
     ///
     /// # Errors
-    /// The system call fails.
+    /// Returns the error of the system call.
     fn add_listener(&mut self, listener: &Self::Listener, number: u32) -> io::Result<()>;
 
     /// Starts watching a connection. This ends when the socket is closed.
     ///
     /// # Errors
-    /// The system call fails.
+    /// Returns the error of the system call.
     fn add_socket(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
 
     /// Accepts the next pending connection, if any.
     ///
     /// # Errors
-    /// The system call fails, for example because the process has run out of descriptors.
+    /// Returns the error of the system call. Typically, the process has run out of descriptors.
     fn accept(&mut self, listener: &Self::Listener) -> io::Result<Option<Accepted<Self::Socket>>>;
 
     /// Returns the sum of [`Socket::kept_bytes`] over all connections.
@@ -87,7 +87,7 @@ pub trait EventLoop {
     /// Stops watching a listener. You can still accept pending connections.
     ///
     /// # Errors
-    /// The system call fails.
+    /// Returns the error of the system call.
     fn remove_listener(&mut self, listener: &Self::Listener) -> io::Result<()>;
 
     /// Closes a listener. New connections will be refused unless another process is listening on the same socket.
@@ -97,7 +97,7 @@ pub trait EventLoop {
     /// event for datagrams that have arrived before.
     ///
     /// # Errors
-    /// The system call fails.
+    /// Returns the error of the system call.
     fn add_datagrams(&mut self, socket: &Self::Datagrams, number: u32) -> io::Result<()>;
 
     /// Requests an event for when the socket with this number has room to send, as callers should do after
@@ -106,12 +106,12 @@ pub trait EventLoop {
     /// If we watched for room all the time, the kernel would report it after every send.
     ///
     /// # Errors
-    /// The system call fails.
+    /// Returns the error of the system call.
     fn await_room(&mut self, socket: &Self::Datagrams, number: u32) -> io::Result<()>;
 
     /// Stops watching a socket for datagrams. Callers must do this before closing the socket.
     ///
     /// # Errors
-    /// The system call fails.
+    /// Returns the error of the system call.
     fn remove_datagrams(&mut self, socket: &Self::Datagrams, number: u32) -> io::Result<()>;
 }

@@ -79,7 +79,7 @@ impl Claim {
     /// Reserves `address`. If it is a local socket that no process is listening on, it will be replaced.
     ///
     /// # Errors
-    /// Another process is listening on the address, or the address cannot be used.
+    /// Fails if another process is listening on the address, or if the address cannot be used.
     pub fn new(address: &Address) -> io::Result<Claim> {
         Claim::with_options(address, ListenOptions::default())
     }
@@ -87,7 +87,7 @@ impl Claim {
     /// Reserves `address` for listeners with these options.
     ///
     /// # Errors
-    /// Another process is listening on the address, the address cannot be used, or the system does not support an option.
+    /// Fails if another process is listening on the address, the address cannot be used, or the system does not support an option.
     pub fn with_options(address: &Address, options: ListenOptions) -> io::Result<Claim> {
         retry_while_in_use(|| Claim::try_once(address, options))
     }
@@ -146,7 +146,7 @@ impl Claim {
     /// Opens one more listener on this address, for another worker.
     ///
     /// # Errors
-    /// A system call fails.
+    /// Returns the error of a failed system call.
     pub fn listen(&self) -> io::Result<Listener> {
         match self {
             // These systems don't distribute connections among several sockets. Use one queue for all workers.
@@ -221,7 +221,7 @@ impl Listener {
     /// descriptor.
     ///
     /// # Errors
-    /// The descriptor is not open, or is not a listening socket.
+    /// Fails if the descriptor is not open or is not a listening socket.
     pub fn inherit(descriptor: i32) -> io::Result<Listener> {
         let socket = RawSocket::from(syscalls::inherit(descriptor)?);
         if !syscalls::is_listener(&socket)? {
@@ -241,7 +241,7 @@ impl Listener {
     /// [`ListenOptions::defer_accept`] for others. Local sockets are not affected.
     ///
     /// # Errors
-    /// The system does not support this.
+    /// Fails if the system does not support this.
     pub fn defer_accept(&self) -> io::Result<()> {
         if self.is_tcp()? { syscalls::defer_accept(&self.socket) } else { Ok(()) }
     }
@@ -254,7 +254,7 @@ impl Listener {
     /// Opens another descriptor for the same socket. The two will share the accept queue.
     ///
     /// # Errors
-    /// The process has run out of descriptors.
+    /// Fails if the process has run out of descriptors.
     pub fn try_clone(&self) -> io::Result<Listener> {
         Ok(Listener { socket: self.socket.try_clone()?, inherited: self.inherited })
     }
@@ -262,7 +262,7 @@ impl Listener {
     /// Returns the address that this socket listens on.
     ///
     /// # Errors
-    /// This is neither a TCP socket nor a local socket with a path.
+    /// Fails if this is neither a TCP socket nor a local socket with a path.
     pub fn address(&self) -> io::Result<Address> {
         let address = self.socket.local_addr()?;
         let internet = |address: SocketAddr| {
@@ -289,7 +289,7 @@ impl Listener {
     /// Returns a claim on the path of an inherited local socket, or `None` for TCP, where there is nothing to claim.
     ///
     /// # Errors
-    /// The process has run out of descriptors, or this kind of socket is not supported.
+    /// Fails if the process has run out of descriptors, or if this kind of socket is not supported.
     pub fn claim(&self) -> io::Result<Option<Claim>> {
         match self.address()? {
             Address::Internet(_) | Address::Every(_) => Ok(None),

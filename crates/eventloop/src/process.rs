@@ -10,7 +10,7 @@ use crate::platform::syscalls;
 /// end can send to any other socket.
 ///
 /// # Errors
-/// The process has run out of descriptors.
+/// Fails if the process has run out of descriptors.
 pub fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
     syscalls::message_pair()
 }
@@ -18,7 +18,7 @@ pub fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
 /// Takes over a descriptor that the parent process has left open for us. Callers MUST NOT do this twice with the same descriptor.
 ///
 /// # Errors
-/// The descriptor is not open.
+/// Fails if the descriptor is not open.
 pub fn inherit_descriptor(descriptor: i32) -> io::Result<OwnedFd> {
     syscalls::inherit(descriptor)
 }
@@ -38,7 +38,7 @@ pub fn release_free_memory() {
 /// before will stay open for other threads. Other threads should not close any of `kept` later, since they would stay open here.
 ///
 /// # Errors
-/// The system does not support such tables.
+/// Fails if the system does not support such tables.
 pub fn unshare_descriptor_table<'a>(kept: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<()> {
     syscalls::unshare_descriptor_table()?;
     let mut kept: Vec<i32> = kept.map(|descriptor| descriptor.as_raw_fd()).collect();

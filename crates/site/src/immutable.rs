@@ -6,7 +6,7 @@ use cannery_archive::{Archive, Corrupt, Head, Origin, Resource};
 /// count: if a page was taken down, it should not come back.
 ///
 /// # Errors
-/// If the archive is corrupt.
+/// Fails if the archive is corrupt.
 pub fn is_immutable(archive: &Archive, resource: &Resource<'_>) -> Result<bool, Corrupt> {
     if !matches!(resource.origin, Origin::File | Origin::Carried) || resource.status != 200 {
         return Ok(false);

@@ -48,7 +48,7 @@ impl<'a> Target<'a> {
     /// Normalizes the path.
     ///
     /// # Errors
-    /// If the path is malformed or too long.
+    /// Fails if the path is malformed or too long.
     #[inline]
     pub fn key<'k>(&self, buffer: &'k mut KeyBuffer) -> Result<Key<'k>, PathError>
     where

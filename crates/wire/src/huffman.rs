@@ -73,7 +73,7 @@ impl<'a> Text<'a> {
 /// Decodes a string and appends it. Five bytes will decode to at most eight.
 ///
 /// # Errors
-/// If the bytes are invalid, it's the peer's fault. Some bytes may have been appended already. Ignore them.
+/// Invalid bytes are the peer's fault. Note that some bytes may have been appended already and should be ignored.
 pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     let start = out.len();
     // Each symbol has at least five bits.

@@ -126,7 +126,7 @@ impl<'a> Scope<'a> {
         self.pages().chain(self.rules())
     }
 
-    /// Calls `accepts` for rules that might match `path` until it returns `Some` and returns this result.
+    /// Calls `accepts` for rules that might match `path` until a call returns `Some`, and then returns this result.
     ///
     /// `path` is relative to the scope's directory.
     ///

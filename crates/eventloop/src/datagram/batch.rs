@@ -120,7 +120,7 @@ impl ReceiveBatch {
     /// Adds a message from a simulated network.
     ///
     /// # Panics
-    /// If the batch is full, or the message is longer than a buffer.
+    /// Panics if the batch is full, or if the message is longer than a buffer.
     pub(crate) fn push(&mut self, message: Message, bytes: &[u8]) {
         let start = self.messages.len() * BUFFER_STRIDE;
         self.targets().0[start..][..BUFFER_BYTES][..bytes.len()].copy_from_slice(bytes);
@@ -130,7 +130,7 @@ impl ReceiveBatch {
     /// Adds a datagram from an in-memory client.
     ///
     /// # Panics
-    /// If the batch is full, or the datagram is longer than a buffer.
+    /// Panics if the batch is full, or if the datagram is longer than a buffer.
     pub fn push_datagram(&mut self, source: SocketAddr, destination: IpAddr, bytes: &[u8]) {
         let destination = Some(destination);
         let message =

@@ -26,7 +26,7 @@ impl DatagramClaim {
     /// Reserves `address`.
     ///
     /// # Errors
-    /// Another process has the address, the address cannot be used, or it's a local socket.
+    /// Fails if another process has the address, the address cannot be used, or it is a local socket.
     pub fn new(address: &Address, options: DatagramOptions) -> io::Result<DatagramClaim> {
         retry_while_in_use(|| DatagramClaim::try_once(address, options))
     }
@@ -78,7 +78,7 @@ impl DatagramClaim {
     /// cannot distribute datagrams among several sockets, all workers have to share it.
     ///
     /// # Errors
-    /// A system call fails.
+    /// Returns the error of a failed system call.
     pub fn open(self, workers: usize) -> io::Result<Vec<UdpSocket>> {
         let mut sockets = vec![UdpSocket::new(self.socket, self.options)?];
         for _ in 1..workers {

@@ -60,7 +60,7 @@ impl WorkerRouting {
     /// Do not close just one of several sockets: the last one would then take its place.
     ///
     /// # Errors
-    /// The system does not support such programs.
+    /// Fails if the system does not support such programs.
     pub fn attach(&self, socket: &UdpSocket) -> io::Result<()> {
         if self.workers < 2 { Ok(()) } else { platform::attach_routing(socket, *self) }
     }

@@ -83,7 +83,7 @@ impl UdpSocket {
     /// descriptor.
     ///
     /// # Errors
-    /// The descriptor is not open, or is not a UDP socket.
+    /// Fails if the descriptor is not open or is not a UDP socket.
     pub fn inherit(descriptor: i32, options: DatagramOptions) -> io::Result<UdpSocket> {
         let socket = RawSocket::from(syscalls::inherit(descriptor)?);
         if socket.r#type()? != Type::DGRAM {
@@ -98,7 +98,7 @@ impl UdpSocket {
     /// the result is just another descriptor for the same socket.
     ///
     /// # Errors
-    /// The address is not shared because another program has opened the socket without this option.
+    /// Fails if the address is not shared, which means that another program has opened the socket without this option.
     pub fn open_another(&self, options: DatagramOptions) -> io::Result<UdpSocket> {
         if !syscalls::BALANCES_LISTENERS {
             return self.try_clone();
@@ -113,7 +113,7 @@ impl UdpSocket {
     /// Opens another descriptor for the same socket. The two will share the buffers.
     ///
     /// # Errors
-    /// The process has run out of descriptors.
+    /// Fails if the process has run out of descriptors.
     pub fn try_clone(&self) -> io::Result<UdpSocket> {
         Ok(UdpSocket {
             socket: self.socket.try_clone()?,
@@ -138,7 +138,7 @@ impl UdpSocket {
     /// Returns the buffer sizes that the system has granted.
     ///
     /// # Errors
-    /// The system call fails.
+    /// Returns the error of the system call.
     pub fn buffer_sizes(&self) -> io::Result<BufferSizes> {
         let receive = self.socket.recv_buffer_size()? / syscalls::BUFFER_SIZE_FACTOR;
         let send = self.socket.send_buffer_size()? / syscalls::BUFFER_SIZE_FACTOR;

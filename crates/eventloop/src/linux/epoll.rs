@@ -49,7 +49,7 @@ impl Epoll {
     /// Creates a loop that watches its waker. Given a balancer, it will balance connections with other loops.
     ///
     /// # Errors
-    /// The process has run out of descriptors.
+    /// Fails if the process has run out of descriptors.
     pub fn new(waker: Waker, balancer: Option<Balancer>) -> io::Result<Epoll> {
         let epoll = syscalls::epoll_create()?;
         let token = Token { slot: WAKER_SLOT, generation: 0 };

@@ -47,7 +47,7 @@ impl Uring {
     /// Creates a loop that watches its waker. Given a balancer, it will balance connections with other loops.
     ///
     /// # Errors
-    /// The kernel lacks a feature that we need (Linux 6.1 has all of them), or forbids io_uring.
+    /// Fails if the kernel forbids io_uring or lacks a feature that we need (Linux 6.1 has all of them).
     pub fn new(waker: Waker, balancer: Option<Balancer>) -> io::Result<Uring> {
         Ok(Uring {
             state: Rc::new(RefCell::new(State::new(waker)?)),
@@ -60,7 +60,7 @@ impl Uring {
     /// Checks if we can create such a loop on this kernel.
     ///
     /// # Errors
-    /// The kernel lacks a feature that we need, or forbids io_uring.
+    /// Fails if the kernel forbids io_uring or lacks a feature that we need.
     pub fn probe() -> io::Result<()> {
         Ring::probe()
     }

@@ -18,7 +18,7 @@ impl Waker {
     /// descriptor table.
     ///
     /// # Errors
-    /// The process has run out of descriptors.
+    /// Fails if the process has run out of descriptors.
     pub fn new() -> io::Result<Waker> {
         Ok(Waker(Arc::new(File::from(syscalls::eventfd()?))))
     }

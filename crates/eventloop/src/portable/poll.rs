@@ -46,7 +46,7 @@ impl Portable {
     /// Creates a loop that watches its waker. Given a balancer, it will balance connections with other loops.
     ///
     /// # Errors
-    /// The process has run out of descriptors.
+    /// Fails if the process has run out of descriptors.
     pub fn new(waker: Waker, balancer: Option<Balancer>) -> io::Result<Portable> {
         let poll = Poll::new()?;
         let key = mio_token(Token { slot: WAKER_SLOT, generation: 0 });

@@ -19,7 +19,7 @@ impl Waker {
     /// Creates a waker. You need to do this before creating the loop.
     ///
     /// # Errors
-    /// The process has run out of descriptors.
+    /// Fails if the process has run out of descriptors.
     pub fn new() -> io::Result<Waker> {
         let (sender, receiver) = UnixStream::pair()?;
         sender.set_nonblocking(true)?;

@@ -228,7 +228,7 @@ impl Connection {
     /// Discards request content unless the caller wants to decide. Returns the number of bytes consumed.
     ///
     /// # Errors
-    /// The content is invalid, so the request must be refused.
+    /// Fails if the content is invalid. The request must be refused in this case.
     #[inline]
     fn begin_content(&mut self, head: &Head<'_>, rest: &[u8]) -> Result<usize, Refusal> {
         self.reading = Reading::NEXT_HEAD;
@@ -243,7 +243,7 @@ impl Connection {
     /// `rest` is the input that follows the head. Returns the number of bytes consumed.
     ///
     /// # Errors
-    /// The content is invalid, so the request must be refused.
+    /// Fails if the content is invalid. The request must be refused in this case.
     pub fn skip_content(&mut self, head: &Head<'_>, rest: &[u8]) -> Result<usize, Refusal> {
         let Some(mut content) = Content::new(head.framing, SKIPPED_BYTES_MAX) else {
             self.reading = Reading::Closed;
@@ -268,7 +268,7 @@ impl Connection {
     /// `Expect: 100-continue`, this asks it to go ahead.
     ///
     /// # Errors
-    /// The announced length exceeds `bytes_max`. The connection closes after the response.
+    /// Fails if the announced length exceeds `bytes_max`. The connection will then close after the response.
     pub fn receive_content(
         &mut self,
         head: &Head<'_>,
@@ -302,8 +302,8 @@ impl Connection {
     /// Moves request content from the front of `input` to the end of `content`.
     ///
     /// # Errors
-    /// The content is invalid or longer than `bytes_max`. We cannot find the next request then, so the connection
-    /// closes after the response.
+    /// Fails if the content is invalid or longer than `bytes_max`. There is no way to find the next request then, and the
+    /// connection will close after the response.
     pub fn read_content(
         &mut self,
         input: &mut &[u8],

@@ -44,11 +44,10 @@ impl Decoder {
 
     /// Decodes a block, calling `take` with each field. The block must include all CONTINUATION frames.
     ///
-    /// `strings` is a temporary buffer. We clear it.
+    /// `strings` is used as a temporary buffer and will be cleared.
     ///
     /// # Errors
-    /// If the block is invalid, it's the peer's fault. You have to close the connection because the decoder cannot be used any
-    /// more.
+    /// An invalid block is the peer's fault. You must close the connection, because the decoder cannot be used any more.
     pub fn decode(
         &mut self,
         block: &[u8],
