@@ -13,7 +13,7 @@ pub trait Socket {
     /// receive right now.
     ///
     /// # Errors
-    /// Fails if the connection has failed.
+    /// Returns an error if the connection has failed.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Received>;
 
     /// Returns the number of bytes that the loop has received for this connection but that have not been read yet.
@@ -24,13 +24,13 @@ pub trait Socket {
     /// Sends as many of `bytes` as there is room for. Returns the number of bytes sent.
     ///
     /// # Errors
-    /// Fails if the connection has failed.
+    /// Returns an error if the connection has failed.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Sends as much of the concatenated `runs` as there is room for and returns the number of bytes sent.
     ///
     /// # Errors
-    /// Fails if the connection has failed.
+    /// Returns an error if the connection has failed.
     fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Sends as much of `runs` followed by `body` as there is room for, if possible without copying `body`. Returns the total
@@ -40,7 +40,7 @@ pub trait Socket {
     /// must therefore never change, and they must be unmapped all at once. `runs`, however, may change right after the call.
     ///
     /// # Errors
-    /// Fails if the connection has failed.
+    /// Returns an error if the connection has failed.
     fn send_zero_copy(&self, runs: &[IoSlice<'_>], body: &[u8], pipe: &SplicePipe) -> io::Result<usize> {
         let _ = pipe;
         let runs_bytes = runs.iter().map(|run| run.len()).sum();
@@ -54,21 +54,21 @@ pub trait Socket {
     /// Closes the sending direction. You can still receive.
     ///
     /// # Errors
-    /// Fails if the connection has failed.
+    /// Returns an error if the connection has failed.
     fn shutdown_write(&self) -> io::Result<()>;
 
     /// Returns the number of bytes sent but not acknowledged by the peer. With a large send buffer, this is the only way to tell a
     /// slow peer from one that has stopped reading.
     ///
     /// # Errors
-    /// Fails if the connection has failed.
+    /// Returns an error if the connection has failed.
     fn unacknowledged_bytes(&self) -> io::Result<u64>;
 
     /// Makes sure that the connection is reset when the socket is closed. The kernel will then discard unacknowledged bytes at
     /// once. Otherwise, it might retransmit them for minutes.
     ///
     /// # Errors
-    /// Fails if the connection has failed.
+    /// Returns an error if the connection has failed.
     fn reset_on_close(&self) -> io::Result<()>;
 }
 
