@@ -56,7 +56,7 @@ pub trait EventLoop {
         0
     }
 
-    /// Tells other loops how many connections this loop has, for load balancing.
+    /// Tells other loops the number of connections of this loop, for load balancing.
     fn set_load(&mut self, connections: usize) {
         let _ = connections;
     }

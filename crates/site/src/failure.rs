@@ -12,7 +12,7 @@ use crate::sites::Place;
 pub(crate) struct Failure {
     status: u16,
     reason: Reason,
-    /// For a 416, how long the representation is.
+    /// For a 416, the length of the representation.
     complete_length: Option<u64>,
 }
 

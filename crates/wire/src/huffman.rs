@@ -215,7 +215,7 @@ pub fn encode(string: &[u8], out: &mut Vec<u8>) {
 /// The canonical code. Symbols are in the order of their codes.
 struct Canon {
     symbols: [u16; SYMBOLS],
-    /// For each length, how many codes there are.
+    /// The number of codes of each length.
     counts: [u32; LENGTH_COUNT],
     /// For each length, the first code.
     firsts: [u32; LENGTH_COUNT],

@@ -1,4 +1,4 @@
-//! Tests how many scopes a lookup finds, and how deep.
+//! Tests the number and depth of the scopes that a lookup finds.
 
 use super::*;
 use crate::{KeyBuffer, NewScope, Writer};

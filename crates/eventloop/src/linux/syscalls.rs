@@ -154,7 +154,7 @@ pub(crate) fn release_free_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(96 << 10)));
 }
 
-/// Limits how many bytes the kernel buffers for a connection, not counting those in flight.
+/// Limits the number of bytes that the kernel buffers for a connection, in addition to those in flight.
 pub(crate) fn set_notsent_lowat(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_tcp_notsent_lowat(bytes)
 }

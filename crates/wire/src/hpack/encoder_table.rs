@@ -41,7 +41,7 @@ pub struct EncoderTable {
     owner: TableOwner,
 }
 
-/// A change of how large the table can get (RFC 7541 §4.2).
+/// A change of the maximum table size (RFC 7541 §4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SizeUpdate {
     /// Change it to this size.

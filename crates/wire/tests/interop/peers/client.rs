@@ -236,7 +236,7 @@ impl Conversation {
         self.in_flight.drain(..bytes);
     }
 
-    /// Delivers all bytes in both directions. Returns how many there were.
+    /// Delivers all bytes in both directions. Returns their number.
     fn deliver_all(&mut self) -> usize {
         self.ours.wait();
         self.poll();
