@@ -5,7 +5,7 @@
 //! endpoint.
 //!
 //! The keys of Initial packets follow from a connection ID, so that anyone can seal them. We cannot seal packets that need the
-//! server's hello: `crates/secure/tests/quic/hostile.rs` changes those of a real client.
+//! server's hello: `crates/transport/tests/quic/hostile.rs` changes those of a real client.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,13 +13,13 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use cannery_secure::limits::{QUIC_AMPLIFICATION_MAX, QUIC_HALF_OPEN_MAX, QUIC_IDLE_MS};
-use cannery_secure::quic::{
-    Arrival, Connection, Context, EarlyData, Endpoint, Generation, Received, Transmit,
-};
-use cannery_secure::{Certificates, Protocol, SelfSigned, Settings, Version};
 use cannery_testkit::Choices;
 use cannery_testkit::tls::ClientOptions;
+use cannery_transport::limits::{QUIC_AMPLIFICATION_MAX, QUIC_HALF_OPEN_MAX, QUIC_IDLE_MS};
+use cannery_transport::quic::{
+    Arrival, Connection, Context, EarlyData, Endpoint, Generation, Received, Transmit,
+};
+use cannery_transport::{Certificates, Protocol, SelfSigned, Settings, Version};
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::ServerName;
 use rustls::quic::{ClientConnection, Version as QuicVersion};
@@ -43,7 +43,7 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 static CONTEXT: LazyLock<Context> = LazyLock::new(|| {
     let now = SystemTime::now();
-    let tls = cannery_secure::Context::new(Settings {
+    let tls = cannery_transport::Context::new(Settings {
         certificates: Certificates::self_signed(SelfSigned::Ecdsa, &["localhost".to_owned()], now)
             .expect("a certificate can be made"),
         seed: None,

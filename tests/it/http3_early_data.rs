@@ -1,5 +1,5 @@
 //! Early data (0-RTT) of HTTP/3: accepted with `--early-data` alone, and only GET and HEAD are answered before the handshake is
-//! done. That no early data is read twice is tested in `crates/secure/tests/quic/early_data.rs`.
+//! done. That no early data is read twice is tested in `crates/transport/tests/quic/early_data.rs`.
 
 use std::fs;
 use std::net::SocketAddr;

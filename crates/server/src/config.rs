@@ -17,9 +17,9 @@ use std::time::Duration;
 pub use cannery_archive::Loading;
 pub use cannery_eventloop::Address;
 pub use cannery_routes::Routes;
-pub use cannery_secure::quic::{EarlyData, ServerId};
-pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
 pub use cannery_site::VirtualHosts;
+pub use cannery_transport::quic::{EarlyData, ServerId};
+pub use cannery_transport::{SelfSigned, Source as CertificateFiles};
 
 use crate::kept_signals::KeptSignals;
 use crate::notice::Notice;

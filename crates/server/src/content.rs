@@ -15,10 +15,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use cannery_archive::{Extent, Lease};
-use cannery_secure::Version;
 use cannery_site::{
     Answer, Conditions, Method, PLAIN_HTTP, Reason, Request, Scratch, Site, Target, Values, https_redirect,
 };
+use cannery_transport::Version;
 use cannery_wire::{ArchiveRef, Multiplexed, Output, Refusal, RequestLine, Response, ServerFields};
 
 use crate::config::{self, Config};

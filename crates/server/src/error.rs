@@ -23,7 +23,7 @@ pub enum StartError {
     },
     /// The certificates or keys cannot be used.
     #[error("{0}")]
-    Tls(#[from] cannery_secure::Error),
+    Tls(#[from] cannery_transport::Error),
     /// A route's pattern is invalid, or conflicts with another one.
     #[error(transparent)]
     Route(#[from] cannery_routes::RouteError),

@@ -46,7 +46,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Backlog, DatagramSocket, EventLoop, ReceiveBatch, Train};
-use cannery_secure::quic::{
+use cannery_transport::quic::{
     Arrival, ConnectionKey, Context, Endpoint, Generation, Issuer, PacketType, Received, Transmit,
     drop_unused_keys,
 };

@@ -26,8 +26,8 @@ use cannery_routes::{
     Body, BodyReader, HandlerError, HandlerResponse, HandlerThread, Lookup, Match, Parts, Response, Route,
     Routes, body_channel, is_utf8_path,
 };
-use cannery_secure::quic::ConnectionKey;
 use cannery_site::{Method, Target};
+use cannery_transport::quic::ConnectionKey;
 use cannery_wire::{RequestHead, StoredRequest};
 
 pub(crate) use encode::{BodyFraming, put_chunk, put_h1_head};

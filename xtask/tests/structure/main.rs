@@ -24,13 +24,13 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 13] = [
     ("archive", &["base"]),
     ("site", &["base", "archive"]),
     ("wire", &["base", "archive", "site"]),
-    ("secure", &[]),
+    ("transport", &[]),
     ("eventloop", &[]),
     ("follow", &[]),
     ("routes", &[]),
     ("archiver", &["base", "archive", "site", "wire"]),
     ("live", &["archiver", "follow"]),
-    ("server", &["base", "archive", "routes", "site", "wire", "secure", "eventloop"]),
+    ("server", &["base", "archive", "routes", "site", "wire", "transport", "eventloop"]),
     ("cannery", &["archive", "routes", "server", "site", "wire", "archiver", "follow", "live"]),
     ("build", &["archive", "archiver"]),
 ];
@@ -219,7 +219,7 @@ fn every_limit_has_its_reason() {
     let config = read("crates/server/src/config.rs");
     let defaults = config.split("impl Default for Timeouts").nth(1).expect("timeouts have defaults");
     let mut findings = without_reason(&read("crates/wire/src/limits.rs"), "///", "pub const ", 10);
-    findings.extend(without_reason(&read("crates/secure/src/limits.rs"), "///", "pub const ", 10));
+    findings.extend(without_reason(&read("crates/transport/src/limits.rs"), "///", "pub const ", 10));
     findings.extend(without_reason(defaults.split("\n}\n").next().unwrap_or_default(), "//", "Duration", 6));
     report("Document the unit of the limit and the reason for its value.", &findings);
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Now, Token};
-use cannery_secure::quic::ConnectionKey;
-use cannery_secure::{Context, Version};
 use cannery_site::Scratch;
+use cannery_transport::quic::ConnectionKey;
+use cannery_transport::{Context, Version};
 use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 use cannery_wire::{HeadStore, KeptLines, Output, ServerFields};
 

@@ -73,7 +73,7 @@ impl<S: Socket> Connection<S> {
         };
 
         cx.observer.handshake_done(tls.handshake_kind());
-        if tls.protocol() == Some(cannery_secure::Protocol::Http2) {
+        if tls.protocol() == Some(cannery_transport::Protocol::Http2) {
             self.protocol = Protocol::h2();
         }
         self.count_memory(cx);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use cannery_secure::limits as tls_limits;
+use cannery_transport::limits as tls_limits;
 use cannery_wire::limits as http_limits;
 
 use super::LINGER;
@@ -112,7 +112,7 @@ fn every_limit_has_a_row_with_its_value() {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
     let limits = limits();
     for path in
-        ["crates/wire/src/limits.rs", "crates/secure/src/limits.rs", "crates/server/src/routes/limits.rs"]
+        ["crates/wire/src/limits.rs", "crates/transport/src/limits.rs", "crates/server/src/routes/limits.rs"]
     {
         let text = read(path);
         let names = text.lines().filter_map(|line| {

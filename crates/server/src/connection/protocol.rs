@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::Token;
-use cannery_secure::Version;
+use cannery_transport::Version;
 use cannery_wire::{Output, Refusal, RequestLine, Response, ServerFields, h1, h2};
 
 use self::handled_h1::{HandledH1, Routed};

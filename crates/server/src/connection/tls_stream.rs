@@ -7,8 +7,8 @@
 use std::io::{self, IoSlice};
 
 use cannery_eventloop::{Received, Socket};
-use cannery_secure::limits::RECORD_BYTES_MAX;
-use cannery_secure::{
+use cannery_transport::limits::RECORD_BYTES_MAX;
+use cannery_transport::{
     Failure, HandshakeKind, HandshakePermit, HandshakeStep, OpenOutcome, Protocol, Session,
 };
 use cannery_wire::limits::{SEALED_BYTES_MAX, SEALED_BYTES_MIN, SEGMENTS_MAX};
@@ -81,7 +81,7 @@ impl TlsStream {
     }
 
     /// Returns the negotiated TLS version once the handshake is complete.
-    pub(super) fn version(&self) -> Option<cannery_secure::Version> {
+    pub(super) fn version(&self) -> Option<cannery_transport::Version> {
         self.session.version()
     }
 

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 
 use cannery_eventloop::{Received, Socket, SplicePipe};
-use cannery_secure::Session;
+use cannery_transport::Session;
 
 use super::ack_tracker::AckTracker;
 use super::flow::Flow;
@@ -81,7 +81,7 @@ impl<S: Socket> Transport<S> {
 
     /// Returns the negotiated TLS version.
     #[inline]
-    pub(super) fn tls_version(&self) -> Option<cannery_secure::Version> {
+    pub(super) fn tls_version(&self) -> Option<cannery_transport::Version> {
         self.tls.as_ref().and_then(|tls| tls.version())
     }
 

@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 
 use cannery_eventloop::DatagramSocket;
-use cannery_secure::quic::{AcceptError, Arrival, Incoming, PacketType};
+use cannery_transport::quic::{AcceptError, Arrival, Incoming, PacketType};
 
 use super::attempts::{Attempts, Full};
 use super::connection::Connection;

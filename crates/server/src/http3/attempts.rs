@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use cannery_secure::quic::Arrival;
+use cannery_transport::quic::Arrival;
 
 use super::limits::{ATTEMPT_BLOCK_BYTES, ATTEMPT_BYTES_MAX, ATTEMPTS_WAITING_MAX};
 

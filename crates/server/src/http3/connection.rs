@@ -7,7 +7,7 @@
 //! Early data (0-RTT) opens a connection before the handshake is complete.
 //!
 //! Note that an attacker might have recorded and repeated early data, even though this server does not read
-//! it twice ([`EarlyData`](cannery_secure::quic::EarlyData)). For this reason, only GET and HEAD requests get
+//! it twice ([`EarlyData`](cannery_transport::quic::EarlyData)). For this reason, only GET and HEAD requests get
 //! an immediate response. For other methods, the response has to wait until the handshake is complete, just
 //! like a response that does not fit into the client's windows.
 
@@ -21,11 +21,11 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
-use cannery_secure::Version;
-use cannery_secure::quic::{
+use cannery_site::Method;
+use cannery_transport::Version;
+use cannery_transport::quic::{
     self, ConnectionEvent, ConnectionKey, Direction, Event, ReadOutcome, Stats, StreamId, WriteOutcome,
 };
-use cannery_site::Method;
 use cannery_wire::h3::{self, ErrorCode, Reading, RequestEnd, Step};
 use cannery_wire::{Priority, Refusal, Segment};
 

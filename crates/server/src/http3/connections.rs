@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use cannery_secure::quic::ConnectionKey;
+use cannery_transport::quic::ConnectionKey;
 
 use super::connection::Connection;
 

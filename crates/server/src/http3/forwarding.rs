@@ -15,7 +15,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use cannery_eventloop::{DatagramSocket, Train};
-use cannery_secure::quic::{Arrival, FORWARDING_KEY_BYTES};
+use cannery_transport::quic::{Arrival, FORWARDING_KEY_BYTES};
 
 /// Length, in bytes, of an address in the header: an IPv6 address, plus a byte that marks those which stand
 /// for an IPv4 address.
@@ -64,7 +64,7 @@ impl<D: DatagramSocket> Forwarding<D> {
     pub(super) fn parse<'d>(&self, bytes: &'d [u8]) -> Option<(usize, Arrival<'d>)> {
         let (header, content) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let (key, rest) = header.split_first_chunk::<FORWARDING_KEY_BYTES>()?;
-        if !cannery_secure::quic::are_equal(key, &self.key) {
+        if !cannery_transport::quic::are_equal(key, &self.key) {
             return None;
         }
 

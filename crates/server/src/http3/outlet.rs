@@ -8,7 +8,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use cannery_eventloop::{DatagramSocket, Ecn, SendOutcome, Train};
-use cannery_secure::quic::ConnectionKey;
+use cannery_transport::quic::ConnectionKey;
 
 use super::limits::{GATHERED_TRAIN_BYTES_MAX, GATHERED_TRAINS_MAX};
 use crate::notice::Notice;

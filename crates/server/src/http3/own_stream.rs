@@ -1,7 +1,7 @@
 //! A unidirectional stream of ours, which is either the control stream or a QPACK stream.
 
 use bytes::Bytes;
-use cannery_secure::quic::{Connection, Direction, StreamId};
+use cannery_transport::quic::{Connection, Direction, StreamId};
 
 /// Pending bytes are joined up to this length.
 const PIECE_BYTES: usize = 512;

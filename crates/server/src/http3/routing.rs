@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::DatagramSocket;
-use cannery_secure::limits::{QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_RECEIVED_DATAGRAM_BYTES_MAX};
-use cannery_secure::quic::{Arrival, Context, Issuer, PacketType};
+use cannery_transport::limits::{QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_RECEIVED_DATAGRAM_BYTES_MAX};
+use cannery_transport::quic::{Arrival, Context, Issuer, PacketType};
 
 use super::forwarding::Forwarding;
 use super::limits::{PREDECESSOR_GRACE, SHARED_SOCKETS_MAX};
@@ -147,8 +147,8 @@ mod tests {
     use std::time::SystemTime;
 
     use cannery_eventloop::simulated::SimulatedDatagrams;
-    use cannery_secure::quic::{EarlyData, Generation};
-    use cannery_secure::{Certificates, Protocol, SelfSigned, Settings, Version};
+    use cannery_transport::quic::{EarlyData, Generation};
+    use cannery_transport::{Certificates, Protocol, SelfSigned, Settings, Version};
 
     use super::*;
 
@@ -162,7 +162,7 @@ mod tests {
             protocols: vec![Protocol::Http2],
             now,
         };
-        let tls = cannery_secure::Context::new(settings).unwrap();
+        let tls = cannery_transport::Context::new(settings).unwrap();
         let context = Context::new(&tls, None, EarlyData::Refused).unwrap();
         let issuer = Issuer { worker: 1, generation: Generation::new(0) };
         let peers = Peers { workers: Vec::new(), predecessors: Vec::new(), drain: Duration::ZERO };

@@ -4,7 +4,7 @@
 //! they are sent one after the other, ordered by stream ID, because half of such a response is of no use to
 //! the client. Incremental responses follow and take turns. Note that HTTP/2 uses the same order.
 
-use cannery_secure::quic::StreamId;
+use cannery_transport::quic::StreamId;
 use cannery_wire::Priority;
 
 /// Size of the range of priority values for each urgency. QUIC sends higher values first and lets streams

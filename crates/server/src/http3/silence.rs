@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cannery_secure::quic::Stats;
+use cannery_transport::quic::Stats;
 
 use super::limits::{SILENCE_MIN, SILENCE_ROUND_TRIPS};
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use cannery_secure::quic::ConnectionKey;
+use cannery_transport::quic::ConnectionKey;
 
 /// Timers of all connections.
 #[derive(Debug, Default)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cannery_secure::HandshakeKind;
 use cannery_site::Method;
+use cannery_transport::HandshakeKind;
 
 use super::access_log::LogBuffer;
 use super::metrics::{Counters, Http3Metric, MethodKind};

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use cannery_secure::Version;
 use cannery_site::{Answer, Fields};
+use cannery_transport::Version;
 use cannery_wire::{Refusal, RequestHead, RequestLine};
 
 /// A request that was answered, and the response.

@@ -22,7 +22,7 @@ pub(crate) struct Status {
     pub(crate) started_unix: f64,
     pub(crate) process: ProcessStatus,
     listeners: Mutex<Vec<ListenerStatus>>,
-    certificates: Mutex<Vec<cannery_secure::Summary>>,
+    certificates: Mutex<Vec<cannery_transport::Summary>>,
     draining: AtomicBool,
     reloads: AtomicU64,
     refused: AtomicU64,
@@ -174,11 +174,11 @@ impl Status {
         lock(&self.listeners).clone()
     }
 
-    pub(crate) fn set_certificates(&self, certificates: Vec<cannery_secure::Summary>) {
+    pub(crate) fn set_certificates(&self, certificates: Vec<cannery_transport::Summary>) {
         *lock(&self.certificates) = certificates;
     }
 
-    pub(crate) fn certificates(&self) -> Vec<cannery_secure::Summary> {
+    pub(crate) fn certificates(&self) -> Vec<cannery_transport::Summary> {
         lock(&self.certificates).clone()
     }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use cannery_eventloop::{Address, DatagramClaim, DatagramOptions, DatagramSocket, UdpSocket, WorkerRouting};
-use cannery_secure::quic::ConnectionIdLayout;
+use cannery_transport::quic::ConnectionIdLayout;
 
 use crate::config::{Http3, Http3Part};
 use crate::error::StartError;

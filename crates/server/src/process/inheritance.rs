@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::{Child, Command};
 
 use cannery_eventloop::{Listener, UdpSocket};
-use cannery_secure::Seed;
+use cannery_transport::Seed;
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::datagrams::ProcessDatagrams;

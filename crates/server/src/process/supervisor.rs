@@ -20,8 +20,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use cannery_eventloop::Listener;
-use cannery_secure::Seed;
-use cannery_secure::quic::Generation;
+use cannery_transport::Seed;
+use cannery_transport::quic::Generation;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 

@@ -17,8 +17,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{DatagramSocket, Listener, UdpSocket};
-use cannery_secure::Seed;
-use cannery_secure::quic::Generation;
+use cannery_transport::Seed;
+use cannery_transport::quic::Generation;
 use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, getppid, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use cannery_base::FileVersion;
-use cannery_secure::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
+use cannery_transport::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
 
 use crate::config::{CertificateFiles, Config, Content, Tls};
 use crate::content::Trigger;
@@ -86,7 +86,7 @@ impl WatchedCertificates {
     }
 
     /// Reads the files and replaces the certificates. Returns notices for the operator.
-    fn replace(&self, now: SystemTime) -> Result<Vec<Notice>, cannery_secure::Error> {
+    fn replace(&self, now: SystemTime) -> Result<Vec<Notice>, cannery_transport::Error> {
         let certificates = load(&self.tls, &self.names, now)?;
         let mut notices = notices(certificates.warnings());
         self.context.replace_certificates(certificates, now)?;
@@ -99,7 +99,7 @@ fn notices(warnings: &[Warning]) -> Vec<Notice> {
     warnings.iter().map(|warning| Notice::Certificate { warning: warning.to_string() }).collect()
 }
 
-fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, cannery_secure::Error> {
+fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, cannery_transport::Error> {
     let made = tls.self_signed.map(|kind| Certificates::self_signed(kind, names, now)).transpose()?;
     match made {
         Some(made) if tls.certificates.is_empty() => Ok(made),

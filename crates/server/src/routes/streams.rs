@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use cannery_routes::{BodyReader, Response};
-use cannery_secure::Version;
+use cannery_transport::Version;
 use cannery_wire::{BodyFollows, Multiplexed, Output, RequestHead, Resumption, ServerFields, StoredRequest};
 
 use super::encode::with_head;

@@ -5,8 +5,8 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime};
 
 use cannery_eventloop::{Address, UdpSocket};
-use cannery_secure::quic::{self, Generation};
-use cannery_secure::{SEED_BYTES, Seed};
+use cannery_transport::quic::{self, Generation};
+use cannery_transport::{SEED_BYTES, Seed};
 
 use crate::config::Http3;
 use crate::error::StartError;
@@ -42,7 +42,7 @@ impl Http3Resources {
     /// Opens the UDP sockets for this many workers.
     pub(super) fn open(
         http3: &Http3,
-        tls: &cannery_secure::Context,
+        tls: &cannery_transport::Context,
         workers: usize,
         drain: Duration,
     ) -> Result<Http3Resources, StartError> {

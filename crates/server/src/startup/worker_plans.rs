@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use cannery_eventloop::{Balancer, Listener, UdpSocket, Waker};
-use cannery_secure::Context;
+use cannery_transport::Context;
 
 use crate::config::{Config, ListenerKind, Standby};
 use crate::http3::Http3Plan;

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use cannery_eventloop::{Balancer, Listener, UdpSocket};
-use cannery_secure::Context;
+use cannery_transport::Context;
 use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 
 use crate::config::{Config, ListenerKind, Standby};

@@ -27,7 +27,7 @@ pub(in crate::http3) enum Late {
 const OWN_STREAMS: usize = 3;
 
 /// Clients acknowledge whole packets, so they may be behind by this much.
-const PACKET_BYTES: u64 = cannery_secure::limits::QUIC_DATAGRAM_BYTES_MAX as u64;
+const PACKET_BYTES: u64 = cannery_transport::limits::QUIC_DATAGRAM_BYTES_MAX as u64;
 
 impl Connection {
     /// Sets the reason to wait, and the deadline.

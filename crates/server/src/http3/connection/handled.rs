@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use cannery_routes::BodyProgress;
-use cannery_secure::quic::{ConnectionKey, StreamId};
+use cannery_transport::quic::{ConnectionKey, StreamId};
 use cannery_wire::h3::{self, ErrorCode};
 
 use super::{Connection, SendTime};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cannery_secure::Version;
+use cannery_transport::Version;
 use cannery_wire::RequestLine;
 
 /// Contents of an access log line.

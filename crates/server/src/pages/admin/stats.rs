@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cannery_secure::Summary;
+use cannery_transport::Summary;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::process_usage::{ProcessUsage, processor_seconds};

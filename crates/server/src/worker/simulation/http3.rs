@@ -19,8 +19,8 @@ use cannery_eventloop::Datagram;
 use cannery_eventloop::simulated::{
     DatagramPeer, Network, Path, Random, Simulated, SimulatedDatagrams, SimulatedListener,
 };
-use cannery_secure::quic::{self, EarlyData, Generation, PacketType};
-use cannery_secure::{Certificates, Protocol, Seed, SelfSigned, Settings, Version};
+use cannery_transport::quic::{self, EarlyData, Generation, PacketType};
+use cannery_transport::{Certificates, Protocol, Seed, SelfSigned, Settings, Version};
 use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 
 use super::run_seeds;
@@ -61,7 +61,7 @@ const PREDECESSOR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST),
 const DRAIN: Duration = Duration::from_secs(60);
 
 /// TLS with a certificate for `localhost`.
-pub(super) static TLS_CONTEXT: LazyLock<cannery_secure::Context> = LazyLock::new(|| {
+pub(super) static TLS_CONTEXT: LazyLock<cannery_transport::Context> = LazyLock::new(|| {
     let now = SystemTime::now();
     let settings = Settings {
         certificates: Certificates::self_signed(SelfSigned::Ecdsa, &["localhost".to_owned()], now).unwrap(),
@@ -70,7 +70,7 @@ pub(super) static TLS_CONTEXT: LazyLock<cannery_secure::Context> = LazyLock::new
         protocols: vec![Protocol::Http2],
         now,
     };
-    cannery_secure::Context::new(settings).unwrap()
+    cannery_transport::Context::new(settings).unwrap()
 });
 
 static CONTEXT: LazyLock<quic::Context> =

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 use cannery_eventloop::{
     Accepted, Backlog, DatagramSocket, Event, EventLoop, Now, ReceiveBatch, SendOutcome, Token, Train,
 };
-use cannery_secure::quic::{self, EarlyData, Generation};
-use cannery_secure::{Certificates, Protocol, SelfSigned, Settings, Version};
+use cannery_transport::quic::{self, EarlyData, Generation};
+use cannery_transport::{Certificates, Protocol, SelfSigned, Settings, Version};
 
 use super::single_client::{ClientSocket, SECONDS};
 use crate::config::{self, Config};
@@ -67,7 +67,7 @@ impl Http3Stepper {
             protocols: vec![Protocol::Http11],
             now: wall_clock,
         };
-        let context = cannery_secure::Context::new(settings)
+        let context = cannery_transport::Context::new(settings)
             .and_then(|tls| quic::Context::new(&tls, None, early_data))
             .expect("the settings are valid");
 

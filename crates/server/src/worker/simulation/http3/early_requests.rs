@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use cannery_secure::quic::EarlyData;
 use cannery_testkit::http3::{HEADERS, decode, field_section, frame, take_frame};
 use cannery_testkit::tls::ClientOptions;
+use cannery_transport::quic::EarlyData;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,

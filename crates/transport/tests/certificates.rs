@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use cannery_secure::{Certificates, Context, Error, SelfSigned, Settings, Source, Version, Warning};
+use cannery_transport::{Certificates, Context, Error, SelfSigned, Settings, Source, Version, Warning};
 use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256};
 use rustls::{SignatureScheme, crypto::aws_lc_rs};
 use support::certs::{TestCert, bundle, generate, generate_with, issued, pem, write};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cannery_secure::limits::{QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST, QUIC_BIDIRECTIONAL_STREAMS_MAX};
-use cannery_secure::quic::{
+use cannery_transport::limits::{QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST, QUIC_BIDIRECTIONAL_STREAMS_MAX};
+use cannery_transport::quic::{
     CloseReason, Connection, Direction, Event, ReadOutcome, StreamClosed, StreamId, WriteOutcome,
 };
 use quinn_proto::{ConnectionHandle, Dir, ReadError, VarInt};

@@ -8,7 +8,7 @@ mod support;
 
 use std::sync::Arc;
 
-use cannery_secure::{Context, Failure, HandshakePermit, HandshakeStep, SelfSigned, Version, limits};
+use cannery_transport::{Context, Failure, HandshakePermit, HandshakeStep, SelfSigned, Version, limits};
 use support::{Pair, VERSIONS, client_config, context, record_lengths, settings};
 
 fn pair(context: &Context, version: Version) -> Pair {

@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use cannery_secure::{Certificates, Context, HandshakePermit, Seed, Settings, Source, Version};
+use cannery_transport::{Certificates, Context, HandshakePermit, Seed, Settings, Source, Version};
 use support::certs::{bundle, issued, write};
 use support::{KINDS, VERSIONS, settings};
 
@@ -134,7 +134,7 @@ fn openssl_connects_by_every_suite() {
         ["ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"];
     let all = tls13.map(|suite| ["-tls1_3", "-ciphersuites", suite]);
     for arguments in all.into_iter().chain(tls12.map(|suite| ["-tls1_2", "-cipher", suite])) {
-        let (port, server) = serve(context(settings(cannery_secure::SelfSigned::Ecdsa)), 1);
+        let (port, server) = serve(context(settings(cannery_transport::SelfSigned::Ecdsa)), 1);
         let (_, text) = s_client(port, &arguments, "GET / HTTP/1.0\n\n");
         server.join().unwrap();
         assert!(text.contains("answered") && text.contains(arguments[2]), "{arguments:?}: {text}");
@@ -150,7 +150,7 @@ fn openssl_resumes_in_every_version() {
     for version in VERSIONS {
         let file = directory.path().join(flag(version));
         let file = file.to_str().unwrap();
-        let (port, server) = serve(context(settings(cannery_secure::SelfSigned::Ecdsa)), 2);
+        let (port, server) = serve(context(settings(cannery_transport::SelfSigned::Ecdsa)), 2);
         let (_, first) = s_client(port, &[flag(version), "-sess_out", file], "GET / HTTP/1.0\n\n");
         assert!(first.contains("New, TLS"), "{version:?}: {first}");
         let (_, second) = s_client(port, &[flag(version), "-sess_in", file], "GET / HTTP/1.0\n\n");
@@ -171,7 +171,7 @@ fn old_versions_and_suites_get_an_alert() {
         &["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA"],
         &["-tls1_3", "-groups", "ffdhe2048"],
     ] {
-        let (port, server) = serve(context(settings(cannery_secure::SelfSigned::Ecdsa)), 1);
+        let (port, server) = serve(context(settings(cannery_transport::SelfSigned::Ecdsa)), 1);
         let (output, text) = s_client(port, arguments, "");
         server.join().unwrap();
         assert!(!output.status.success(), "{arguments:?}: {text}");

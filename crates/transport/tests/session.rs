@@ -6,7 +6,7 @@ mod support;
 
 use std::sync::Arc;
 
-use cannery_secure::{
+use cannery_transport::{
     Failure, HandshakePermit, HandshakeStep, OpenOutcome, Protocol, SelfSigned, Version, limits,
 };
 use rustls::crypto::aws_lc_rs;

@@ -1,4 +1,4 @@
-//! Benchmarks sessions: `cargo run --release -p cannery-secure --example speed`.
+//! Benchmarks sessions: `cargo run --release -p cannery-transport --example speed`.
 //!
 //! This prints the time to open a request and seal its response, compared with both interfaces of `rustls`,
 //! the time of handshakes, and the memory of idle sessions. Figures are medians of 15 runs on one thread.
@@ -13,7 +13,9 @@ use std::io::{IoSlice, Read, Write};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use cannery_secure::{Context, HandshakeKind, HandshakePermit, Seed, SelfSigned, Session, Settings, Version};
+use cannery_transport::{
+    Context, HandshakeKind, HandshakePermit, Seed, SelfSigned, Session, Settings, Version,
+};
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cannery_secure::HandshakeKind;
-use cannery_secure::quic::{
+use cannery_testkit::tls::ClientOptions;
+use cannery_transport::HandshakeKind;
+use cannery_transport::quic::{
     Connection, Context, Direction, EarlyData, Event, ReadOutcome, StreamId, WriteOutcome,
 };
-use cannery_testkit::tls::ClientOptions;
 use quinn_proto::{ConnectionHandle, Dir};
 use rustls::ClientConfig;
 

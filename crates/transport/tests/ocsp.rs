@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
-use cannery_secure::{Certificates, Context, Error, SelfSigned, Settings, Source, Warning};
+use cannery_transport::{Certificates, Context, Error, SelfSigned, Settings, Source, Warning};
 use support::certs::{TestCert, bundle, generate, write};
 use support::{Pair, VERSIONS, client_options, settings};
 use tempfile::TempDir;

@@ -9,7 +9,7 @@ mod support;
 use std::io::{IoSlice, Write};
 use std::sync::Arc;
 
-use cannery_secure::{HandshakePermit, SelfSigned};
+use cannery_transport::{HandshakePermit, SelfSigned};
 use support::{Pair, VERSIONS, client_config, context, settings};
 
 #[test]

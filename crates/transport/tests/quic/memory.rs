@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cannery_secure::quic::{Arrival, Direction, Event, Received, StreamId, WriteOutcome};
 use cannery_testkit::http3::{Forgery, Level};
+use cannery_transport::quic::{Arrival, Direction, Event, Received, StreamId, WriteOutcome};
 use quinn_proto::congestion::CubicConfig;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{Dir, TransportConfig};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use cannery_secure::quic::{Context, EarlyData};
-use cannery_secure::{Certificates, HandshakeKind, SelfSigned};
+use cannery_transport::quic::{Context, EarlyData};
+use cannery_transport::{Certificates, HandshakeKind, SelfSigned};
 use rustls::pki_types::CertificateDer;
 
 use super::network::{

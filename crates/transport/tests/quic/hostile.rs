@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_secure::quic::{
-    AcceptError, Arrival, CloseReason, Connection, Context, EarlyData, Event, Received,
-};
 use cannery_testkit::http3::{Forgery, Level};
 use cannery_testkit::tls::ClientOptions;
+use cannery_transport::quic::{
+    AcceptError, Arrival, CloseReason, Connection, Context, EarlyData, Event, Received,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quinn_proto::crypto::rustls::QuicClientConfig;
@@ -647,6 +647,6 @@ fn context_is_shared_between_threads() {
     fn assert_shared<T: Send + Sync>(_: &T) {}
     fn assert_sent<T: Send>() {}
     assert_shared(&Arc::new(context(&random_seed())));
-    assert_sent::<cannery_secure::quic::Endpoint>();
+    assert_sent::<cannery_transport::quic::Endpoint>();
     assert_sent::<Connection>();
 }

@@ -7,12 +7,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
-use cannery_secure::quic::{
+use cannery_testkit::tls::ClientOptions;
+use cannery_transport::quic::{
     AcceptError, Arrival, Connection, Context, EarlyData, Endpoint, Event, Generation, Incoming, Received,
     Transmit,
 };
-use cannery_secure::{Certificates, Protocol, Seed, SelfSigned, Settings, Version};
-use cannery_testkit::tls::ClientOptions;
+use cannery_transport::{Certificates, Protocol, Seed, SelfSigned, Settings, Version};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint};
 use rustls::ClientConfig;
@@ -30,9 +30,9 @@ const SEGMENTS_MAX: NonZeroUsize = NonZeroUsize::new(10).unwrap();
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Returns the TLS context of a server with a self-signed certificate.
-pub(crate) fn tls_context(seed: &Seed) -> cannery_secure::Context {
+pub(crate) fn tls_context(seed: &Seed) -> cannery_transport::Context {
     let now = SystemTime::now();
-    cannery_secure::Context::new(Settings {
+    cannery_transport::Context::new(Settings {
         certificates: Certificates::self_signed(SelfSigned::Ecdsa, &["localhost".to_owned()], now).unwrap(),
         seed: Some(seed.clone()),
         versions: vec![Version::Tls13],

@@ -8,11 +8,11 @@ use std::io::{IoSlice, Read, Write};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use cannery_secure::{
+use cannery_testkit::tls::ClientOptions;
+use cannery_transport::{
     Certificates, Context, Failure, HandshakePermit, OpenOutcome, Protocol, SelfSigned, Session, Settings,
     Version,
 };
-use cannery_testkit::tls::ClientOptions;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Error};
 

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cannery_secure::quic::{Arrival, Context, Direction, EarlyData, Endpoint, Generation, Issuer, Received};
 use cannery_testkit::http3::{Forgery, Level};
+use cannery_transport::quic::{
+    Arrival, Context, Direction, EarlyData, Endpoint, Generation, Issuer, Received,
+};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ConnectionError, ConnectionHandle, Dir, TokenMemoryCache, TokenStore, TransportConfig};
 

@@ -1,5 +1,5 @@
-//! TLS and QUIC without I/O. This crate decrypts data from a client and encrypts data for it, using the
-//! caller's buffers.
+//! The secure transports below HTTP: TLS over TCP, and QUIC. Both are state machines without I/O, which
+//! decrypt data from a client and encrypt data for it, using the caller's buffers.
 //!
 //! A [`Context`] contains everything that connections share, namely [`Certificates`], the keys of session
 //! tickets, versions and protocols. A [`Session`] belongs to one connection, and opens and seals its records.
@@ -52,7 +52,7 @@ pub mod quic;
 
 // Tests share a client that refers to this crate by name.
 #[cfg(test)]
-extern crate self as cannery_secure;
+extern crate self as cannery_transport;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]

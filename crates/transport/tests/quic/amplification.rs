@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cannery_secure::quic::{
-    Arrival, Context, Direction, EarlyData, Endpoint, Generation, Received, Transmit,
-};
 use cannery_testkit::http3::{Forgery, Level};
 use cannery_testkit::tls::ClientOptions;
+use cannery_transport::quic::{
+    Arrival, Context, Direction, EarlyData, Endpoint, Generation, Received, Transmit,
+};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{ConnectionHandle, Dir};
 
@@ -338,7 +338,10 @@ fn acknowledged_initial(meter: &Meter) {
 }
 
 /// Answers an attempt without a connection.
-fn decline(meter: &Meter, answer: fn(&mut Server, cannery_secure::quic::Incoming, &mut Vec<u8>) -> Transmit) {
+fn decline(
+    meter: &Meter,
+    answer: fn(&mut Server, cannery_transport::quic::Incoming, &mut Vec<u8>) -> Transmit,
+) {
     let mut network = Network::new(server());
     network.server.acceptance = Acceptance::Held;
     network.connect(client_config(&tls_client(&["h3"])));

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use cannery_secure::{Context, HandshakeKind, Seed, SelfSigned, Settings, Version};
+use cannery_transport::{Context, HandshakeKind, Seed, SelfSigned, Settings, Version};
 use rustls::ClientConfig;
 use support::{Pair, VERSIONS, client_options, settings};
 
