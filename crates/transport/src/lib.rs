@@ -8,7 +8,7 @@
 //!
 //! We use `rustls` for the handshake, signatures and the key schedule. However, its types are not part of our
 //! interface, so new versions of `rustls` should only affect this crate. After the handshake, we protect
-//! records ourselves (see [`record`] for the reasons).
+//! TLS records ourselves (see `tls/record.rs` for the reasons).
 //!
 //! The transport for HTTP/3 is implemented in [`quic`], using the same certificates.
 //!
@@ -16,56 +16,37 @@
 
 #![forbid(unsafe_code)]
 
+// The rooms, from the outermost to the innermost. Modules may only import from modules further down.
+
+// QUIC: endpoints, connections and streams. The handshake is that of TLS.
+pub mod quic;
+
+// TLS over TCP: the context of a server, and the session of each connection.
+mod tls;
+
+// Certificates and keys, from files to the selection by server name; the seed of all secrets, and session tickets.
+mod credentials;
+
+// Why settings or credentials are refused.
+mod error;
+
 // Limits for work and memory that a peer can cause.
 pub mod limits;
-
-// Certificates: loads, checks and selects them by server name.
-mod asn1;
-mod certificates;
-mod error;
-mod files;
-mod names;
-mod ocsp;
-mod self_signed;
-mod validity;
-mod warning;
-
-// Session tickets.
-mod seed;
-mod tickets;
-
-// The context that all sessions share, and the session of one connection.
-mod context;
-mod failure;
-mod outcome;
-mod protocol;
-mod session;
-
-// Stages of a session: the handshake, and the records after it.
-mod established;
-mod handshake;
-mod record;
-mod record_split;
-
-// QUIC, using the certificates and secrets of a context.
-pub mod quic;
 
 // Tests share a client that refers to this crate by name.
 #[cfg(test)]
 extern crate self as cannery_transport;
 #[cfg(test)]
-mod differential;
-#[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-pub use certificates::{Certificates, Source, Summary};
-pub use context::{Context, Settings};
+pub use credentials::certificates::{Certificates, Source, Summary};
+pub use credentials::seed::{SEED_BYTES, Seed};
+pub use credentials::self_signed::SelfSigned;
+pub use credentials::warning::Warning;
 pub use error::Error;
-pub use failure::Failure;
-pub use outcome::{HandshakeKind, HandshakePermit, HandshakeStep, OpenOutcome};
-pub use protocol::{Protocol, Version};
-pub use seed::{SEED_BYTES, Seed};
-pub use self_signed::SelfSigned;
-pub use session::Session;
-pub use warning::Warning;
+pub use tls::context::{Context, Settings};
+pub use tls::failure::Failure;
+pub use tls::outcome::{HandshakeKind, HandshakePermit, HandshakeStep, OpenOutcome};
+pub use tls::protocol::{Protocol, Version};
+pub use tls::session::Session;

@@ -9,7 +9,7 @@
 //! seed.
 //!
 //! `quinn-proto` is the state machine, `rustls` performs the handshake, and the cryptography in between is
-//! ours ([`crypto`], [`session`], [`tokens`]). This allows us to derive the keys for tokens, stateless resets
+//! ours ([`crypto`], [`tokens`]). This allows us to derive the keys for tokens, stateless resets
 //! and connection IDs from the [`Seed`](crate::Seed), so that another process with the same seed can continue
 //! where this one stops. Note that types of these libraries are not part of our interface.
 //!
@@ -19,49 +19,34 @@
 //! [`Endpoint::accept`], call [`Endpoint::recover`], after which the endpoint and all connections can still
 //! be used.
 
-// Issues connection IDs, and routes by them.
-mod cid;
+// The rooms, from the outermost to the innermost. Modules may only import from modules further down.
 
-// Cryptography: packet keys, the TLS session, and keys derived from the seed.
-mod client_hello;
-mod contents;
-mod crypto;
-mod delivery;
-mod frames;
-mod header;
-mod initial;
-mod key_cache;
-mod keys;
-mod records;
-mod sealing;
-mod session;
-mod stored_sessions;
-mod suites;
-mod tokens;
-mod used_tokens;
+// Routes datagrams to connections, and admits clients.
+mod endpoint;
+
+// Connections and their streams, and budgets for the work and memory of a peer.
+mod connection;
 
 // The context that all connections share, and their transport parameters.
 mod context;
-mod transport;
 
-// Endpoints, connections and streams.
-mod addresses;
-mod budget;
-mod buffers;
-mod connection;
-mod datagram;
-mod endpoint;
-mod packet_type;
-mod recently_closed;
-mod retry;
-mod stream;
-mod unread;
+// Cryptography: the TLS session, and keys of packets.
+mod crypto;
+
+// Contents of packets.
+mod packets;
+
+// Tokens of clients and stateless resets, with keys derived from the seed.
+mod tokens;
+
+// Issues connection IDs, and routes by them.
+mod cid;
 
 pub use cid::{ConnectionIdLayout, Generation, Issuer, ServerId};
+pub use connection::datagram::{Arrival, Transmit};
+pub use connection::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome};
 pub use connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey, Delivery, Event, Stats};
 pub use context::{Context, EarlyData, FORWARDING_KEY_BYTES, are_equal};
-pub use datagram::{Arrival, Transmit};
+pub use crypto::key_cache::drop_unused_keys;
 pub use endpoint::{AcceptError, Endpoint, Incoming, Received};
-pub use key_cache::drop_unused_keys;
-pub use packet_type::PacketType;
-pub use stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome};
+pub use packets::packet_type::PacketType;

@@ -18,12 +18,16 @@ pub(crate) fn cycles(folder: &str, sources: &[Source]) -> Vec<Vec<String>> {
     cycles_in(&imports(folder, sources))
 }
 
-/// Returns the imports that contradict the order in which the root of a crate lists its modules: each module may import
-/// only modules that are listed after it. Each finding is the importing module and the imported one.
-pub(crate) fn against_order(folder: &str, sources: &[Source]) -> Vec<(String, String)> {
-    let root = sources.iter().find(|source| source.path == format!("{folder}/lib.rs"));
-    let order = root.map_or_else(Vec::new, |root| declared(&without_tests(&root.code)));
-    let place = |module: &Module| order.iter().position(|name| module == std::slice::from_ref(name));
+/// Returns the imports that contradict the order in which the file `list` of a crate lists its modules: each module may
+/// import only modules that are listed after it. Each finding is the importing module and the imported one.
+pub(crate) fn against_order(folder: &str, list: &str, sources: &[Source]) -> Vec<(String, String)> {
+    let list = sources.iter().find(|source| source.path == list);
+    let parent = list.and_then(|list| module_of(list.path.strip_prefix(folder)?)).unwrap_or_default();
+    let order = list.map_or_else(Vec::new, |list| declared(&without_tests(&list.code)));
+    let place = |module: &Module| {
+        let (name, above) = module.split_last()?;
+        order.iter().position(|listed| listed == name).filter(|_| *above == *parent)
+    };
     let mut findings = Vec::new();
     for (from, imported) in imports(folder, sources) {
         for to in imported {

@@ -24,8 +24,8 @@ use aws_lc_rs::aead::quic::{AES_128, AES_256, HeaderProtectionKey};
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 use zeroize::Zeroizing;
 
-use super::packet_type::LONG_HEADER;
-use crate::seed::StaticSecret;
+use super::packets::packet_type::LONG_HEADER;
+use crate::credentials::seed::StaticSecret;
 
 /// Identifies this server to a load balancer. All processes of the server use the same bytes.
 pub type ServerId = [u8; SERVER_ID_BYTES];

@@ -1,6 +1,13 @@
 //! A QUIC connection, which takes datagrams and timeouts, and returns events, stream data, and datagrams to
 //! be sent.
 
+mod addresses; // Addresses that may be forged.
+pub(super) mod budget; // Work that a peer can cause.
+pub(super) mod buffers; // Buffers for received datagrams.
+pub(super) mod datagram; // Datagrams with their addresses.
+pub(super) mod stream; // Identifiers and results of streams.
+mod unread; // Memory of data that waits for earlier data.
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -12,14 +19,14 @@ use quinn_proto::{
     ConnectionError, ConnectionHandle, ConnectionStats, Dir, ReadError, StreamEvent, VarInt, WriteError,
 };
 
-use super::addresses::Addresses;
-use super::budget::{Budget, TokenBucket, Work};
-use super::buffers::BUFFERED_BYTES_MIN;
-use super::datagram::Transmit;
-use super::records::{Records, SealLimit};
-use super::session::SessionState;
-use super::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome, error_code};
-use super::unread::{Unread, table_bytes};
+use self::addresses::Addresses;
+use self::budget::{Budget, TokenBucket, Work};
+use self::buffers::BUFFERED_BYTES_MIN;
+use self::datagram::Transmit;
+use self::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome, error_code};
+use self::unread::{Unread, table_bytes};
+use super::crypto::session::SessionState;
+use super::packets::records::{Records, SealLimit};
 use crate::HandshakeKind;
 use crate::limits::{
     QUIC_AMPLIFICATION_MAX, QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST, QUIC_BIDIRECTIONAL_STREAMS_MAX,

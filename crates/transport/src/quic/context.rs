@@ -1,19 +1,21 @@
 //! QUIC context: TLS configuration, keys, and connection ID layout. All endpoints of a server share it.
 
+mod transport_parameters;
+
 use std::fmt;
 use std::sync::Arc;
 
 use quinn_proto::{EndpointConfig, ServerConfig, ValidationTokenConfig};
 
+use self::transport_parameters::{limit_endpoint, limit_server};
 use super::cid::{ConnectionIdLayout, ConnectionIds, IdGenerator, Issuer, ServerId};
 use super::crypto::ServerCrypto;
-use super::stored_sessions::StoredSessions;
-use super::suites;
+use super::crypto::stored_sessions::StoredSessions;
+use super::crypto::suites;
+use super::tokens::used_tokens::UsedTokens;
 use super::tokens::{ResetKey, TokenKey};
-use super::transport::{limit_endpoint, limit_server};
-use super::used_tokens::UsedTokens;
 use crate::Error;
-use crate::context::Clock;
+use crate::tls::context::Clock;
 
 /// Creates endpoints. It is cheap to clone, and clones share their state.
 #[derive(Clone)]

@@ -1,5 +1,14 @@
 //! Server cryptography for `quinn-proto`: starts sessions, and seals Retry packets (RFC 9001 §5.8).
 
+mod client_hello; // Checks that `rustls` leaves to QUIC.
+mod header;
+mod initial; // Keys of Initial packets.
+pub(super) mod key_cache; // Keys that connections leave behind for others.
+mod keys; // Keys of all other packets.
+pub(super) mod session; // The TLS handshake.
+pub(super) mod stored_sessions; // Sessions that can be resumed with early data.
+pub(super) mod suites; // Cipher suites for `rustls`. // Header protection.
+
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -8,10 +17,10 @@ use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side};
 use rustls::ServerConfig;
 
-use super::initial::InitialKeys;
-use super::keys::TAG_BYTES;
-use super::packet_type::VERSION;
-use super::session::Session;
+use self::initial::InitialKeys;
+use self::session::Session;
+use super::packets::TAG_BYTES;
+use super::packets::packet_type::VERSION;
 use crate::Error;
 
 // Since the key and nonce of Retry packets are public, the tag can only detect damage, but not

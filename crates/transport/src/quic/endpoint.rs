@@ -5,6 +5,9 @@
 //! flood of forged addresses does not take any state. From [`QUIC_HALF_OPEN_MAX`] on, Initial packets are
 //! dropped before any cryptography is done.
 
+mod recently_closed; // Connections whose late datagrams are dropped.
+mod retry; // Recognizes Retry packets.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,21 +16,21 @@ use std::time::{Duration, Instant};
 
 use quinn_proto::{ConnectionHandle, ConnectionId, DatagramEvent, EcnCodepoint, EndpointEvent, ServerConfig};
 
-use super::budget::TokenBucket;
-use super::buffers::DatagramBuffers;
+use self::recently_closed::RecentlyClosed;
+use self::retry::contains_retry;
 use super::cid::{ConnectionIds, Generation, Issuer, long_header_destination};
+use super::connection::budget::TokenBucket;
+use super::connection::buffers::DatagramBuffers;
+use super::connection::datagram::{Arrival, Transmit};
 use super::connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey};
 use super::context::Context;
-use super::datagram::{Arrival, Transmit};
-use super::packet_type::PacketType;
-use super::recently_closed::RecentlyClosed;
-use super::retry::contains_retry;
+use super::packets::packet_type::PacketType;
+use crate::credentials::seed::derive;
 use crate::limits::{
     QUIC_EARLY_DATAGRAMS_MAX, QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_HANDSHAKE_DATAGRAM_BYTES,
     QUIC_RECEIVED_DATAGRAM_BYTES_MAX, QUIC_RESETS_MAX, QUIC_RESETS_PER_SECOND,
     QUIC_VERSION_NEGOTIATION_INTERVAL_MS,
 };
-use crate::seed::derive;
 
 /// Routes the datagrams of a worker. Each worker has its own endpoint, so it does not need a lock.
 pub struct Endpoint {

@@ -4,6 +4,8 @@
 //! for some seconds, those in NEW_TOKEN frames are for a later connection and should only be used once
 //! (`used_tokens.rs`).
 
+pub(super) mod used_tokens; // Tokens that must not be used again.
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -13,8 +15,8 @@ use quinn_proto::TimeSource;
 use quinn_proto::crypto::{self, CryptoError};
 use zeroize::Zeroizing;
 
-use crate::context::Clock;
-use crate::seed::StaticSecret;
+use crate::credentials::seed::StaticSecret;
+use crate::tls::context::Clock;
 
 const SECRET_BYTES: usize = 32;
 

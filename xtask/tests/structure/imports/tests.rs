@@ -56,5 +56,21 @@ fn imports_of_modules_listed_earlier_are_found() {
         ("ground.rs", "#[cfg(test)] mod tests { use crate::part; } fn f() { super::part::g() }"),
     ];
     let pair = |from: &str, to: &str| (from.to_owned(), to.to_owned());
-    assert_eq!(against_order("src", &sources(&files)), [pair("ground", "part"), pair("part", "whole")]);
+    assert_eq!(
+        against_order("src", "src/lib.rs", &sources(&files)),
+        [pair("ground", "part"), pair("part", "whole")]
+    );
+}
+
+#[test]
+fn order_of_rooms_within_a_room_is_held() {
+    let files = [
+        ("lib.rs", "mod h2; mod frame; mod connection;"),
+        ("h2.rs", "mod connection; mod frame; use connection::Connection;"),
+        ("h2/connection.rs", "use super::frame;"),
+        ("h2/frame.rs", "use super::connection::Connection; use crate::frame;"),
+    ];
+    let pair = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+    let found = against_order("src", "src/h2.rs", &sources(&files));
+    assert_eq!(found, [pair("h2::frame", "h2::connection")]);
 }

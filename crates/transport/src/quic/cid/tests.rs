@@ -1,7 +1,7 @@
 //! Unit tests of connection IDs and of routing by them.
 
 use super::*;
-use crate::seed::StaticSecret;
+use crate::credentials::seed::StaticSecret;
 
 const SERVER_ID: ServerId = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7];
 const ISSUER: Issuer = Issuer { worker: 5, generation: Generation::new(2) };

@@ -1,0 +1,172 @@
+//! Session tickets, which contain the state for resuming a session. They are encrypted in order to be
+//! readable only by processes of this server (RFC 5077, RFC 8446 §4.6.1).
+//!
+//! A ticket consists of a key name of eight bytes, a random nonce of twelve bytes, the state from `rustls`,
+//! and a tag. It is sealed with AES-256-GCM, with the key name as additional data. A key encrypts for a
+//! period of six hours and still decrypts for another one. Since another process may rotate its keys a
+//! moment earlier, we can also decrypt with the key of the next period. Note that TLS over TCP and QUIC
+//! have different keys; neither can resume a session of the other.
+//!
+//! Since the server does not store any state for a ticket, a ticket can be used repeatedly until its key is
+//! gone. This would only be a problem for early data, which we only accept over QUIC; in this case, however,
+//! the server stores the sessions instead ([`EarlyData`](crate::quic::EarlyData)).
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::rand;
+use rustls::server::ProducesTickets;
+use zeroize::Zeroizing;
+
+use super::seed::{PERIOD, Seed, period};
+
+const NAME_BYTES: usize = 8;
+const TAG_BYTES: usize = 16;
+
+/// Encrypts and decrypts the tickets of a context's sessions over one transport.
+pub(crate) struct Tickets(RwLock<Arc<Keys>>);
+
+/// Transport of the sessions that tickets resume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Transport {
+    Tcp,
+    Quic,
+}
+
+struct Keys {
+    transport: Transport,
+    /// Seed of the next period. Earlier seeds cannot be computed from it.
+    following: Seed,
+    current: Arc<Key>,
+    /// Decrypts tickets of a process that has rotated its keys a moment earlier.
+    next: Key,
+    /// Decrypts tickets of the previous period. `None` if this process did not have its key.
+    previous: Option<Arc<Key>>,
+}
+
+struct Key {
+    name: [u8; NAME_BYTES],
+    key: LessSafeKey,
+}
+
+impl Tickets {
+    /// Derives the keys for `now` from `seed`.
+    pub(crate) fn new(mut seed: Seed, transport: Transport, now: SystemTime) -> Self {
+        seed.advance(now);
+        Self(RwLock::new(Arc::new(Keys::new(&seed, transport, None))))
+    }
+
+    /// Rotates the keys if `now` is in a later period, while handshakes in progress may still use the earlier
+    /// ones.
+    pub(crate) fn advance(&self, now: SystemTime) {
+        let keys = self.keys();
+        if period(now) < keys.following.period() {
+            return;
+        }
+
+        let mut seed = keys.following.clone();
+        let previous = (period(now) == seed.period()).then(|| keys.current.clone());
+        seed.advance(now);
+        // If the clock is a century ahead, the seed will not advance.
+        if seed.period() != period(now) {
+            return;
+        }
+
+        let rotated = Arc::new(Keys::new(&seed, keys.transport, previous));
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = rotated;
+    }
+
+    fn keys(&self) -> Arc<Keys> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Keys {
+    /// Derives the keys of the seed's period and the next one.
+    fn new(seed: &Seed, transport: Transport, previous: Option<Arc<Key>>) -> Self {
+        let following = seed.next();
+        Self {
+            transport,
+            current: Arc::new(Key::new(seed, transport)),
+            next: Key::new(&following, transport),
+            previous,
+            following,
+        }
+    }
+
+    /// Returns the key with this name.
+    fn by_name(&self, name: &[u8]) -> Option<&Key> {
+        let mut keys =
+            [Some(&*self.current), self.previous.as_deref(), Some(&self.next)].into_iter().flatten();
+        keys.find(|key| key.name == name)
+    }
+}
+
+impl Key {
+    fn new(seed: &Seed, transport: Transport) -> Self {
+        let (purpose_of_name, purpose_of_key): (&[u8], &[u8]) = match transport {
+            Transport::Tcp => (b"cannery tickets: name of key", b"cannery tickets: key"),
+            Transport::Quic => (b"cannery quic tickets: name of key", b"cannery quic tickets: key"),
+        };
+        let mut name = [0; NAME_BYTES];
+        let mut secret = Zeroizing::new([0; 32]);
+        seed.derive(purpose_of_name, &mut name);
+        seed.derive(purpose_of_key, &mut *secret);
+        let key = UnboundKey::new(&AES_256_GCM, &*secret).expect("the key has the length of the algorithm");
+        Self { name, key: LessSafeKey::new(key) }
+    }
+}
+
+impl ProducesTickets for Tickets {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    /// The minimum time, in seconds, for which a ticket is valid. A ticket issued at the end of a period
+    /// is valid for the next one.
+    fn lifetime(&self) -> u32 {
+        u32::try_from(PERIOD.as_secs()).expect("six hours fit 32 bits of seconds")
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let keys = self.keys();
+        let Key { name, key } = &*keys.current;
+        let mut nonce = [0; NONCE_LEN];
+        rand::fill(&mut nonce).ok()?;
+
+        let mut ticket = Vec::with_capacity(NAME_BYTES + NONCE_LEN + plain.len() + TAG_BYTES);
+        ticket.extend_from_slice(name);
+        ticket.extend_from_slice(&nonce);
+        ticket.extend_from_slice(plain);
+
+        let sealed = ticket.get_mut(NAME_BYTES + NONCE_LEN..)?;
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let tag = key.seal_in_place_separate_tag(nonce, Aad::from(name), sealed).ok()?;
+        ticket.extend_from_slice(tag.as_ref());
+        Some(ticket)
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let (name, rest) = ticket.split_at_checked(NAME_BYTES)?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let (sealed, tag) = sealed.split_last_chunk::<TAG_BYTES>()?;
+
+        let keys = self.keys();
+        let key = &keys.by_name(name)?.key;
+        let mut plain = vec![0; sealed.len()];
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        key.open_separate_gather(nonce, Aad::from(name), sealed, tag, &mut plain).ok()?;
+        Some(plain)
+    }
+}
+
+impl fmt::Debug for Tickets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Tickets").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
