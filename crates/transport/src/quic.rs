@@ -33,14 +33,14 @@ mod context;
 // Cryptography: the TLS session, and keys of packets.
 mod crypto;
 
+// Issues connection IDs, and routes by them.
+mod cid;
+
 // Contents of packets.
 mod packets;
 
 // Tokens of clients and stateless resets, with keys derived from the seed.
 mod tokens;
-
-// Issues connection IDs, and routes by them.
-mod cid;
 
 pub use cid::{ConnectionIdLayout, Generation, Issuer, ServerId};
 pub use connection::datagram::{Arrival, Transmit};

@@ -2,17 +2,35 @@
 //!
 //! A session has two stages: `rustls` makes the handshake, and our code protects the records after it.
 
-pub(crate) mod context; // What all sessions share.
-pub(crate) mod session; // The session of one connection.
+// What all sessions share.
+pub(crate) mod context;
 
-mod established; // Its second stage.
-mod handshake; // Its first stage.
+// The session of one connection.
+pub(crate) mod session;
+
+// Its first stage.
+mod handshake;
+
+// Its second stage.
+mod established;
+
+// What we need of a `rustls` connection, and nothing else.
+mod rustls_connection;
+
+// How content is split into records.
+mod record_split;
+
+// How records are protected.
 mod record;
-mod record_split; // How content is split into records. // Protects one record.
 
-pub(crate) mod failure; // Why a session ends.
-pub(crate) mod outcome; // What a call has done.
-pub(crate) mod protocol; // TLS versions and ALPN protocols.
+// Why a session ends.
+pub(crate) mod failure;
+
+// What a call has done.
+pub(crate) mod outcome;
+
+// What was negotiated.
+pub(crate) mod protocol;
 
 #[cfg(test)]
 mod differential;

@@ -1,12 +1,23 @@
 //! A QUIC connection, which takes datagrams and timeouts, and returns events, stream data, and datagrams to
 //! be sent.
 
-mod addresses; // Addresses that may be forged.
-pub(super) mod budget; // Work that a peer can cause.
-pub(super) mod buffers; // Buffers for received datagrams.
-pub(super) mod datagram; // Datagrams with their addresses.
-pub(super) mod stream; // Identifiers and results of streams.
-mod unread; // Memory of data that waits for earlier data.
+// Addresses that may be forged.
+mod addresses;
+
+// Limits the work that a peer can cause.
+pub(super) mod budget;
+
+// Counts the memory of data that waits for earlier data.
+mod unread;
+
+// Buffers for received datagrams.
+pub(super) mod buffers;
+
+// Datagrams, with their addresses.
+pub(super) mod datagram;
+
+// Identifiers of streams, and results of using them.
+pub(super) mod stream;
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,13 +1,28 @@
 //! Server cryptography for `quinn-proto`: starts sessions, and seals Retry packets (RFC 9001 §5.8).
 
-mod client_hello; // Checks that `rustls` leaves to QUIC.
+// The TLS handshake.
+pub(super) mod session;
+
+// Checks a hello before the handshake.
+mod client_hello;
+
+// Sessions that can be resumed with early data.
+pub(super) mod stored_sessions;
+
+// Keys of Initial packets.
+mod initial;
+
+// Keys of all other packets.
+mod keys;
+
+// Cipher suites for `rustls`.
+pub(super) mod suites;
+
+// AEAD keys that closed connections leave behind for others.
+pub(super) mod key_cache;
+
+// Header protection.
 mod header;
-mod initial; // Keys of Initial packets.
-pub(super) mod key_cache; // Keys that connections leave behind for others.
-mod keys; // Keys of all other packets.
-pub(super) mod session; // The TLS handshake.
-pub(super) mod stored_sessions; // Sessions that can be resumed with early data.
-pub(super) mod suites; // Cipher suites for `rustls`. // Header protection.
 
 use std::sync::Arc;
 

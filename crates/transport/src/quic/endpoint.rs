@@ -5,8 +5,11 @@
 //! flood of forged addresses does not take any state. From [`QUIC_HALF_OPEN_MAX`] on, Initial packets are
 //! dropped before any cryptography is done.
 
-mod recently_closed; // Connections whose late datagrams are dropped.
-mod retry; // Recognizes Retry packets.
+// Connections whose late datagrams are dropped.
+mod recently_closed;
+
+// Recognizes Retry packets.
+mod retry;
 
 use std::collections::HashMap;
 use std::fmt;

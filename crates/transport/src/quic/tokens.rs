@@ -4,7 +4,8 @@
 //! for some seconds, those in NEW_TOKEN frames are for a later connection and should only be used once
 //! (`used_tokens.rs`).
 
-pub(super) mod used_tokens; // Tokens that must not be used again.
+// Remembers the tokens that were used.
+pub(super) mod used_tokens;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

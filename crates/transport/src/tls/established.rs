@@ -8,12 +8,11 @@
 use std::io::IoSlice;
 
 use rustls::AlertDescription;
-use rustls::kernel::KernelConnection;
-use rustls::server::ServerConnectionData;
 
 use super::record::{self, ALERT, APPLICATION_DATA, HANDSHAKE, OpenError, RecordFormat, RecordProtection};
 use super::record_split::{RecordSizing, Runs};
-use crate::{Failure, OpenOutcome, Version, limits};
+use super::rustls_connection::{KeySchedule, TrafficKeys};
+use crate::{Failure, OpenOutcome, limits};
 
 // Alert levels (RFC 8446 §6).
 const WARNING: u8 = 1;
@@ -31,7 +30,7 @@ pub(super) struct Established {
     opening: RecordProtection,
     sealing: RecordProtection,
     /// Derives the next keys. `None` in TLS 1.2, which does not have key updates.
-    keys: Option<Box<KernelConnection<ServerConnectionData>>>,
+    schedule: Option<KeySchedule>,
     sizing: RecordSizing,
     /// Bytes received so far of a KeyUpdate that is split across records.
     key_update_bytes: u8,
@@ -43,15 +42,11 @@ pub(super) struct Established {
 }
 
 impl Established {
-    pub(super) fn new(
-        opening: RecordProtection,
-        sealing: RecordProtection,
-        keys: Option<Box<KernelConnection<ServerConnectionData>>>,
-    ) -> Self {
+    pub(super) fn new(TrafficKeys { opening, sealing, schedule }: TrafficKeys) -> Self {
         Self {
             opening,
             sealing,
-            keys,
+            schedule,
             sizing: RecordSizing::default(),
             key_update_bytes: 0,
             empty_records: 0,
@@ -209,8 +204,7 @@ impl Established {
     }
 
     fn update_opening_key(&mut self, sealed: &mut Vec<u8>) -> Result<(), Failure> {
-        let next = self.keys.as_mut().and_then(|keys| keys.update_rx_secret().ok());
-        match next.and_then(|(sequence, secrets)| RecordProtection::new(Version::Tls13, sequence, &secrets)) {
+        match self.schedule.as_mut().and_then(|schedule| schedule.next_opening().ok()) {
             Some(next) => self.opening = next,
             None => {
                 return Err(self.fail(
@@ -225,9 +219,7 @@ impl Established {
 
     /// Tells the peer about a new key, and uses it to seal from now on.
     fn update_sealing_key(&mut self, sealed: &mut Vec<u8>) -> Result<(), Failure> {
-        let keys = self.keys.as_mut().ok_or(Failure::KeyExhausted)?;
-        let (sequence, secrets) = keys.update_tx_secret()?;
-        let next = RecordProtection::new(Version::Tls13, sequence, &secrets).ok_or(Failure::KeyExhausted)?;
+        let next = self.schedule.as_mut().ok_or(Failure::KeyExhausted)?.next_sealing()?;
 
         let [kind, high, middle, low] = KEY_UPDATE;
         let update_not_requested = 0;
@@ -265,7 +257,7 @@ impl Established {
 
     /// Returns `true` if the sealing key is close to its limit and cannot be updated.
     pub(super) fn is_near_key_limit(&self) -> bool {
-        self.keys.is_none() && self.sealing.records_left() <= limits::KEY_RECORDS_LEFT
+        self.schedule.is_none() && self.sealing.records_left() <= limits::KEY_RECORDS_LEFT
     }
 
     /// Goes back to small records.

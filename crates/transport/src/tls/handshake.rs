@@ -6,17 +6,16 @@
 
 use std::sync::Arc;
 
-use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
-use rustls::{AlertDescription, PeerMisbehaved, ProtocolVersion, ServerConfig};
+use rustls::{AlertDescription, PeerMisbehaved, ServerConfig};
 
 use super::established::Established;
-use super::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEADER_BYTES, RecordProtection};
+use super::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEADER_BYTES};
+use super::rustls_connection::{ProcessOutcome, RustlsConnection};
 use crate::{Failure, HandshakeKind, HandshakePermit, HandshakeStep, OpenOutcome, Protocol, Version, limits};
 
 /// A handshake in progress.
 pub(super) struct Handshake {
-    connection: UnbufferedServerConnection,
+    connection: RustlsConnection,
     /// Handshake bytes that `rustls` has consumed.
     consumed_bytes: usize,
     /// Bytes at the start of the input that `rustls` has seen but not yet consumed because they are parts
@@ -45,7 +44,7 @@ pub(super) struct HandshakeResult {
 impl Handshake {
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, Failure> {
         Ok(Self {
-            connection: UnbufferedServerConnection::new(config)?,
+            connection: RustlsConnection::new(config)?,
             consumed_bytes: 0,
             pending_bytes: 0,
             is_encrypting: false,
@@ -138,33 +137,19 @@ impl Handshake {
         outcome: &mut OpenOutcome,
         sealed: &mut Vec<u8>,
     ) -> Result<usize, Failure> {
-        let mut consumed = 0;
         let start = sealed.len();
-
-        loop {
-            let UnbufferedStatus { discard, state } =
-                self.connection.process_tls_records(&mut records[consumed..]);
-            consumed += discard;
-
-            match state {
-                Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    let start = sealed.len();
-                    encode(&mut data, sealed);
-                    self.note_encryption(&sealed[start..]);
+        let ProcessOutcome { consumed, peer_has_closed } = self.connection.process(records, sealed);
+        match peer_has_closed {
+            Ok(peer_has_closed) => {
+                self.note_encryption(&sealed[start..]);
+                outcome.peer_has_closed |= peer_has_closed;
+                Ok(consumed)
+            }
+            Err(error) => {
+                if sealed.len() == start {
+                    self.alert(alert_for(&error), sealed);
                 }
-                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
-                    outcome.peer_has_closed = true;
-                    return Ok(consumed);
-                }
-                Ok(_) => return Ok(consumed),
-                Err(error) => {
-                    self.take_alert(&mut records[consumed..], sealed);
-                    if sealed.len() == start {
-                        self.alert(alert_for(&error), sealed);
-                    }
-                    return Err(error.into());
-                }
+                Err(error.into())
             }
         }
     }
@@ -172,7 +157,7 @@ impl Handshake {
     /// Checks if these are our last records in plaintext. In TLS 1.3, this is the first flight; in TLS
     /// 1.2, it is the flight that ends with ChangeCipherSpec.
     fn note_encryption(&mut self, mut records: &[u8]) {
-        self.is_encrypting |= self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        self.is_encrypting |= !records.is_empty() && self.connection.version() == Some(Version::Tls13);
         while let Some(rest) = record::length(records).and_then(|length| records.get(length..)) {
             self.is_encrypting |= records[0] == CHANGE_CIPHER_SPEC;
             records = rest;
@@ -186,50 +171,17 @@ impl Handshake {
         }
     }
 
-    /// Appends the alert that `rustls` sends after an error, stopping before the records would be processed
-    /// again.
-    fn take_alert(&mut self, records: &mut [u8], sealed: &mut Vec<u8>) {
-        while self.connection.wants_write() {
-            match self.connection.process_tls_records(records).state {
-                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, sealed),
-                _ => return,
-            }
-        }
-    }
-
     /// Takes over the keys.
     pub(super) fn finish(self, sealed: &mut Vec<u8>) -> Result<HandshakeResult, Failure> {
         let connection = self.connection;
-        let version = match connection.protocol_version() {
-            Some(ProtocolVersion::TLSv1_3) => Version::Tls13,
-            _ => Version::Tls12,
-        };
-        let kind = HandshakeKind::from(connection.handshake_kind());
-        let protocol = connection.alpn_protocol().map(Protocol::from_alpn_name);
-
-        let (secrets, keys) = connection.dangerous_into_kernel_connection()?;
-        let protection = |(sequence, secrets)| RecordProtection::new(version, sequence, &secrets);
-        let unknown = || Failure::Internal("an unknown cipher".to_owned());
-        let opening = protection(secrets.rx).ok_or_else(unknown)?;
-        let sealing = protection(secrets.tx).ok_or_else(unknown)?;
-        // TLS 1.2 does not have key updates.
-        let keys = (version == Version::Tls13).then(|| Box::new(keys));
-        let mut established = Established::new(opening, sealing, keys);
+        let version = connection.version().unwrap_or(Version::Tls12);
+        let (kind, protocol) = (connection.handshake_kind(), connection.protocol());
+        let mut established = Established::new(connection.into_keys()?);
 
         if self.pending_bytes > 0 {
             return Err(established.refuse_fragment(sealed));
         }
         Ok(HandshakeResult { established, protocol, version, kind })
-    }
-}
-
-/// Appends a record from `rustls`. When given an empty buffer, `rustls` tells us the size that it
-/// needs.
-fn encode(data: &mut EncodeTlsData<'_, ServerConnectionData>, sealed: &mut Vec<u8>) {
-    let start = sealed.len();
-    if let Err(EncodeError::InsufficientSize(short)) = data.encode(&mut []) {
-        sealed.resize(start + short.required_size, 0);
-        let _ = data.encode(&mut sealed[start..]);
     }
 }
 

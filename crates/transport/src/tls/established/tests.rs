@@ -7,6 +7,7 @@ use rustls::crypto::cipher::{AeadKey, Iv};
 
 use super::Established;
 use crate::tls::record::{self, ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, RecordProtection};
+use crate::tls::rustls_connection::TrafficKeys;
 use crate::{Failure, OpenOutcome, Version, limits};
 
 /// TLS 1.2 and TLS 1.3 (`true`), each with AES-GCM and ChaCha20-Poly1305 (`true`).
@@ -37,7 +38,7 @@ fn protection(is_tls13: bool, is_chacha: bool, seed: u8, sequence: u64) -> Recor
 
 fn harness_at((is_tls13, is_chacha): (bool, bool), sequence: u64) -> Harness {
     let half = |seed| protection(is_tls13, is_chacha, seed, sequence);
-    let session = Established::new(half(1), half(2), None);
+    let session = Established::new(TrafficKeys { opening: half(1), sealing: half(2), schedule: None });
     Harness {
         session,
         peer_sealing: half(1),
