@@ -1,8 +1,8 @@
-//! TLS over TCP (RFC 8446, RFC 5246): what a server's sessions share, and the session of one connection.
+//! TLS over TCP (RFC 8446, RFC 5246): what state that sessions share, and the session of one connection.
 //!
 //! A session has two stages: `rustls` makes the handshake, and our code protects the records after it.
 
-// What all sessions share.
+// State that all sessions share.
 pub(crate) mod context;
 
 // The session of one connection.
@@ -14,7 +14,7 @@ mod handshake;
 // Its second stage.
 mod established;
 
-// What we need of a `rustls` connection, and nothing else.
+// The part of `rustls` that makes the handshake.
 mod rustls_connection;
 
 // How content is split into records.
@@ -26,10 +26,10 @@ mod record;
 // Why a session ends.
 pub(crate) mod failure;
 
-// What a call has done.
+// Results of calls.
 pub(crate) mod outcome;
 
-// What was negotiated.
+// Versions and protocols to negotiate.
 pub(crate) mod protocol;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! QUIC context: TLS configuration, keys, and connection ID layout. All endpoints of a server share it.
 
-// What we announce to clients.
+// Parameters that we announce to clients.
 mod transport_parameters;
 
 use std::fmt;

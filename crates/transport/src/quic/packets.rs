@@ -9,7 +9,7 @@ pub(super) mod contents;
 // Shortens packets before they are sealed.
 pub(super) mod sealing;
 
-// What was opened and sealed, shared by a connection and its keys.
+// Records of opened and sealed packets, shared by a connection and its keys.
 pub(super) mod records;
 
 // Stream data that the client has acknowledged.
