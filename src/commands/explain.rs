@@ -40,11 +40,11 @@ pub fn run(flags: &Explain) -> Result<(), Failure> {
     let explain =
         |security| explain(&site, &request, security, flags.debug).map_err(open::corrupt(&flags.archive));
     if flags.json {
-        let Explanation { head, body, .. } = explain(SecurityHeaders { basic: false, tls: false })?;
+        let Explanation { head, body, .. } = explain(SecurityHeaders::NONE)?;
         return output::print_json(&Vector::new(&request, &head, body));
     }
 
-    let explanation = explain(SecurityHeaders { basic: true, tls: false })?;
+    let explanation = explain(SecurityHeaders::BASIC)?;
     let first_line = request.lines().next().unwrap_or_default();
     let text = explanation.text(first_line, Paint::for_results());
     output::print(format_args!("{text}{}", protocols(&flags.url)))

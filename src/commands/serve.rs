@@ -14,14 +14,14 @@ use std::time::Instant;
 
 use cannery_archiver::{CancelFlag, Compiler, Effort};
 use cannery_server::config::{LiveFolder, NamedArchive};
-use cannery_server::{Address, KeptSignals, Server, process::notify::Notify};
+use cannery_server::{Address, KeptSignals, RunningServer, process::notify::Notify};
 use socket2::{Domain, Socket, Type};
 
 use self::updates::Updates;
 use super::folder::{EventLog, Style};
 use super::reachable::LocalAddresses;
 use super::{build_failure, server};
-use crate::flags::site::{Serve, internet_addresses};
+use crate::flags::site::{Serve, listen_with_tls};
 use crate::output::{self, Failure};
 use crate::progress::ProgressDisplay;
 
@@ -37,7 +37,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     let mut config = flags.config(NamedArchive::new(None, flags.folder.clone()), flags.addresses()?);
     // Find free ports first: if there are none, it is better to fail before a long build than after it.
     let listen = addresses(flags, &config.listen)?;
-    let mut listen_tls = addresses(flags, &config.listen_tls)?;
+    let listen_tls = addresses(flags, config.tls.as_ref().map_or(&[], |tls| &tls.listen))?;
     let mut log = EventLog::new(match flags {
         Serve { json: true, .. } => Style::Json,
         Serve { quiet: true, .. } => Style::Quiet,
@@ -61,20 +61,16 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
 
     config = flags.config(NamedArchive::from_file(None, flags.folder.clone(), archive), flags.addresses()?);
     config.listen = listen;
-    if !config.http3.listen.is_empty() {
-        // TCP and UDP should use the same ports, so that there is a single URL for all HTTP versions.
-        listen_tls = listen_tls.into_iter().map(with_shared_port).collect();
-        config.http3.listen = internet_addresses(&listen_tls);
-    }
-    config.listen_tls = listen_tls;
+    // TCP and UDP should use the same ports, so that there is a single URL for all HTTP versions.
+    listen_with_tls(&mut config, listen_tls.into_iter().map(with_shared_port).collect());
 
     config.live_folder = updates.live().map(|live| LiveFolder(live.clone()));
 
-    let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls));
+    let local = LocalAddresses::find(config.listen_addresses().map(|(_, address)| address));
     let kept = KeptSignals::new();
     config.kept_signals =
         Some(kept.map_err(|error| Failure::failed(format!("cannot handle signals: {error}")))?);
-    let server = Server::from(config).start().map_err(|error| server::start_failure(&error))?;
+    let server = RunningServer::start(&config).map_err(|error| server::start_failure(&error))?;
     server.handle_signals(Notify::default()).map_err(|error| server::start_failure(&error))?;
     if let Some(live) = updates.live() {
         live.set_server(server.wake_handle());

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use cannery_server::config::{ListenerKind, NoticeHandler, VirtualHosts};
 use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::process::{self, Addresses, Role, started_program};
-use cannery_server::{Address, AdminProcess, Config, KeptSignals, Notice, RunningServer, Server};
+use cannery_server::{Address, AdminProcess, Config, KeptSignals, Notice, RunningServer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::compilers::Compilers;
@@ -121,15 +121,16 @@ fn serve(
 ) -> Result<(), Failure> {
     let notify = service_manager()?;
     let listen_quic = config.served_http3().into_iter().flat_map(|http3| &http3.listen);
-    let listen = config.listen.iter().chain(&config.listen_tls).chain(listen_quic);
-    let local = LocalAddresses::find(listen.chain(&config.admin));
+    let listen = config.listen_addresses().map(|(_, address)| address).chain(listen_quic);
+    let local = LocalAddresses::find(listen.chain(config.admin.as_ref().map(|admin| &admin.address)));
 
     let profilers = Profilers::start(options)?;
     let mut config = config.clone();
-    config.profiler_file = profilers.temporary_file();
+    if let Some(profiler) = &mut config.profiler {
+        profiler.file = profilers.temporary_file();
+    }
 
-    let server = Server::from(config.clone())
-        .start()
+    let server = RunningServer::start(&config)
         .map_err(|error| failure::memory_hint(start_failure(&error), &error, options.memory_max))?;
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
 
@@ -157,7 +158,7 @@ fn serve(
 
     // From here on, nothing needs to be started or opened except by a profiler, so the sandbox can be
     // tightened.
-    if !config.is_profiled {
+    if config.profiler.is_none() {
         server.restrict_waiting_thread().map_err(|error| start_failure(&error))?;
     }
 

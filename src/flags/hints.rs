@@ -100,7 +100,7 @@ pub(super) fn no_archive() -> Failure {
 pub(super) fn two_archives(named: &NamedArchive, all: &[NamedArchive]) -> Failure {
     let Some(host) = &named.host else {
         let failure = Failure::usage("two archives are named for all other hosts");
-        let paths = || all.iter().filter(|archive| archive.host.is_none()).map(|archive| &archive.path);
+        let paths = || all.iter().filter(|archive| archive.host.is_none()).map(NamedArchive::path);
         if let Some(hint) = paths().find_map(|path| address_hint(Scope::Server, path)) {
             return failure.hint(hint);
         }
@@ -109,7 +109,7 @@ pub(super) fn two_archives(named: &NamedArchive, all: &[NamedArchive]) -> Failur
             Some(word) => format!("`{}` isn't an archive: leave it out", word.display()),
             None => format!(
                 "name the host that each is for: `cannery-server www.example.com={}`",
-                named.path.display()
+                named.path().display()
             ),
         });
     };

@@ -47,13 +47,23 @@ impl Http3Flags {
         given.next().map(|(flag, _)| flag)
     }
 
-    /// Returns the settings. Those of sockets from a service manager are the same.
+    /// Returns `true` if sockets from a service manager remain unused, too.
+    pub(super) fn is_disabled(&self) -> bool {
+        self.http3_disable
+    }
+
+    /// Tells if requests are answered before the handshake is complete.
+    pub(super) fn early_data(&self) -> EarlyData {
+        if self.early_data { EarlyData::Accepted } else { EarlyData::Refused }
+    }
+
+    /// Returns the settings, or `None` if HTTP/3 is disabled. Those of sockets from a service manager are the same.
     ///
     /// # Errors
     /// There's an address but no certificate, or an address is a local socket.
-    pub(super) fn into_http3(self, has_certificate: bool) -> Result<Http3, Failure> {
+    pub(super) fn into_http3(self, has_certificate: bool) -> Result<Option<Http3>, Failure> {
         if self.http3_disable {
-            return Ok(Http3 { is_disabled: true, ..Http3::default() });
+            return Ok(None);
         }
         if self.bind_quic.iter().any(|address| matches!(address, Address::Local(_))) {
             return Err(Failure::usage("`--bind-quic` needs an IP address: UDP has no local sockets"));
@@ -62,13 +72,12 @@ impl Http3Flags {
             return Err(Failure::usage("`--bind-quic` needs a certificate")
                 .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` creates one for tests"));
         }
-        Ok(Http3 {
-            listen: self.bind_quic,
-            alternative: self.http3_alt_svc,
-            server_id: self.quic_server_id,
-            early_data: if self.early_data { EarlyData::Accepted } else { EarlyData::Refused },
-            ..Http3::default()
-        })
+
+        let mut http3 = Http3::default();
+        http3.listen = self.bind_quic;
+        http3.alternative = self.http3_alt_svc;
+        http3.server_id = self.quic_server_id;
+        Ok(Some(http3))
     }
 }
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io, Loading,
-    LogFormat, LogTarget, NamedArchive, ProxySource, ReleaseDirectory, Requirement, SandboxPolicy,
-    SecurityHeaders, SpecialPages, Timeouts, TrustedProxies, VirtualHosts,
+    AccessLog, Account, Address, AdminPage, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io,
+    Loading, LogFormat, LogTarget, NamedArchive, Profiler, ProxySource, ReleaseDirectory, Requirement,
+    Responders, SandboxPolicy, SpecialPages, Timeouts, TrustedProxies, VirtualHosts,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
@@ -505,33 +505,35 @@ impl Flags {
         let default_port = default_address.port().unwrap_or_default();
         let mut listen = listening.port.addresses(&listening.bind, default_port, MissingPort::Refused)?;
         listen.extend(listening.bind_2);
-        let listen_tls = tls.addresses();
         // We listen on the loopback interface without TLS by default.
-        if listen.is_empty() && listen_tls.is_empty() {
+        if listen.is_empty() && !tls.has_address() {
             listen.push(default_address);
         }
 
-        let http2 = !tls.http2_disable;
-        let http1 = !tls.http1_disable;
+        let versions = tls.versions();
         let https_redirect = tls.https_redirect();
-        let tls = tls.into_tls()?;
+        let leaves_udp_sockets = http3.is_disabled();
+        let early_data = http3.early_data();
+        let mut tls = tls.into_tls()?;
         let http3 = http3.into_http3(tls.is_some())?;
+        if let Some(tls) = &mut tls {
+            tls.http3 = http3;
+        }
 
         let special_pages =
             (!responses.special_pages_disable).then(|| special_pages(responses.special_pages_version));
 
+        let delay = measurements.dummy_delay.unwrap_or_default();
         let content = match measurements.dummy_body() {
-            Some(body) => Content::Dummy { body },
+            Some(body) => Content::Dummy { body, delay },
             None => content.into_content(own)?,
         };
         let mut config = Config::plain(content);
 
         config.listen = listen;
-        config.listen_tls = listen_tls;
         config.tls = tls;
-        config.http1 = http1;
-        config.http2 = http2;
-        config.http3 = http3;
+        config.versions = versions;
+        config.leaves_udp_sockets = leaves_udp_sockets;
         config.https_redirect = https_redirect;
         config.local_mode = listening.bind_unix_mode;
         config.defer_accept = listening.defer_accept;
@@ -542,23 +544,19 @@ impl Flags {
         config.threads = threads;
         config.io = listening.io.unwrap_or_default();
 
-        config.dummy_delay = measurements.dummy_delay.unwrap_or_default();
         if responses.hosts_disable {
             config.virtual_hosts = VirtualHosts::Ignored;
         }
-        config.security_headers = SecurityHeaders {
-            basic: !responses.security_headers_disable,
-            tls: responses.security_headers_tls,
-        };
+        config.security_headers.basic = !responses.security_headers_disable;
+        config.security_headers.tls = responses.security_headers_tls;
         config.special_pages = special_pages;
         config.acme_webroot = responses.acme_webroot;
 
-        config.admin = monitoring.admin.clone();
-        config.admin_hosts = monitoring.admin_host.clone();
+        config.admin = monitoring.admin_page();
         config.access_log = monitoring.into_access_log();
         config.report = output.report.then_some(REPORT_INTERVAL);
-        config.is_profiled = is_profiled;
-        config.sandbox = sandbox.level();
+        config.profiler = is_profiled.then(Profiler::default);
+        config.responders = Responders::Server { sandbox: sandbox.level(), early_data };
         config.account = sandbox.account()?;
         Ok(config)
     }
@@ -584,8 +582,9 @@ impl ContentFlags {
 
         let kept = usize::from(self.releases_kept);
         let mut archives = [self.archive, self.archives].concat();
-        archives.extend(self.releases.into_iter().map(|NamedArchive { host, path, .. }| {
-            NamedArchive::from_directory(host, ReleaseDirectory { path, kept })
+        archives.extend(self.releases.into_iter().map(|named| {
+            let directory = ReleaseDirectory::new(named.path().to_owned(), kept);
+            NamedArchive::from_directory(named.host, directory)
         }));
         archives.extend(self.folder);
         archives.extend(own.map(|path| NamedArchive::new(None, path)));
@@ -610,13 +609,18 @@ impl MeasurementFlags {
 }
 
 impl MonitoringFlags {
+    fn admin_page(&self) -> Option<AdminPage> {
+        let mut page = AdminPage::new(self.admin.clone()?);
+        page.hosts.clone_from(&self.admin_host);
+        Some(page)
+    }
+
     fn into_access_log(self) -> Option<AccessLog> {
-        let proxies = TrustedProxies { sources: self.trusted_proxy, field: self.trusted_proxy_header };
-        Some(AccessLog {
-            target: self.access_log?,
-            format: self.access_log_format,
-            proxies: (!proxies.sources.is_empty()).then_some(proxies),
-        })
+        let log = AccessLog::new(self.access_log?, self.access_log_format);
+        if self.trusted_proxy.is_empty() {
+            return Some(log);
+        }
+        Some(log.with_proxies(TrustedProxies::new(self.trusted_proxy, self.trusted_proxy_header)))
     }
 }
 
@@ -693,14 +697,11 @@ pub(crate) fn special_pages(with_version: bool) -> SpecialPages {
         version: concat!(env!("CARGO_PKG_VERSION"), "\n").to_owned(),
         sbom: crate::sbom::json(),
     };
-    SpecialPages {
-        about:
-            "This server is Cannery: it serves a site that was compiled into one archive, as responses that \
-                were prepared in advance.\n"
-                .to_owned(),
-        manual: command().render_long_help().to_string(),
-        exact: with_version.then(exact),
-    }
+    let about = "This server is Cannery: it serves a site that was compiled into one archive, as responses that \
+        were prepared in advance.\n";
+    let mut pages = SpecialPages::new(about.to_owned(), command().render_long_help().to_string());
+    pages.exact = with_version.then(exact);
+    pages
 }
 
 /// Returns how many threads each process has: `threads`, or else its share of the machine's CPUs.

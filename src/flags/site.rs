@@ -185,15 +185,13 @@ impl Serve {
         config.trusted_hosts = Some(self.allow_host.clone());
 
         if self.tls {
-            config.listen_tls = std::mem::take(&mut config.listen);
-            config.http3.listen = internet_addresses(&config.listen_tls);
-            config.tls =
-                Some(Tls { certificates: Vec::new(), self_signed: Some(SelfSigned::Ecdsa), seed: None });
+            let listen_tls = std::mem::take(&mut config.listen);
+            config.tls = Tls::new(Vec::new(), Some(SelfSigned::Ecdsa));
+            listen_with_tls(&mut config, listen_tls);
         }
 
         if !self.quiet {
-            config.access_log =
-                Some(AccessLog { target: LogTarget::Stderr, format: LogFormat::Failures, proxies: None });
+            config.access_log = Some(AccessLog::new(LogTarget::Stderr, LogFormat::Failures));
         }
         config
     }
@@ -203,9 +201,14 @@ fn default_address() -> SocketAddr {
     server::DEFAULT_ADDRESS.parse().expect("the default address is valid")
 }
 
-/// Returns the addresses that UDP can have: all except those of local sockets.
-pub(crate) fn internet_addresses(addresses: &[Address]) -> Vec<Address> {
-    addresses.iter().filter(|address| !matches!(address, Address::Local(_))).cloned().collect()
+/// Listens at these addresses, for TLS and for HTTP/3. UDP can have all addresses except those of local sockets.
+pub(crate) fn listen_with_tls(config: &mut Config, addresses: Vec<Address>) {
+    let Some(tls) = &mut config.tls else { return };
+    if let Some(http3) = &mut tls.http3 {
+        let is_local = |address: &&Address| matches!(address, Address::Local(_));
+        http3.listen = addresses.iter().filter(|address| !is_local(address)).cloned().collect();
+    }
+    tls.listen = addresses;
 }
 
 #[cfg(test)]
@@ -259,7 +262,6 @@ mod tests {
     fn tls_applies_to_every_address() {
         let flags = serve("--tls --bind 1 --bind [::1]:2");
         let config = flags.config(archive(), flags.addresses().unwrap());
-        assert_eq!((config.listen.len(), config.listen_tls.len()), (0, 2));
-        assert!(config.tls.is_some());
+        assert_eq!((config.listen.len(), config.tls.unwrap().listen.len()), (0, 2));
     }
 }

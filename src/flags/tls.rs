@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use cannery_server::config::{Address, CertificateFiles, HttpsRedirect, SelfSigned, Tls};
+use cannery_server::config::{Address, CertificateFiles, HttpVersions, HttpsRedirect, SelfSigned, Tls};
 use clap::{Args, value_parser};
 
 use crate::output::Failure;
@@ -54,11 +54,11 @@ pub(super) struct TlsFlags {
 
     /// Serve only HTTP/2, with and without TLS.
     #[arg(long, conflicts_with = "http2_disable")]
-    pub(super) http1_disable: bool,
+    http1_disable: bool,
 
     /// Serve only HTTP/1.1, with and without TLS.
     #[arg(long)]
-    pub(super) http2_disable: bool,
+    http2_disable: bool,
 
     /// Redirect requests without TLS to https, except below `/.well-known/acme-challenge/`. The default is the port of the
     /// first `--bind-tls`.
@@ -73,9 +73,9 @@ pub(super) struct TlsFlags {
 }
 
 impl TlsFlags {
-    /// The server listens for TLS at these addresses.
-    pub(super) fn addresses(&self) -> Vec<Address> {
-        [self.bind_tls.as_slice(), &self.bind_tls_2].concat()
+    /// Returns `true` if the server listens for TLS.
+    pub(super) fn has_address(&self) -> bool {
+        !self.bind_tls.is_empty() || !self.bind_tls_2.is_empty()
     }
 
     /// Says where requests without TLS are redirected to, or returns `None` if they aren't.
@@ -83,22 +83,31 @@ impl TlsFlags {
         self.https_redirect.map(|port| port.map_or(HttpsRedirect::OwnPort, HttpsRedirect::Port))
     }
 
-    /// Returns the certificates, or `None` if there are none.
+    /// Returns the HTTP versions over TCP.
+    pub(super) fn versions(&self) -> HttpVersions {
+        match (self.http1_disable, self.http2_disable) {
+            (true, _) => HttpVersions::Http2,
+            (false, true) => HttpVersions::Http1,
+            (false, false) => HttpVersions::All,
+        }
+    }
+
+    /// Returns the certificates and the addresses, or `None` if there are none.
     ///
     /// # Errors
     /// There's an address for TLS but no certificate, a certificate without a key, or an OCSP response without a certificate.
     pub(super) fn into_tls(self) -> Result<Option<Tls>, Failure> {
-        let has_address = !self.addresses().is_empty();
+        let listen = [self.bind_tls.as_slice(), &self.bind_tls_2].concat();
         let self_signed = self.self_signed();
-        let certificates = self.into_certificates()?;
-        if certificates.is_empty() && self_signed.is_none() {
-            if has_address {
-                return Err(Failure::usage("`--bind-tls` needs a certificate")
-                    .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` creates one for tests"));
+        match Tls::new(self.into_certificates()?, self_signed) {
+            Some(mut tls) => {
+                tls.listen = listen;
+                Ok(Some(tls))
             }
-            return Ok(None);
+            None if listen.is_empty() => Ok(None),
+            None => Err(Failure::usage("`--bind-tls` needs a certificate")
+                .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` creates one for tests")),
         }
-        Ok(Some(Tls { certificates, self_signed, seed: None }))
     }
 
     fn self_signed(&self) -> Option<SelfSigned> {

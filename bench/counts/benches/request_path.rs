@@ -111,12 +111,12 @@ fn site_content() -> Content {
 }
 
 fn dummy() -> Content {
-    Content::Dummy { body: DUMMY_BODY }
+    Content::dummy(DUMMY_BODY)
 }
 
 fn metrics_and_log() -> Instrumentation {
     let log =
-        AccessLog { target: LogTarget::File("/dev/null".into()), format: LogFormat::Combined, proxies: None };
+        AccessLog::new(LogTarget::File("/dev/null".into()), LogFormat::Combined);
     Instrumentation { metrics: true, log: Some(log) }
 }
 

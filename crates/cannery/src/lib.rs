@@ -77,11 +77,21 @@ pub use cannery_routes::{
     BodyWriter, HandlerError, IntoResponse, Next, Query, Request, Response, RouteError,
 };
 #[cfg(feature = "server")]
-pub use cannery_server::{Addresses, EmbeddedArchive, RunningServer, Server, StartError, StopHandle};
+pub use cannery_server::{
+    Addresses, EmbeddedArchive, RunningServer, Server, Settings, StartError, StopHandle,
+};
 
-/// Settings of a [`Server`] for which there are currently no functions. See [`Server::configure`].
+/// Values of [`Settings`].
 #[cfg(feature = "server")]
-pub use cannery_server::config;
+pub mod config {
+    pub use cannery_server::Notice;
+    pub use cannery_server::config::{
+        AccessLog, Account, Address, AdminPage, ArchiveSource, CertificateFiles, ForwardedField, HostPattern,
+        HttpVersions, HttpsRedirect, Io, ListenerKind, Loading, LogFormat, LogTarget, NamedArchive,
+        ProxySource, ReleaseDirectory, SecurityHeaders, SelfSigned, ServerId, Timeouts, TrustedProxies,
+        VirtualHosts,
+    };
+}
 
 #[cfg(feature = "http")]
 pub use body::Body;

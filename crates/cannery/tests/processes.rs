@@ -43,7 +43,8 @@ fn program() {
 fn program_with_endless_handler() {
     let archive = std::env::var(ARCHIVE_VARIABLE).unwrap();
     let server = Server::new().site(archive).bind("127.0.0.1:0").processes(NonZeroUsize::MIN);
-    let server = server.configure(|config| config.drain = Duration::from_secs(1)).threads(NonZeroUsize::MIN);
+    let server =
+        server.configure(|settings| settings.drain(Duration::from_secs(1))).threads(NonZeroUsize::MIN);
     let endless = |_: &Request<'_>| -> &'static str {
         loop {
             thread::park();

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cannery::config::NoticeHandler;
+use cannery::config::AdminPage;
 use cannery::{HandlerError, Request, Response, RunningServer, Server, StartError};
 use cannery_testkit::http1;
 use cannery_testkit::http2::{self, DATA, END_STREAM, HEADERS};
@@ -70,10 +70,10 @@ impl Fixture {
             .bind_tls("127.0.0.1:0")
             .bind_quic("127.0.0.1:0")
             .self_signed_certificate(cannery::config::SelfSigned::Ecdsa)
-            .configure(|config| {
-                config.drain = Duration::from_secs(5);
-                config.on_notice =
-                    NoticeHandler(Arc::new(move |notice| seen.lock().unwrap().push(notice.to_string())));
+            .configure(|settings| {
+                settings
+                    .drain(Duration::from_secs(5))
+                    .on_notice(move |notice| seen.lock().unwrap().push(notice.to_string()))
             });
 
         let server = change(server).start().unwrap();
@@ -524,9 +524,7 @@ const PART: [u8; 1000] = [b'x'; 1000];
 
 fn start_with_short_requests() -> Fixture {
     Fixture::start_with(|server| {
-        server.configure(|config| {
-            config.timeouts.get_or_insert_default().head = REQUEST_TIME;
-        })
+        server.configure(|settings| settings.timeouts(|timeouts| timeouts.head = REQUEST_TIME))
     })
 }
 
@@ -804,9 +802,7 @@ fn responses_in_flight_are_completed_when_the_server_stops() {
 #[test]
 fn handlers_that_take_too_long_are_replaced() {
     let fixture = Fixture::start_with(|server| {
-        server.configure(|config| {
-            config.timeouts.get_or_insert_default().handler = Duration::from_millis(1);
-        })
+        server.configure(|settings| settings.timeouts(|timeouts| timeouts.handler = Duration::from_millis(1)))
     });
     assert_eq!(get(fixture.at, "/wait").0, 503);
     for _ in 0..3 {
@@ -837,9 +833,9 @@ fn stop(mut fixture: Fixture) {
 fn endless_handler_of_the_pool_is_reported_and_outlives_the_server() {
     let fixture = Fixture::start_with(|server| {
         let server = server.handler_threads(NonZeroUsize::new(2).unwrap());
-        server.blocking_route("GET /endless", never_returns).configure(|config| {
-            config.timeouts.get_or_insert_default().handler = Duration::from_secs(1);
-            config.drain = Duration::from_secs(1);
+        server.blocking_route("GET /endless", never_returns).configure(|settings| {
+            let settings = settings.timeouts(|timeouts| timeouts.handler = Duration::from_secs(1));
+            settings.drain(Duration::from_secs(1))
         })
     });
     let first = over_http1(fixture.at.plain, "GET", "/endless", &[], b"");
@@ -866,7 +862,9 @@ fn endless_handler_of_the_pool_is_reported_and_outlives_the_server() {
 fn endless_handler_of_a_worker_is_reported_and_outlives_the_server() {
     let fixture = Fixture::start_with(|server| {
         let server = server.threads(NonZeroUsize::new(2).unwrap());
-        server.route("GET /endless", never_returns).configure(|config| config.drain = Duration::from_secs(1))
+        server
+            .route("GET /endless", never_returns)
+            .configure(|settings| settings.drain(Duration::from_secs(1)))
     });
     let mut stuck = TcpStream::connect(fixture.at.plain).unwrap();
     stuck.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -890,7 +888,7 @@ fn endless_handler_of_a_worker_is_reported_and_outlives_the_server() {
 
 /// Opens the admin listener.
 fn with_admin(server: Server) -> Server {
-    server.configure(|config| config.admin = Some("127.0.0.1:0".parse().unwrap()))
+    server.configure(|settings| settings.admin(AdminPage::new("127.0.0.1:0".parse().unwrap())))
 }
 
 /// Waits until a metric on the admin page has this value.
@@ -955,9 +953,8 @@ fn metrics_count_threads_that_handlers_occupy() {
 #[test]
 fn metrics_count_handlers_that_take_too_long() {
     let fixture = Fixture::start_with(|server| {
-        with_admin(server).configure(|config| {
-            config.timeouts.get_or_insert_default().handler = Duration::from_millis(1);
-        })
+        with_admin(server)
+            .configure(|settings| settings.timeouts(|timeouts| timeouts.handler = Duration::from_millis(1)))
     });
     assert_eq!(get(fixture.at, "/wait").0, 503);
     await_metric(&fixture, "cannery_handlers_timed_out_total", 3);
@@ -1017,9 +1014,7 @@ fn error_handler_makes_the_response_for_a_slow_handler() {
         let server = server.on_error(|request: &Request<'_>, error: &HandlerError| {
             Response::text(format!("slow {}", request.path())).with_status(error.status())
         });
-        server.configure(|config| {
-            config.timeouts.get_or_insert_default().handler = Duration::from_millis(1);
-        })
+        server.configure(|settings| settings.timeouts(|timeouts| timeouts.handler = Duration::from_millis(1)))
     });
     assert_eq!(get(fixture.at, "/wait"), (503, "slow /wait".to_owned()));
     for _ in 0..3 {

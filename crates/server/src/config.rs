@@ -1,14 +1,17 @@
-//! Server configuration. Values have already been parsed, however some of them require others to be
-//! set, e.g. `listen_tls` needs `tls`.
+//! Server configuration.
 //!
-//! Command lines are parsed elsewhere. Settings that do not fit together are reported as an error at
-//! startup.
+//! Values are parsed by the programs. Settings that exclude or require each other are parts of one type, e.g. the
+//! addresses for TLS belong to [`Tls`], which has a certificate. What remains to be checked at startup is what only the
+//! system knows: whether files and addresses can be opened, and whether sockets that were passed to this process need a
+//! certificate.
 
+mod archives;
+mod host_pattern;
+mod inheritance;
 mod live_reload;
+mod tls;
 mod trusted_proxies;
 
-use std::fs::File;
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,26 +27,27 @@ pub use cannery_transport::{SelfSigned, Source as CertificateFiles};
 use crate::kept_signals::KeptSignals;
 use crate::notice::Notice;
 pub use crate::sandbox::{Account, Requirement, SandboxPolicy};
+pub use archives::{ArchiveSource, CURRENT, Content, DUMMY_BODY, NamedArchive, ReleaseDirectory};
+pub use host_pattern::HostPattern;
+pub use inheritance::{Http3Part, Inheritance, InheritedUdp, Standby};
 pub use live_reload::{LiveFolder, LivePage, LiveReload};
+pub use tls::{Http3, HttpsRedirect, ListenerKind, Tls};
 pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
 /// Server configuration.
+// Only for our own programs: a library sets the same with `Settings`.
+#[doc(hidden)]
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
     /// Addresses to listen on without TLS. Port 0 selects a free port.
     pub listen: Vec<Address>,
-    /// Addresses to listen on with TLS. Requires `tls`.
-    pub listen_tls: Vec<Address>,
-    /// Certificates and protocols for TLS connections.
+    /// Certificates, and what is served with them: TLS listeners and HTTP/3.
     pub tls: Option<Tls>,
-    /// Enables HTTP/1.
-    pub http1: bool,
-    /// Enables HTTP/2. Clients can negotiate it with ALPN (over TLS), or use prior knowledge (over TCP).
-    pub http2: bool,
-    /// HTTP/3 settings. HTTP/3 uses the certificates of `tls`. It is served if it has sockets and is not
-    /// disabled.
-    pub http3: Http3,
+    /// HTTP versions over TCP.
+    pub versions: HttpVersions,
+    /// Whether UDP sockets that a service manager passes remain unused. Otherwise, they require `tls`.
+    pub leaves_udp_sockets: bool,
     /// Redirects requests without TLS to `https` on this port.
     pub https_redirect: Option<HttpsRedirect>,
     /// File mode for Unix sockets, as with `chmod`. If it is `None`, the umask applies.
@@ -52,18 +56,12 @@ pub struct Config {
     /// client has sent some data. The admin listener ignores this, and inherited sockets keep the option
     /// if they already have it.
     pub defer_accept: bool,
-    /// Descriptors of inherited listening sockets, which replace `listen` and `listen_tls`.
-    // The supervisor sets this.
-    #[doc(hidden)]
-    pub inherited: Vec<(ListenerKind, i32)>,
-    /// Descriptors of inherited listening sockets that belong to other processes.
-    // The supervisor sets this.
-    #[doc(hidden)]
-    pub standby: Vec<Standby<i32>>,
+    /// Sockets and secrets that this process has inherited.
+    pub inheritance: Inheritance,
     /// The content to serve.
     pub content: Content,
-    /// Delay before each response of [`Content::Dummy`].
-    pub dummy_delay: Duration,
+    /// The code that responds to requests.
+    pub responders: Responders,
     /// Number of worker threads. Each of them has its own event loop and listeners.
     pub threads: NonZeroUsize,
     /// Event loop that the workers should use.
@@ -90,52 +88,25 @@ pub struct Config {
     /// Time for connections to finish sending during a graceful shutdown.
     pub drain: Duration,
     /// Built-in pages below `/__/`.
-    // Only for our own programs.
-    #[doc(hidden)]
     pub special_pages: Option<SpecialPages>,
     /// The folder that the content is made from, if it can be edited while it is served.
-    // Only for our own programs.
-    #[doc(hidden)]
     pub live_folder: Option<LiveFolder>,
-    /// Routes. Requests that match one are answered by its handler instead of the content.
-    // Only for our own programs.
-    #[doc(hidden)]
-    pub routes: Option<Arc<Routes>>,
-    /// Number of threads for handlers that may block.
-    pub handler_threads: NonZeroUsize,
     /// Directory that contains ACME challenge tokens.
     pub acme_webroot: Option<PathBuf>,
     /// The access log.
     pub access_log: Option<AccessLog>,
-    /// Address that the admin listener should use.
-    pub admin: Option<Address>,
-    /// Host names that the admin listener accepts besides IP addresses and `localhost`.
-    pub admin_hosts: Vec<HostPattern>,
-    /// Descriptors of inherited sockets for statistics. A serving process replies on its socket, while the
-    /// admin process queries the others through theirs.
-    // The supervisor sets this.
-    #[doc(hidden)]
-    pub stats_sockets: Vec<i32>,
+    /// The admin listener.
+    pub admin: Option<AdminPage>,
     /// Interval between reports on the terminal.
     pub report: Option<Duration>,
-    /// Sandbox layers that are required.
-    pub sandbox: SandboxPolicy,
-    /// Lets a profiler take samples of this process in the sandbox.
-    // Only for our own programs.
-    #[doc(hidden)]
-    pub is_profiled: bool,
-    /// Temporary file that the profiler reads and removes when the server stops.
-    // Only for our own programs.
-    #[doc(hidden)]
-    pub profiler_file: Option<PathBuf>,
+    /// The profiler that takes samples of this process.
+    pub profiler: Option<Profiler>,
     /// User and group to switch to once all resources are open.
     pub account: Option<Account>,
     /// Receives notices while the server runs.
     pub on_notice: NoticeHandler,
     /// Signals that have been kept since before the sockets were opened. `None` if the server should not
     /// act on signals.
-    // The supervisor sets this.
-    #[doc(hidden)]
     pub kept_signals: Option<KeptSignals>,
 }
 
@@ -146,19 +117,16 @@ impl Config {
     pub fn plain(content: Content) -> Config {
         Config {
             listen: Vec::new(),
-            listen_tls: Vec::new(),
             tls: None,
-            http1: true,
-            http2: true,
-            http3: Http3::default(),
+            versions: HttpVersions::All,
+            leaves_udp_sockets: false,
             https_redirect: None,
             local_mode: None,
             defer_accept: false,
-            inherited: Vec::new(),
-            standby: Vec::new(),
+            inheritance: Inheritance::default(),
 
             content,
-            dummy_delay: Duration::ZERO,
+            responders: Responders::default(),
             threads: NonZeroUsize::MIN,
             io: Io::Auto,
 
@@ -166,201 +134,165 @@ impl Config {
             proxy_protocol: false,
             virtual_hosts: VirtualHosts::Enabled,
             trusted_hosts: None,
-            security_headers: SecurityHeaders { basic: true, tls: false },
+            security_headers: SecurityHeaders::BASIC,
             keeps_redirects: true,
             timeouts: Some(Timeouts::default()),
             drain: Duration::ZERO,
             special_pages: None,
             live_folder: None,
-            routes: None,
-            handler_threads: HANDLER_THREADS,
             acme_webroot: None,
             access_log: None,
             admin: None,
-            admin_hosts: Vec::new(),
 
-            stats_sockets: Vec::new(),
             report: None,
-            sandbox: SandboxPolicy::OFF,
-            is_profiled: false,
-            profiler_file: None,
+            profiler: None,
             account: None,
             on_notice: NoticeHandler::ignore(),
             kept_signals: None,
         }
     }
 
+    /// Returns the addresses to listen on, those without TLS first.
+    pub fn listen_addresses(&self) -> impl Iterator<Item = (ListenerKind, &Address)> {
+        let plain = self.listen.iter().map(|address| (ListenerKind::Plain, address));
+        let tls = self.tls.iter().flat_map(|tls| &tls.listen).map(|address| (ListenerKind::Tls, address));
+        plain.chain(tls)
+    }
+
     /// Returns the HTTP/3 settings, or `None` if HTTP/3 is not served.
     #[must_use]
     pub fn served_http3(&self) -> Option<&Http3> {
-        Some(&self.http3).filter(|http3| !http3.is_disabled && http3.has_sockets())
+        let http3 = self.tls.as_ref()?.http3.as_ref()?;
+        let has_sockets = !http3.listen.is_empty() || self.inheritance.has_udp_sockets();
+        has_sockets.then_some(http3)
     }
 
     /// Returns `true` if a listener or HTTP/3 uses TLS.
     #[must_use]
     pub fn has_tls(&self) -> bool {
-        let is_tls = |(kind, _): &(ListenerKind, i32)| *kind == ListenerKind::Tls;
-        self.served_http3().is_some() || !self.listen_tls.is_empty() || self.inherited.iter().any(is_tls)
+        let has_listeners = self.tls.as_ref().is_some_and(|tls| !tls.listen.is_empty());
+        has_listeners || self.served_http3().is_some() || self.inheritance.has_tls_listeners()
+    }
+
+    /// Returns the routes, or `None` if the server has no handlers.
+    #[must_use]
+    pub fn routes(&self) -> Option<&Arc<Routes>> {
+        match &self.responders {
+            Responders::Server { .. } => None,
+            Responders::Handlers { routes, .. } => Some(routes),
+        }
+    }
+
+    /// Returns the sandbox layers that are required.
+    #[must_use]
+    pub fn sandbox(&self) -> SandboxPolicy {
+        match self.responders {
+            Responders::Server { sandbox, .. } => sandbox,
+            Responders::Handlers { .. } => SandboxPolicy::OFF,
+        }
+    }
+
+    /// Tells if we read requests of resumed QUIC sessions before the handshake is complete.
+    #[must_use]
+    pub fn early_data(&self) -> EarlyData {
+        match self.responders {
+            Responders::Server { early_data, .. } => early_data,
+            Responders::Handlers { .. } => EarlyData::Refused,
+        }
     }
 
     /// Returns `true` if operators can query memory, descriptors and CPU time of the process.
     pub(crate) fn samples_process(&self) -> bool {
-        self.admin.is_some() || !self.stats_sockets.is_empty()
+        self.admin.is_some() || !self.inheritance.stats_sockets.is_empty()
     }
 
     /// Returns `true` if there is a reader for the counters.
     #[must_use]
     pub(crate) fn counts(&self) -> bool {
-        self.admin.is_some() || !self.stats_sockets.is_empty() || self.report.is_some()
+        self.samples_process() || self.report.is_some()
     }
+}
+
+/// The code that responds to requests, and how far that allows us to confine the process.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+pub enum Responders {
+    /// Only the server.
+    Server {
+        /// Sandbox layers that are required.
+        sandbox: SandboxPolicy,
+        /// Tells if we read requests of resumed QUIC sessions before the handshake is complete. An attacker may
+        /// repeat such requests.
+        early_data: EarlyData,
+    },
+    /// Also handlers of the program. There is no sandbox because they may do anything that the program may, and no
+    /// early data because they may not repeat what they do.
+    Handlers {
+        /// Requests that match a route are answered by its handler instead of the content.
+        routes: Arc<Routes>,
+        /// Number of threads for handlers that may block.
+        threads: NonZeroUsize,
+    },
+}
+
+impl Default for Responders {
+    /// Only the server, without a sandbox or early data.
+    fn default() -> Responders {
+        Responders::Server { sandbox: SandboxPolicy::OFF, early_data: EarlyData::Refused }
+    }
+}
+
+/// HTTP versions over TCP. With TLS, clients negotiate one by ALPN; without TLS, they use HTTP/2 with prior knowledge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum HttpVersions {
+    /// HTTP/1 and HTTP/2.
+    #[default]
+    All,
+    /// Only HTTP/1.
+    Http1,
+    /// Only HTTP/2.
+    Http2,
+}
+
+impl HttpVersions {
+    pub(crate) fn has_http1(self) -> bool {
+        self != HttpVersions::Http2
+    }
+
+    pub(crate) fn has_http2(self) -> bool {
+        self != HttpVersions::Http1
+    }
+}
+
+/// The admin listener.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct AdminPage {
+    /// Address to listen on.
+    pub address: Address,
+    /// Host names to accept besides IP addresses and `localhost`.
+    pub hosts: Vec<HostPattern>,
+}
+
+impl AdminPage {
+    /// Returns an admin listener that only accepts IP addresses and `localhost`.
+    #[must_use]
+    pub fn new(address: Address) -> AdminPage {
+        AdminPage { address, hosts: Vec::new() }
+    }
+}
+
+/// A profiler that takes samples of this process in the sandbox.
+#[doc(hidden)]
+#[derive(Debug, Clone, Default)]
+pub struct Profiler {
+    /// Temporary file that the profiler reads and removes when the server stops.
+    pub file: Option<PathBuf>,
 }
 
 /// Default number of threads for handlers that may block.
 pub const HANDLER_THREADS: NonZeroUsize = NonZeroUsize::new(16).expect("it is not zero");
-
-/// Protocol between the transport and HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ListenerKind {
-    /// HTTP directly over TCP or a Unix socket.
-    Plain,
-    /// HTTP over TLS.
-    Tls,
-}
-
-impl ListenerKind {
-    /// Returns the scheme of the URLs that the listener serves.
-    #[must_use]
-    pub fn scheme(self) -> &'static str {
-        match self {
-            ListenerKind::Plain => "http",
-            ListenerKind::Tls => "https",
-        }
-    }
-}
-
-/// A listener of another process. We accept connections from it while that process is down.
-// The supervisor sets this.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standby<L> {
-    /// The other process's number.
-    pub process: usize,
-    /// Kind of connections it accepts.
-    pub kind: ListenerKind,
-    /// The listening socket, or a descriptor.
-    pub listener: L,
-}
-
-impl ListenerKind {
-    /// Returns a tag for passing a connection of this kind to another worker.
-    pub(crate) fn tag(self) -> u32 {
-        match self {
-            ListenerKind::Plain => 0,
-            ListenerKind::Tls => 1,
-        }
-    }
-
-    pub(crate) fn from_tag(tag: u32) -> ListenerKind {
-        if tag == 0 { ListenerKind::Plain } else { ListenerKind::Tls }
-    }
-}
-
-/// Certificates and ticket keys for TLS listeners.
-#[derive(Debug, Clone)]
-pub struct Tls {
-    /// Certificate and key files. The first certificate is the default, for clients that do not send a server
-    /// name or ask for a name that no certificate covers.
-    pub certificates: Vec<CertificateFiles>,
-    /// Also generates a temporary self-signed certificate.
-    pub self_signed: Option<SelfSigned>,
-    /// Inherited descriptor from which to read the seed of the ticket keys (processes with the same seed can
-    /// accept each other's session tickets). With `None`, we generate our own seed.
-    // The supervisor sets this.
-    #[doc(hidden)]
-    pub seed: Option<i32>,
-}
-
-/// HTTP/3 settings and sockets.
-#[derive(Debug, Clone, Default)]
-pub struct Http3 {
-    /// Disables HTTP/3 even if it has sockets.
-    pub is_disabled: bool,
-    /// Addresses for UDP sockets. Port 0 selects a free port.
-    pub listen: Vec<Address>,
-    /// Descriptors of inherited UDP sockets, to be used in place of `listen`. Several sockets for one address
-    /// must be listed in the order in which they were bound.
-    // The supervisor sets this.
-    #[doc(hidden)]
-    pub inherited: Vec<i32>,
-    /// The part of HTTP/3 that this process serves, if it is one of several.
-    // The supervisor sets this.
-    #[doc(hidden)]
-    pub part: Option<Http3Part>,
-    /// Forwarding sockets of the process that we take over from, indexed by worker number.
-    // The supervisor sets this.
-    #[doc(hidden)]
-    pub predecessors: Vec<SocketAddr>,
-    /// A number from 0 to 3 that tells our connection IDs from those issued by the process we take
-    /// over from.
-    // The supervisor sets this.
-    #[doc(hidden)]
-    pub generation: u8,
-    /// Host and port to be announced in `Alt-Svc`. `None` means the port of the first socket.
-    pub alternative: Option<String>,
-    /// Server number to put into connection IDs, so that a load balancer can route datagrams.
-    pub server_id: Option<ServerId>,
-    /// Tells if we read requests of resumed sessions before the handshake is complete.
-    pub early_data: EarlyData,
-}
-
-impl Http3 {
-    fn has_sockets(&self) -> bool {
-        !self.listen.is_empty() || !self.inherited.is_empty() || self.part.is_some()
-    }
-}
-
-/// The part of HTTP/3 that one of several processes serves. The sockets were opened by the supervisor.
-// The supervisor sets this.
-#[doc(hidden)]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Http3Part {
-    /// This process's first worker, counting the workers of all processes.
-    pub first_worker: u8,
-    /// Port of the first address.
-    pub port: u16,
-    /// Sockets: each is the number of one of our workers, and a descriptor.
-    pub sockets: Vec<(usize, i32)>,
-    /// Forwarding sockets, one for each worker in order, for datagrams that arrived at another worker or at a
-    /// process that is taking over.
-    pub forwarding: Vec<i32>,
-    /// Addresses of the forwarding sockets of all processes, indexed by worker number.
-    pub workers: Vec<SocketAddr>,
-}
-
-/// Where to redirect requests without TLS: the port of the `https` URLs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HttpsRedirect {
-    /// Port of the server's first TLS listener, or 443 if we do not know.
-    OwnPort,
-    /// A fixed port, e.g. one that a router or container maps to the server's port.
-    Port(u16),
-}
-
-impl HttpsRedirect {
-    /// Returns the port for a server with these listeners.
-    pub(crate) fn port(self, addresses: &[(ListenerKind, Address)]) -> u16 {
-        let own = addresses.iter().find_map(|(kind, address)| match (kind, address) {
-            (ListenerKind::Tls, address) => address.port(),
-            _ => None,
-        });
-        match self {
-            HttpsRedirect::OwnPort => own.unwrap_or(443),
-            HttpsRedirect::Port(port) => port,
-        }
-    }
-}
 
 /// Kernel interface for the event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -394,84 +326,11 @@ impl std::fmt::Debug for NoticeHandler {
     }
 }
 
-/// Content of a server.
+/// Contents for the pages below `/__/cannery/`.
+// Only for our own programs.
+#[doc(hidden)]
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Content {
-    /// Archives for one or more hosts. Without any, only handlers can respond.
-    Archives {
-        /// The archives.
-        archives: Vec<NamedArchive>,
-        /// The way to get them into memory.
-        loading: Loading,
-        /// Checks for replaced archives even without a signal.
-        watch: bool,
-    },
-    /// The same short body for every request, with `Content-Length` as the only field. This is meant for
-    /// measuring the server without archives.
-    Dummy {
-        /// The response body.
-        body: &'static [u8],
-    },
-}
-
-/// An archive and a host.
-#[derive(Debug, Clone)]
-pub struct NamedArchive {
-    /// Host to serve the archive for. `None` for the default archive.
-    pub host: Option<HostPattern>,
-    /// Path of the archive, or just a name for messages in the case of a `file`.
-    pub path: PathBuf,
-    /// The archive as an open file. A [`Publisher`](crate::Publisher) can replace it.
-    pub file: Option<Arc<File>>,
-    /// The bytes of an archive that is embedded in the program, in which case the path is only a name.
-    pub embedded: Option<&'static [u8]>,
-    /// Release directory that the archive belongs to. Set it to also serve older releases from there.
-    pub releases: Option<ReleaseDirectory>,
-}
-
-impl NamedArchive {
-    /// Returns an archive that is opened by path.
-    #[must_use]
-    pub fn new(host: Option<HostPattern>, path: PathBuf) -> NamedArchive {
-        NamedArchive { host, path, file: None, embedded: None, releases: None }
-    }
-
-    /// Returns an archive in an open file. The bytes of this file must not change any more.
-    #[must_use]
-    pub fn from_file(host: Option<HostPattern>, name: PathBuf, file: File) -> NamedArchive {
-        NamedArchive { file: Some(Arc::new(file)), ..NamedArchive::new(host, name) }
-    }
-
-    /// Returns an archive that is embedded in the program.
-    #[must_use]
-    pub fn embedded(host: Option<HostPattern>, name: PathBuf, bytes: &'static [u8]) -> NamedArchive {
-        NamedArchive { embedded: Some(bytes), ..NamedArchive::new(host, name) }
-    }
-
-    /// Returns the current archive of a release directory.
-    #[must_use]
-    pub fn from_directory(host: Option<HostPattern>, releases: ReleaseDirectory) -> NamedArchive {
-        let path = releases.path.join(CURRENT);
-        NamedArchive { releases: Some(releases), ..NamedArchive::new(host, path) }
-    }
-}
-
-/// Name of the symlink that points to the current archive in a release directory.
-pub const CURRENT: &str = "current";
-
-/// A directory of archives. A symlink named `current` selects the one to serve.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReleaseDirectory {
-    /// Path of the directory.
-    pub path: PathBuf,
-    /// Older archives to keep, newest first. They serve immutable paths that the current archive no longer
-    /// has.
-    pub kept: usize,
-}
-
-/// Contents for the pages below `/__/cannery/`.
-#[derive(Debug, Clone)]
 pub struct SpecialPages {
     /// A short description of the server.
     pub about: String,
@@ -481,7 +340,17 @@ pub struct SpecialPages {
     pub exact: Option<ExactPages>,
 }
 
+impl SpecialPages {
+    /// Returns the pages without the exact version.
+    #[must_use]
+    pub fn new(about: String, manual: String) -> SpecialPages {
+        SpecialPages { about, manual, exact: None }
+    }
+}
+
 /// Pages that reveal the exact version. Note that attackers could use it to find known vulnerabilities.
+// Only for our own programs.
+#[doc(hidden)]
 #[derive(Debug, Clone)]
 pub struct ExactPages {
     /// The version.
@@ -490,57 +359,11 @@ pub struct ExactPages {
     pub sbom: String,
 }
 
-/// A host, or all hosts below a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostPattern {
-    /// The name in lower case. For a wildcard, this is without the `*.`.
-    name: String,
-    wildcard: bool,
-}
-
-impl HostPattern {
-    /// Parses `example.com`, `*.example.com` or an IP literal. Returns `None` if it is invalid.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<HostPattern> {
-        let (name, wildcard) = match text.strip_prefix("*.") {
-            Some(name) => (name, true),
-            None => (text, false),
-        };
-        let is_literal = name.starts_with('[') && name.ends_with(']');
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        let is_name = !name.is_empty()
-            && (is_literal && !wildcard || name.bytes().all(is_part) && !name.starts_with(['.', '-']));
-        is_name.then(|| HostPattern { name: name.trim_end_matches('.').to_ascii_lowercase(), wildcard })
-    }
-
-    /// Measures how specific the match with `host` is. Exact matches have the largest value, and `None`
-    /// means that it does not match. `host` may have any case, but must not contain a port or a final
-    /// dot.
-    #[must_use]
-    pub fn specificity(&self, host: &[u8]) -> Option<usize> {
-        let name = self.name.as_bytes();
-        if !self.wildcard {
-            return host.eq_ignore_ascii_case(name).then_some(usize::MAX);
-        }
-        let (below, end) = host.split_at_checked(host.len().checked_sub(name.len())?)?;
-        let is_below = below.len() > 1 && below.ends_with(b".") && end.eq_ignore_ascii_case(name);
-        is_below.then_some(name.len())
-    }
-}
-
-impl std::fmt::Display for HostPattern {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{}", if self.wildcard { "*." } else { "" }, self.name)
-    }
-}
-
-/// The body of `--dummy`.
-pub const DUMMY_BODY: &[u8] = b"hello world!\n";
-
 /// Header fields to add to every response unless the site already sets them.
 /// `Content-Security-Policy` is an exception: since policies accumulate, we send ours as well as
 /// the site's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SecurityHeaders {
     /// `Referrer-Policy`, `X-Content-Type-Options` and `X-Frame-Options`.
     pub basic: bool,
@@ -549,6 +372,18 @@ pub struct SecurityHeaders {
 }
 
 impl SecurityHeaders {
+    /// No fields.
+    pub const NONE: SecurityHeaders = SecurityHeaders { basic: false, tls: false };
+
+    /// The fields that don't depend on TLS.
+    pub const BASIC: SecurityHeaders = SecurityHeaders { basic: true, tls: false };
+
+    /// Adds the fields for sites that are only reachable with TLS.
+    #[must_use]
+    pub fn with_tls(self) -> SecurityHeaders {
+        SecurityHeaders { tls: true, ..self }
+    }
+
     /// Selects the fields for connections without TLS, for servers that also have TLS listeners: RFC 6797
     /// §7.2 forbids sending `Strict-Transport-Security` there. A server without any TLS listeners will still
     /// send it as a proxy may be adding TLS.
@@ -576,6 +411,7 @@ impl SecurityHeaders {
 
 /// Access log settings.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct AccessLog {
     /// Where to write it.
     pub target: LogTarget,
@@ -583,6 +419,20 @@ pub struct AccessLog {
     pub format: LogFormat,
     /// Proxies that we trust to tell us the client's address.
     pub proxies: Option<TrustedProxies>,
+}
+
+impl AccessLog {
+    /// Returns an access log that contains the addresses that clients connect from.
+    #[must_use]
+    pub fn new(target: LogTarget, format: LogFormat) -> AccessLog {
+        AccessLog { target, format, proxies: None }
+    }
+
+    /// Gets client addresses from these proxies.
+    #[must_use]
+    pub fn with_proxies(self, proxies: TrustedProxies) -> AccessLog {
+        AccessLog { proxies: Some(proxies), ..self }
+    }
 }
 
 /// Where to write an access log.
@@ -653,34 +503,6 @@ impl Default for Timeouts {
             handler: Duration::from_secs(60),
             // This is longer than any retransmission that succeeds in practice.
             send: Duration::from_secs(30),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exact_host_is_closest_then_longest_wildcard() {
-        let specificity =
-            |pattern: &str, host: &str| HostPattern::parse(pattern).unwrap().specificity(host.as_bytes());
-        assert_eq!(specificity("example.com", "EXAMPLE.com"), Some(usize::MAX));
-        assert_eq!(specificity("example.com", "www.example.com"), None);
-        assert!(
-            specificity("*.example.com", "a.b.example.com")
-                < specificity("*.b.example.com", "a.b.example.com")
-        );
-        assert_eq!(specificity("*.example.com", "example.com"), None);
-        assert_eq!(specificity("*.example.com", ".example.com"), None);
-        assert_eq!(specificity("*.example.com", "badexample.com"), None);
-        assert_eq!(specificity("[::1]", "[::1]"), Some(usize::MAX));
-    }
-
-    #[test]
-    fn invalid_hosts_are_rejected() {
-        for text in ["", "*.", "*", "a b", "/srv/site.cdb", "a/b", "-a", ".a", "a*.b", "[::1"] {
-            assert_eq!(HostPattern::parse(text), None, "{text}");
         }
     }
 }

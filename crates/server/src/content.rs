@@ -71,16 +71,16 @@ impl Content {
                 let mut entries = Vec::new();
                 let mut resources = Vec::new();
                 for named in archives {
-                    let failed = |source| StartError::Archive { path: named.path.clone(), source };
+                    let failed = |source| StartError::Archive { path: named.path().to_owned(), source };
                     let opened = open::open_named(named, *loading).map_err(failed)?;
                     if opened.is_unguarded {
-                        (config.on_notice.0)(&Notice::Unguarded { path: named.path.clone() });
+                        (config.on_notice.0)(&Notice::Unguarded { path: named.path().to_owned() });
                     }
 
                     let site = Arc::new(Site::new(opened.archive, config.virtual_hosts));
                     let mut releases = named
-                        .releases
-                        .clone()
+                        .releases()
+                        .cloned()
                         .map(|directory| Releases::new(directory, config.virtual_hosts));
                     if let Some(releases) = &mut releases {
                         let mut notices = Vec::new();
@@ -101,8 +101,8 @@ impl Content {
                 let trusted = config.trusted_hosts.as_deref().map(TrustedHosts::new);
                 Ok((Content::Sites(Sites::new(entries, builtin_pages).trusting(trusted)), resources))
             }
-            config::Content::Dummy { body } => {
-                Ok((Content::Dummy(Dummy::new(body, config.dummy_delay)), Vec::new()))
+            config::Content::Dummy { body, delay } => {
+                Ok((Content::Dummy(Dummy::new(body, *delay)), Vec::new()))
             }
         }
     }

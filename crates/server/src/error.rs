@@ -41,9 +41,6 @@ pub enum StartError {
         /// The cause.
         source: cannery_eventloop::ParseAddressError,
     },
-    /// The server has routes, and a setting that cannot be combined with them.
-    #[error("the server has routes: {0}")]
-    Routes(&'static str),
     /// There is a listener for TLS or HTTP/3, but no certificate.
     #[error("there is a listener for TLS or HTTP/3, but no certificate")]
     NoCertificate,

@@ -38,6 +38,7 @@ mod pages;
 mod observe;
 
 // Several processes: listening sockets, supervisor, takeover, messages between them and to the service manager.
+#[doc(hidden)]
 pub mod process;
 
 // Starts threads in the sandbox.
@@ -63,6 +64,7 @@ pub mod config;
 mod notice;
 
 // Landlock, seccomp and credentials.
+#[doc(hidden)]
 pub mod sandbox;
 
 // Signals that arrive while the server starts.
@@ -77,13 +79,18 @@ use std::time::{Duration, Instant};
 pub use cannery_eventloop::Address;
 use cannery_eventloop::{Claim, Waker};
 
+#[doc(hidden)]
 pub use crate::config::Config;
 pub use crate::error::StartError;
+#[doc(hidden)]
 pub use crate::kept_signals::KeptSignals;
 pub use crate::notice::Notice;
 pub use crate::process::Addresses;
+#[doc(hidden)]
 pub use crate::reload::{PublishError, Publisher};
-pub use crate::startup::{AdminProcess, EmbeddedArchive, FolderReleases, Server};
+#[doc(hidden)]
+pub use crate::startup::{AdminProcess, FolderReleases};
+pub use crate::startup::{EmbeddedArchive, Server, Settings};
 #[cfg(any(test, feature = "stepper"))]
 pub use crate::worker::stepper;
 pub use crate::worker::{Backend, BackendChoice};
@@ -171,8 +178,14 @@ impl WakeHandle {
 }
 
 impl RunningServer {
-    /// Implements [`Server::start`].
-    fn start(config: &Config) -> Result<RunningServer, StartError> {
+    /// Opens the content, binds the addresses and starts the workers. By the time this returns, the server accepts
+    /// connections.
+    ///
+    /// # Errors
+    /// Returns an error if a file or an address cannot be opened, or if the sandbox cannot be entered.
+    // Only for our own programs. Others use `Server::start`.
+    #[doc(hidden)]
+    pub fn start(config: &Config) -> Result<RunningServer, StartError> {
         let opened = Resources::open(config)?;
         // Threads inherit the sandbox of the thread that starts them, so this needs to happen before we start
         // any.
@@ -221,6 +234,8 @@ impl RunningServer {
     }
 
     /// Returns the sandbox layers that are in force.
+    // Only for our own programs.
+    #[doc(hidden)]
     #[must_use]
     pub fn sandbox_report(&self) -> &SandboxReport {
         &self.sandbox_report

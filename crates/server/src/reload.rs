@@ -71,8 +71,9 @@ impl ReloadHandle {
 /// An archive file and its last known state.
 #[derive(Debug)]
 struct Watched {
-    named: NamedArchive,
-    /// Whether the archive was passed as an open file. Only a [`Publisher`] can replace it.
+    /// Path of the archive, or a name for messages.
+    path: PathBuf,
+    /// Whether the archive is an open file or embedded. Only a [`Publisher`] can replace it.
     is_published: bool,
     /// The file that we serve or have refused. We will not open it again until it changes.
     settled: Option<FileVersion>,
@@ -147,7 +148,7 @@ impl Reloader {
         let (archives, loading, watch) = match &config.content {
             config::Content::Archives { archives, loading, watch } => (archives.as_slice(), *loading, *watch),
             config::Content::Dummy { .. }
-                if config.has_tls() || config.samples_process() || config.routes.is_some() =>
+                if config.has_tls() || config.samples_process() || config.routes().is_some() =>
             {
                 (&[][..], Loading::Mapped, false)
             }
@@ -287,7 +288,7 @@ impl Reloader {
         let site = Arc::new(Site::new(Archive::from_file(file, self.loading)?, self.virtual_hosts));
         let facts = *site.archive().facts();
         let before = std::mem::replace(&mut entry.site, site);
-        let path = watched.named.path.clone();
+        let path = watched.path.clone();
         self.retired.push(Retired { path, lease: watched.lease.take(), site: before });
 
         served.replace(Content::Sites(sites.with(entries)));
@@ -334,24 +335,24 @@ impl Reloader {
                 FileState::Settled => {}
                 FileState::Missing(error) => {
                     outcome = Outcome::Changed;
-                    let path = watched.named.path.clone();
+                    let path = watched.path.clone();
                     notices.push(Notice::Refused { path, why: error.to_string() });
                 }
                 FileState::Ready(version) => {
                     outcome = Outcome::Changed;
                     watched.settled = Some(version);
-                    match open(&watched.named.path, self.loading) {
+                    match open(&watched.path, self.loading) {
                         Ok((archive, lease, open_notices)) => {
                             let site = Arc::new(Site::new(archive, self.virtual_hosts));
                             released.push((number, Arc::clone(&site)));
                             let before = std::mem::replace(&mut entry.site, site);
                             let lease = std::mem::replace(&mut watched.lease, lease);
-                            let path = watched.named.path.clone();
+                            let path = watched.path.clone();
                             self.retired.push(Retired { path, lease, site: before });
                             notices.extend(open_notices);
                         }
                         Err(why) => {
-                            let path = watched.named.path.clone();
+                            let path = watched.path.clone();
                             notices.push(Notice::Refused { path, why });
                         }
                     }
@@ -399,7 +400,7 @@ impl Reloader {
         let Content::Sites(sites) = &*content else { return };
         for (watched, entry) in self.watched.iter_mut().zip(sites.entries()) {
             if let Some(lease) = watched.lease.take_if(|lease| lease.is_being_broken()) {
-                detach(&watched.named.path, entry.site.archive(), lease, &self.on_notice);
+                detach(&watched.path, entry.site.archive(), lease, &self.on_notice);
             }
         }
 
@@ -452,12 +453,11 @@ enum FileState {
 
 impl Watched {
     fn new(named: &NamedArchive) -> Watched {
-        let is_published = named.file.is_some() || named.embedded.is_some();
-        let metadata = if is_published { None } else { named.path.metadata().ok() };
+        let is_published = !named.is_opened_by_path();
+        let metadata = if is_published { None } else { named.path().metadata().ok() };
         let version = metadata.map(|metadata| FileVersion::of(&metadata));
         Watched {
-            // The archive keeps the file open once it is mapped, so we do not need to.
-            named: NamedArchive { file: None, ..named.clone() },
+            path: named.path().to_owned(),
             is_published,
             settled: version,
             seen: version,
@@ -474,7 +474,7 @@ impl Watched {
         }
 
         let is_requested = trigger == Trigger::Request;
-        let version = match self.named.path.metadata() {
+        let version = match self.path.metadata() {
             Ok(metadata) => FileVersion::of(&metadata),
             Err(error) => {
                 self.seen = None;

@@ -19,6 +19,6 @@ mod signals;
 
 pub use admin_process::AdminProcess;
 pub(crate) use admin_server::AdminServer;
-pub use builder::{EmbeddedArchive, FolderReleases, Server};
+pub use builder::{EmbeddedArchive, FolderReleases, Server, Settings};
 pub(crate) use resources::Resources;
 pub(crate) use signals::SignalHandler;

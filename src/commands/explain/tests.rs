@@ -15,7 +15,7 @@ fn explained(url: &str, fields: &[&str], method: &str) -> String {
     };
     let request = request_text(&flags).unwrap();
     let site = Site::new(sample.open(), VirtualHosts::Enabled);
-    let security = SecurityHeaders { basic: true, tls: false };
+    let security = SecurityHeaders::BASIC;
     let explanation = explain(&site, &request, security, false).unwrap();
     explanation.text(request.lines().next().unwrap(), Paint::none())
 }
@@ -130,7 +130,7 @@ fn vectors_have_extents_of_the_archive() {
     let site = Site::new(sample.open(), VirtualHosts::Enabled);
     let body = |method: &str, range: &str| {
         let request = format!("{method} /index.html HTTP/1.1\r\nHost: h\r\n{range}\r\n");
-        explain(&site, &request, SecurityHeaders { basic: false, tls: false }, false).unwrap().body.unwrap()
+        explain(&site, &request, SecurityHeaders::NONE, false).unwrap().body.unwrap()
     };
     assert!(matches!(body("GET", "")[..], [Part::Archive { bytes: 34, .. }]));
     assert!(matches!(body("HEAD", "")[..], []));

@@ -40,9 +40,9 @@ struct Started {
 impl Compilers {
     /// Starts the processes and replaces each folder in the configuration with its first archive.
     pub(super) fn start(options: &ServerOptions, config: &mut Config) -> Result<Compilers, Failure> {
-        let sandbox = config.sandbox;
+        let sandbox = config.sandbox();
         let Content::Archives { archives, .. } = &mut config.content else { return Ok(Compilers::default()) };
-        let folders = options.folders.iter().map(|place| (*place, archives[*place].path.clone()));
+        let folders = options.folders.iter().map(|place| (*place, archives[*place].path().to_owned()));
         let started = folders.map(|(place, folder)| Started::new(place, folder, sandbox, options));
         // Start all of them before waiting for the first one. This allows them to compile at the same time.
         let started = started.collect::<Result<Vec<_>, _>>()?;

@@ -54,7 +54,7 @@ fn archives_for_hosts_go_with_one_for_other_hosts() {
     let found = archives("--archive a=b.cdb --archive *.c.d=e.cdb --archive /g/h=i.cdb");
     let shown: Vec<_> = found
         .iter()
-        .map(|named| (named.host.as_ref().map(ToString::to_string), named.path.to_str().unwrap()))
+        .map(|named| (named.host.as_ref().map(ToString::to_string), named.path().to_str().unwrap()))
         .collect();
     let host = |name: &str| Some(name.to_owned());
     assert_eq!(shown, [(host("a"), "b.cdb"), (host("*.c.d"), "e.cdb"), (None, "/g/h=i.cdb")]);
@@ -70,7 +70,7 @@ fn release_directories_go_with_archives() {
     let Content::Archives { archives, .. } = content else { panic!("no archive") };
     let shown: Vec<_> = archives
         .iter()
-        .map(|named| (named.path.to_str().unwrap(), named.releases.as_ref().map(|releases| releases.kept)))
+        .map(|named| (named.path().to_str().unwrap(), named.releases().map(|releases| releases.kept)))
         .collect();
     assert_eq!(shown, [("b.cdb", None), ("one/current", Some(3)), ("two/current", Some(3))]);
     assert!(server("--archive a --releases b").is_err(), "two for all other hosts");
@@ -81,7 +81,7 @@ fn release_directories_go_with_archives() {
 fn an_archive_needs_no_flag() {
     let paths = |line: &str| match server(line).unwrap().config.content {
         Content::Archives { archives, .. } => {
-            archives.into_iter().map(|named| named.path.display().to_string()).collect::<Vec<_>>()
+            archives.into_iter().map(|named| named.path().display().to_string()).collect::<Vec<_>>()
         }
         _ => panic!("{line}: no archive"),
     };
@@ -93,7 +93,7 @@ fn an_archive_needs_no_flag() {
 #[test]
 fn second_addresses_are_addresses() {
     let config = server("a --bind 1 --bind-2 2 --bind-tls 3 --bind-tls-2 4 --tls-self-ecdsa").unwrap().config;
-    assert_eq!((config.listen.len(), config.listen_tls.len()), (2, 2));
+    assert_eq!((config.listen.len(), config.tls.unwrap().listen.len()), (2, 2));
 }
 
 #[test]
@@ -120,14 +120,17 @@ fn unsupported_flags_are_refused_by_name() {
 #[test]
 fn a_dummy_needs_no_archive() {
     let content = |line| server(line).unwrap().config.content;
-    assert!(matches!(content("--dummy"), Content::Dummy { body } if body == DUMMY_BODY));
-    assert!(matches!(content("--dummy-empty"), Content::Dummy { body: b"" }));
+    assert!(matches!(content("--dummy"), Content::Dummy { body, .. } if body == DUMMY_BODY));
+    assert!(matches!(content("--dummy-empty"), Content::Dummy { body: b"", .. }));
     assert!(server("").is_err());
 }
 
 #[test]
 fn a_delay_has_a_unit() {
-    let delay = |line: &str| server(line).map(|server| server.config.dummy_delay.as_micros()).ok();
+    let delay = |line: &str| match server(line).ok()?.config.content {
+        Content::Dummy { delay, .. } => Some(delay.as_micros()),
+        _ => None,
+    };
     assert_eq!(delay("--dummy-delay 500ms"), Some(500_000));
     assert_eq!(delay("--dummy-delay 1.5s --dummy-empty"), Some(1_500_000));
     assert_eq!(delay("--dummy-delay 20us"), Some(20));
@@ -191,8 +194,8 @@ fn settings_of_http3_hold_for_sockets_of_a_service_manager() {
     let early = options("--tls-self-ecdsa --early-data --quic-server-id 0123456789abcdef");
     assert_eq!(early.http3_flag, Some("--quic-server-id"));
     assert!(early.config.served_http3().is_none());
-    assert_eq!(early.config.http3.early_data, EarlyData::Accepted);
-    assert!(early.config.http3.server_id.is_some());
+    assert_eq!(early.config.early_data(), EarlyData::Accepted);
+    assert!(early.config.tls.unwrap().http3.unwrap().server_id.is_some());
 
     assert_eq!(options("--http3-alt-svc :443").http3_flag, Some("--http3-alt-svc"));
     assert_eq!(options("--early-data --http3-disable").http3_flag, None);

@@ -13,13 +13,13 @@ fn flags(line: &str) -> TlsFlags {
 fn certificates_are_bundles_then_pairs_with_their_staples() {
     let line = "--tls-public a --tls-private b --tls-bundle c --tls-ocsp d --tls-public e --tls-private f";
     let tls = flags(line).into_tls().unwrap().unwrap();
-    let shown = tls.certificates.iter().map(|files| {
+    let shown = tls.files().iter().map(|files| {
         let name = |path: Option<&PathBuf>| path.map_or("-".to_owned(), |path| path.display().to_string());
         let (key, staple) = (name(files.key.as_ref()), name(files.staple.as_ref()));
         format!("{} {key} {staple}", files.chain.display())
     });
     assert_eq!(shown.collect::<Vec<_>>(), ["c - d", "a b -", "e f -"]);
-    assert!(tls.self_signed.is_none());
+    assert!(tls.self_signed().is_none());
 }
 
 #[test]

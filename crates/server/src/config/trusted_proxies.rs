@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 /// Proxies that we trust to tell us their client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TrustedProxies {
     /// Addresses that these proxies connect from.
     pub sources: Vec<ProxySource>,
@@ -92,6 +93,12 @@ impl ProxySource {
 }
 
 impl TrustedProxies {
+    /// Returns proxies that connect from `sources` and set `field`.
+    #[must_use]
+    pub fn new(sources: Vec<ProxySource>, field: ForwardedField) -> TrustedProxies {
+        TrustedProxies { sources, field }
+    }
+
     /// Determines the client's address. Usually, this is the peer's address, but if the peer is a trusted
     /// proxy, it may tell us another one. `field_lines` are the request's field lines in HTTP/1 syntax.
     pub(crate) fn client(&self, peer: Option<SocketAddr>, field_lines: &[u8]) -> Option<SocketAddr> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cannery_archive::{Archive, Lease, Loading, OpenError};
 
-use crate::config::NamedArchive;
+use crate::config::{ArchiveSource, NamedArchive};
 
 /// Maximum size of an archive that we read into memory if it cannot be leased.
 const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
@@ -20,12 +20,11 @@ pub(crate) struct OpenedArchive {
 
 /// Opens a configured archive.
 pub(super) fn open_named(named: &NamedArchive, loading: Loading) -> Result<OpenedArchive, OpenError> {
-    if let Some(bytes) = named.embedded {
-        let archive = Archive::from_static(bytes)?;
-        return Ok(OpenedArchive { archive, lease: None, is_unguarded: false });
-    }
-    let Some(file) = &named.file else { return open(&named.path, loading) };
-    let archive = Archive::from_file(file, loading)?;
+    let archive = match named.source() {
+        ArchiveSource::Path | ArchiveSource::ReleaseDirectory(_) => return open(named.path(), loading),
+        ArchiveSource::OpenFile(file) => Archive::from_file(file, loading)?,
+        ArchiveSource::Embedded(bytes) => Archive::from_static(bytes)?,
+    };
     Ok(OpenedArchive { archive, lease: None, is_unguarded: false })
 }
 

@@ -91,7 +91,7 @@ impl Status {
     pub(crate) fn new<'a>(archives: impl Iterator<Item = (&'a NamedArchive, &'a Facts)>) -> Status {
         let site = |(named, facts): (&NamedArchive, &Facts)| SiteStatus {
             host: named.host.as_ref().map(ToString::to_string),
-            path: named.path.clone(),
+            path: named.path().to_owned(),
             current: Release::now(facts),
             previous: None,
         };

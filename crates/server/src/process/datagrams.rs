@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use cannery_eventloop::{Address, DatagramClaim, DatagramOptions, DatagramSocket, UdpSocket, WorkerRouting};
 use cannery_transport::quic::ConnectionIdLayout;
 
-use crate::config::{Http3, Http3Part};
+use crate::config::{Http3, Http3Part, InheritedUdp};
 use crate::error::StartError;
 
 /// UDP sockets of a server.
@@ -54,17 +54,24 @@ impl Datagrams {
     ///
     /// # Errors
     /// Returns an error if an address is not available, or if an inherited descriptor is not a UDP socket.
-    pub(crate) fn open(http3: &Http3, workers: usize) -> Result<Datagrams, StartError> {
+    pub(crate) fn open(
+        http3: &Http3,
+        inherited: &InheritedUdp,
+        workers: usize,
+    ) -> Result<Datagrams, StartError> {
         let by_worker = (0..workers).map(|_| Vec::new()).collect();
         let mut datagrams =
             Datagrams { addresses: Vec::new(), by_worker, forwarding: Vec::new(), workers: Vec::new() };
-        if let Some(part) = &http3.part {
-            datagrams.inherit_part(part)?;
-            return Ok(datagrams);
-        }
+        let (groups, is_inherited) = match inherited {
+            InheritedUdp::None => (bind(http3, workers)?, false),
+            InheritedUdp::All(descriptors) => (inherit(descriptors)?, true),
+            InheritedUdp::Part(part) => {
+                datagrams.inherit_part(part)?;
+                return Ok(datagrams);
+            }
+        };
 
-        let is_inherited = !http3.inherited.is_empty();
-        for group in if is_inherited { inherit(http3)? } else { bind(http3, workers)? } {
+        for group in groups {
             datagrams.addresses.push(group.address);
             match route(&group.sockets, http3) {
                 Routing::ByWorker => {
@@ -209,9 +216,9 @@ fn bind(http3: &Http3, workers: usize) -> Result<Vec<Group>, StartError> {
 }
 
 /// Groups inherited sockets by address.
-fn inherit(http3: &Http3) -> Result<Vec<Group>, StartError> {
+fn inherit(descriptors: &[i32]) -> Result<Vec<Group>, StartError> {
     let mut groups: Vec<Group> = Vec::new();
-    for descriptor in &http3.inherited {
+    for descriptor in descriptors {
         let socket = inherit_socket(*descriptor)?;
         let address = socket.address();
         match groups.iter_mut().find(|group| group.address == address) {

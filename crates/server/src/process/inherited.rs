@@ -10,7 +10,7 @@ use super::inheritance::{
     PART_VARIABLE, PLACE_VARIABLE, PREDECESSORS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE, STATS_VARIABLE,
     TLS_LISTENERS_VARIABLE, WORKERS_VARIABLE,
 };
-use crate::config::{Http3Part, ListenerKind, Standby};
+use crate::config::{Http3Part, InheritedUdp, ListenerKind, Standby};
 use crate::error::StartError;
 
 /// The first descriptor passed by a service manager (`SD_LISTEN_FDS_START`).
@@ -41,12 +41,11 @@ fn passed() -> impl Iterator<Item = (i32, String)> {
 }
 
 /// Returns the UDP sockets from a predecessor, or those from a service manager (`sd_listen_fds(3)`).
-pub(super) fn datagrams() -> Result<Vec<i32>, StartError> {
-    if let Some(descriptors) = descriptors(DATAGRAMS_VARIABLE)? {
-        return Ok(descriptors);
-    }
+pub(super) fn datagrams() -> Result<InheritedUdp, StartError> {
     let is_quic = |(_, name): &(i32, String)| name.starts_with("quic");
-    Ok(passed().filter(is_quic).map(|(descriptor, _)| descriptor).collect())
+    let passed = || passed().filter(is_quic).map(|(descriptor, _)| descriptor).collect();
+    let descriptors = descriptors(DATAGRAMS_VARIABLE)?.unwrap_or_else(passed);
+    Ok(if descriptors.is_empty() { InheritedUdp::None } else { InheritedUdp::All(descriptors) })
 }
 
 /// Returns the generation of connection IDs, which differs between a supervisor that takes over and

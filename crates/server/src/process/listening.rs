@@ -25,7 +25,7 @@ impl Listening {
     /// # Errors
     /// Returns an error if an address is not available, or if an inherited descriptor is not a listening socket.
     pub(crate) fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
-        if config.inherited.is_empty() { open(config, workers) } else { inherit(config, workers) }
+        if config.inheritance.listeners.is_empty() { open(config, workers) } else { inherit(config, workers) }
     }
 
     /// Returns the server's addresses, and the kind of connections for each.
@@ -46,11 +46,11 @@ impl Listening {
         workers: usize,
     ) -> Result<Vec<Vec<Standby<Listener>>>, StartError> {
         let mut by_worker: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-        for (place, standby) in config.standby.iter().enumerate() {
+        for (number, standby) in config.inheritance.standby.iter().enumerate() {
             let Standby { process, kind, listener: descriptor } = *standby;
             let failed = |source| StartError::Inherited { descriptor, source };
             let listener = Listener::inherit(descriptor).map_err(failed)?;
-            by_worker[place % workers].push(Standby { process, kind, listener });
+            by_worker[number % workers].push(Standby { process, kind, listener });
         }
         Ok(by_worker)
     }
@@ -63,11 +63,9 @@ impl Listening {
 }
 
 fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
-    let plain = config.listen.iter().map(|address| (ListenerKind::Plain, address));
-    let secured = config.listen_tls.iter().map(|address| (ListenerKind::Tls, address));
     let options = ListenOptions { mode: config.local_mode, defer_accept: config.defer_accept };
     let mut claims = Vec::new();
-    for (kind, address) in plain.chain(secured) {
+    for (kind, address) in config.listen_addresses() {
         let failed = |source| StartError::Listen { address: address.clone(), source };
         claims.push((kind, Claim::with_options(address, options).map_err(failed)?));
     }
@@ -96,7 +94,7 @@ struct Group {
 fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
     let mut groups: Vec<Group> = Vec::new();
     // Group the sockets by address, in the order in which they were passed.
-    for (kind, descriptor) in &config.inherited {
+    for (kind, descriptor) in &config.inheritance.listeners {
         let failed = |source| StartError::Inherited { descriptor: *descriptor, source };
         let listener = Listener::inherit(*descriptor).map_err(failed)?;
         if config.defer_accept {

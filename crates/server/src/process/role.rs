@@ -19,7 +19,7 @@ use super::platform::end_with_parent;
 use super::process_slot::ProcessSockets;
 use super::supervisor::{self, ExitReason, Supervisor};
 use super::takeover::Predecessor;
-use crate::config::{Config, ListenerKind};
+use crate::config::{Config, Inheritance, InheritedUdp, ListenerKind};
 use crate::error::StartError;
 
 /// Environment variable that contains the number of a process. It is set neither for the supervisor nor for a
@@ -78,12 +78,16 @@ impl Role {
     /// Returns an error if the environment does not contain valid descriptors, or if a listener needs a
     /// certificate that we do not have.
     pub fn inherit(self, config: &mut Config) -> Result<(), StartError> {
-        config.inherited = inherited::listeners()?;
-        config.http3.inherited = inherited::datagrams()?;
-        config.http3.generation = inherited::generation()?;
+        let udp = if config.leaves_udp_sockets { InheritedUdp::None } else { inherited::datagrams()? };
+        config.inheritance = Inheritance {
+            listeners: inherited::listeners()?,
+            udp,
+            generation: inherited::generation()?,
+            ..Inheritance::default()
+        };
         // We need to check this here, too. A supervisor does not open any certificates, but its
         // processes would not be able to serve.
-        if config.has_tls() && config.tls.is_none() {
+        if config.tls.is_none() && config.inheritance.needs_tls() {
             return Err(StartError::NoCertificate);
         }
 
@@ -92,19 +96,19 @@ impl Role {
             Role::Member { .. } => {
                 // If the supervisor is killed, it cannot stop this process any more.
                 end_with_parent();
-                config.standby = inherited::standby_listeners()?;
                 config.admin = None;
-                config.stats_sockets = inherited::stats_sockets()?;
-                config.http3.part = inherited::http3_part()?;
-                config.http3.predecessors = inherited::forwarding_predecessors()?;
-                let seed = inherited::ticket_seed()?;
-                if let Some(tls) = &mut config.tls {
-                    tls.seed = seed;
+                let inheritance = &mut config.inheritance;
+                inheritance.standby = inherited::standby_listeners()?;
+                inheritance.stats_sockets = inherited::stats_sockets()?;
+                inheritance.predecessors = inherited::forwarding_predecessors()?;
+                inheritance.ticket_seed = inherited::ticket_seed()?;
+                if let Some(part) = inherited::http3_part()? {
+                    inheritance.udp = InheritedUdp::Part(part);
                 }
             }
             Role::Operators => {
                 end_with_parent();
-                config.stats_sockets = inherited::stats_sockets()?;
+                config.inheritance.stats_sockets = inherited::stats_sockets()?;
             }
         }
         Ok(())
@@ -135,8 +139,12 @@ pub fn supervise(
     // right now.
     let workers = config.threads.get() * processes.get();
     let listening = Listening::open(config, workers)?;
-    let datagrams = config.served_http3().map(|http3| Datagrams::open(http3, workers)).transpose()?;
-    let (admin_claim, admin) = config.admin.as_ref().map(inherited::admin_listener).transpose()?.unzip();
+    let datagrams = config
+        .served_http3()
+        .map(|http3| Datagrams::open(http3, &config.inheritance.udp, workers))
+        .transpose()?;
+    let (admin_claim, admin) =
+        config.admin.as_ref().map(|admin| inherited::admin_listener(&admin.address)).transpose()?.unzip();
     let addresses = Addresses {
         listeners: listening.addresses().to_vec(),
         quic: datagrams.as_ref().map_or_else(Vec::new, |opened| opened.addresses().to_vec()),
@@ -190,7 +198,7 @@ fn divide(
     datagrams: Option<Datagrams>,
 ) -> Result<Vec<ProcessSockets>, StartError> {
     let threads = config.threads.get();
-    let generation = config.http3.generation;
+    let generation = config.inheritance.generation;
     let datagrams = datagrams.map(|opened| opened.into_processes(threads, generation)).transpose()?;
     let mut listeners = listeners.into_iter();
     let mut datagrams = datagrams.into_iter().flatten();

@@ -31,10 +31,7 @@ impl WatchedCertificates {
     /// Reads the configured certificates, reporting any warnings. Returns `None` without TLS
     /// listeners.
     pub(crate) fn open(config: &Config) -> Result<Option<WatchedCertificates>, StartError> {
-        if !config.has_tls() {
-            return Ok(None);
-        }
-        let tls = config.tls.clone().ok_or(StartError::NoCertificate)?;
+        let Some(tls) = config.tls.clone().filter(|_| config.has_tls()) else { return Ok(None) };
         let names = names(config);
         // Do this before reading the files, so that we notice every later change.
         let files = file_versions(&tls);
@@ -44,10 +41,11 @@ impl WatchedCertificates {
             (config.on_notice.0)(&notice);
         }
 
-        let protocols = [(config.http2, Protocol::Http2), (config.http1, Protocol::Http11)];
+        let protocols =
+            [(config.versions.has_http2(), Protocol::Http2), (config.versions.has_http1(), Protocol::Http11)];
         let context = Context::new(Settings {
             certificates,
-            seed: Some(seed(&tls, now)?),
+            seed: Some(seed(config.inheritance.ticket_seed, now)?),
             versions: vec![Version::Tls13, Version::Tls12],
             protocols: protocols.into_iter().filter_map(|(on, protocol)| on.then_some(protocol)).collect(),
             now,
@@ -67,7 +65,7 @@ impl WatchedCertificates {
         let now = SystemTime::now();
         let mut notices = notices(&self.context.advance(now));
         let is_requested = trigger == Trigger::Request;
-        if !is_requested && !self.watch || self.tls.certificates.is_empty() {
+        if !is_requested && !self.watch || self.tls.files().is_empty() {
             return notices;
         }
 
@@ -100,20 +98,19 @@ fn notices(warnings: &[Warning]) -> Vec<Notice> {
 }
 
 fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, cannery_transport::Error> {
-    let made = tls.self_signed.map(|kind| Certificates::self_signed(kind, names, now)).transpose()?;
+    let made = tls.self_signed().map(|kind| Certificates::self_signed(kind, names, now)).transpose()?;
     match made {
-        Some(made) if tls.certificates.is_empty() => Ok(made),
-        Some(made) => Ok(Certificates::load(&tls.certificates, now)?.merge(made)),
-        None => Certificates::load(&tls.certificates, now),
+        Some(made) if tls.files().is_empty() => Ok(made),
+        Some(made) => Ok(Certificates::load(tls.files(), now)?.merge(made)),
+        None => Certificates::load(tls.files(), now),
     }
 }
 
 /// Returns the names for a self-signed certificate: the names of this machine, and the configured hosts.
 fn names(config: &Config) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-    if let Content::Archives { archives, .. } = &config.content {
-        names.extend(archives.iter().filter_map(|named| Some(named.host.as_ref()?.to_string())));
-    }
+    let hosts = config.content.archives().iter().filter_map(|named| named.host.as_ref());
+    names.extend(hosts.map(ToString::to_string));
     names
 }
 
@@ -122,7 +119,7 @@ fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {
         let CertificateFiles { chain, key, staple } = files.clone();
         [Some(chain), key, staple].into_iter().flatten()
     };
-    tls.certificates.iter().flat_map(of)
+    tls.files().iter().flat_map(of)
 }
 
 /// Returns the file versions in the same order as [`paths`]. If a file is missing, it is `None`.
@@ -131,8 +128,8 @@ fn file_versions(tls: &Tls) -> Vec<Option<FileVersion>> {
 }
 
 /// Returns the inherited seed, or generates a new one.
-fn seed(tls: &Tls, now: SystemTime) -> Result<Seed, StartError> {
-    let Some(descriptor) = tls.seed else { return Ok(Seed::generate(now)?) };
+fn seed(inherited: Option<i32>, now: SystemTime) -> Result<Seed, StartError> {
+    let Some(descriptor) = inherited else { return Ok(Seed::generate(now)?) };
     let failed = |source| StartError::Seed { descriptor, source };
     let opened = cannery_eventloop::inherit_descriptor(descriptor).map_err(failed)?;
     Seed::read(File::from(opened)).map_err(failed)

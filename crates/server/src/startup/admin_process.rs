@@ -33,19 +33,20 @@ impl AdminProcess {
     /// # Errors
     /// Returns an error if a descriptor is not a socket, or if the process cannot enter its sandbox.
     pub fn start(config: &Config) -> Result<AdminProcess, StartError> {
-        let collector = Collector::inherit(&config.stats_sockets)?;
+        let collector = Collector::inherit(&config.inheritance.stats_sockets)?;
         if let Some(kept) = &config.kept_signals {
             kept.keep_stops().map_err(StartError::Signals)?;
         }
-        let listener = match config.inherited.first() {
+        let listener = match config.inheritance.listeners.first() {
             Some((_, descriptor)) => AdminListener::inherit(*descriptor)?,
             None => return Err(StartError::NoAdminListener),
         };
 
         let plan =
-            sandbox::Plan { sandbox: config.sandbox, account: config.account, ..sandbox::Plan::default() };
+            sandbox::Plan { sandbox: config.sandbox(), account: config.account, ..sandbox::Plan::default() };
         let (sandbox, _) = Sandbox::enter(&plan)?;
-        let admin = Admin::new(Source::Others(Mutex::new(collector)), &config.admin_hosts);
+        let hosts = config.admin.as_ref().map_or(&[][..], |admin| &admin.hosts);
+        let admin = Admin::new(Source::Others(Mutex::new(collector)), hosts);
         let admin = listener.start(config, admin, &sandbox)?;
         Ok(AdminProcess {
             admin,

@@ -1,25 +1,22 @@
 //! The server as a library: configures a site, routes with handlers, and the addresses to serve them
 //! at.
 //!
-//! Some settings do not have a method here. See [`Config`] for these.
+//! Less common settings do not have a method here. See [`Settings`] for these.
 
 mod embedded;
+mod settings;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use cannery_archive::Loading;
 use cannery_eventloop::Address;
 use cannery_routes::{HandlerError, HandlerThread, IntoResponse, Next, Request, Response, Route, Routes};
 
 pub use self::embedded::{EmbeddedArchive, FolderReleases};
 use self::embedded::{FollowedArchive, replace_archives};
-use crate::config::{
-    CertificateFiles, Config, Content, HostPattern, NamedArchive, NoticeHandler, SelfSigned, Tls,
-};
+pub use self::settings::Settings;
+use crate::config::{CertificateFiles, Config, HostPattern, NamedArchive, SelfSigned};
 use crate::error::StartError;
 use crate::kept_signals::KeptSignals;
 use crate::process::notify::Notify;
@@ -49,7 +46,7 @@ use crate::{Addresses, AdminProcess, RunningServer};
 #[derive(Debug)]
 #[must_use = "a server serves only after it has started"]
 pub struct Server {
-    config: Config,
+    settings: Settings,
     routes: Routes,
     /// Limit for request content, in bytes. Applies to routes that are added from now on.
     content_bytes_max: u32,
@@ -67,28 +64,28 @@ impl Server {
     /// By default, there will be one thread per CPU, connections get ten seconds to finish when the server
     /// is stopped, and warnings are written to standard error.
     pub fn new() -> Server {
-        let content = Content::Archives { archives: Vec::new(), loading: Loading::Automatic, watch: true };
-        let mut config = Config::plain(content);
-        config.threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        config.drain = Duration::from_secs(10);
-        config.on_notice = NoticeHandler(Arc::new(|notice| {
-            if notice.is_warning() {
-                eprintln!("{notice}");
-            }
-        }));
-        Server::from(config)
+        Server {
+            settings: Settings::new(),
+            routes: Routes::default(),
+            content_bytes_max: HANDLER_CONTENT_BYTES_MAX,
+            processes: None,
+            followed: Vec::new(),
+            error: None,
+        }
     }
 
     /// Serves an archive. If the file is replaced, the new one will be served as soon as it is
     /// complete.
     pub fn site(self, path: impl Into<PathBuf>) -> Server {
-        self.archive(NamedArchive::new(None, path.into()))
+        self.configure(|settings| settings.archive(NamedArchive::new(None, path.into())))
     }
 
     /// Serves an archive for a host, for example `example.com` or `*.example.com`.
     pub fn site_of(self, host: &str, path: impl Into<PathBuf>) -> Server {
         match HostPattern::parse(host) {
-            Some(host) => self.archive(NamedArchive::new(Some(host), path.into())),
+            Some(host) => {
+                self.configure(|settings| settings.archive(NamedArchive::new(Some(host), path.into())))
+            }
             None => self.fail(StartError::Host(host.to_owned())),
         }
     }
@@ -99,13 +96,9 @@ impl Server {
     /// `include_bytes!`. In a debug build with the `follow` feature of `cannery`, the former serves the
     /// folder instead, including any changes to it.
     pub fn embedded_site(mut self, archive: impl Into<EmbeddedArchive>) -> Server {
-        let place = match &self.config.content {
-            Content::Archives { archives, .. } => archives.len(),
-            Content::Dummy { .. } => 0,
-        };
-        let (named, followed) = FollowedArchive::split(archive.into(), place);
+        let (named, followed) = FollowedArchive::split(archive.into(), self.settings.archives());
         self.followed.extend(followed);
-        self.archive(named)
+        self.configure(|settings| settings.archive(named))
     }
 
     /// Adds a route. Requests that match the pattern will be answered by the handler.
@@ -197,41 +190,34 @@ impl Server {
     /// Serves at an address. For example, this could be `127.0.0.1:8080`, `:8080` (all interfaces) or
     /// `unix:/run/site.sock`.
     pub fn bind(self, address: &str) -> Server {
-        self.listen(address, |config| &mut config.listen)
+        self.listen(address, Settings::listen)
     }
 
     /// Serves at an address with TLS. You also need to add a [`Server::certificate`].
     pub fn bind_tls(self, address: &str) -> Server {
-        self.listen(address, |config| &mut config.listen_tls)
+        self.listen(address, Settings::listen_tls)
     }
 
     /// Serves HTTP/3 at an address. You also need to add a [`Server::certificate`].
     pub fn bind_quic(self, address: &str) -> Server {
-        self.listen(address, |config| &mut config.http3.listen)
+        self.listen(address, Settings::listen_quic)
     }
 
     /// Adds a certificate chain and key, both of which are PEM files. If these are replaced, the new ones
     /// will be used as soon as they are valid.
-    pub fn certificate(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Server {
+    pub fn certificate(self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Server {
         let files = CertificateFiles { chain: chain.into(), key: Some(key.into()), staple: None };
-        self.tls().certificates.push(files);
-        self
+        self.configure(|settings| settings.certificate(files))
     }
 
     /// Adds a self-signed certificate. This is useful for tests.
-    pub fn self_signed_certificate(mut self, algorithm: SelfSigned) -> Server {
-        self.tls().self_signed = Some(algorithm);
-        self
-    }
-
-    fn tls(&mut self) -> &mut Tls {
-        self.config.tls.get_or_insert_with(|| Tls { certificates: Vec::new(), self_signed: None, seed: None })
+    pub fn self_signed_certificate(self, algorithm: SelfSigned) -> Server {
+        self.configure(|settings| settings.self_signed_certificate(algorithm))
     }
 
     /// Sets how many threads serve connections.
-    pub fn threads(mut self, threads: NonZeroUsize) -> Server {
-        self.config.threads = threads;
-        self
+    pub fn threads(self, threads: NonZeroUsize) -> Server {
+        self.configure(|settings| settings.threads(threads))
     }
 
     /// Serves with several processes.
@@ -248,9 +234,8 @@ impl Server {
     }
 
     /// Sets the number of threads for handlers that may block. The default is 16.
-    pub fn handler_threads(mut self, threads: NonZeroUsize) -> Server {
-        self.config.handler_threads = threads;
-        self
+    pub fn handler_threads(self, threads: NonZeroUsize) -> Server {
+        self.configure(|settings| settings.handler_threads(threads))
     }
 
     /// Changes any other settings.
@@ -258,13 +243,10 @@ impl Server {
     /// ```
     /// # use std::time::Duration;
     /// # use cannery_server::Server;
-    /// let server = Server::new().configure(|config| {
-    ///     config.drain = Duration::from_secs(30);
-    /// });
+    /// let server = Server::new().configure(|settings| settings.drain(Duration::from_secs(30)));
     /// ```
-    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Server {
-        change(&mut self.config);
-        self
+    pub fn configure(self, change: impl FnOnce(Settings) -> Settings) -> Server {
+        Server { settings: change(self.settings), ..self }
     }
 
     /// Opens the content, binds the addresses and starts the workers. By the time this returns, the server
@@ -331,34 +313,16 @@ impl Server {
 
     /// Returns the configuration and the followed archives, or the first error of any method so far.
     fn into_parts(self) -> Result<(Config, Vec<FollowedArchive>), StartError> {
-        let Server { mut config, routes, followed, error, .. } = self;
-        if let Some(error) = error {
-            return Err(error);
+        let Server { settings, routes, followed, error, .. } = self;
+        match error {
+            Some(error) => Err(error),
+            None => Ok((settings.into_config(routes)?, followed)),
         }
-        if !routes.is_empty() {
-            config.routes = Some(Arc::new(routes));
-        }
-        Ok((config, followed))
     }
 
-    fn archive(mut self, named: NamedArchive) -> Server {
-        match &mut self.config.content {
-            Content::Archives { archives, .. } => archives.push(named),
-            Content::Dummy { .. } => {
-                let archives = vec![named];
-                self.config.content =
-                    Content::Archives { archives, loading: Loading::Automatic, watch: true };
-            }
-        }
-        self
-    }
-
-    fn listen(mut self, text: &str, list: impl FnOnce(&mut Config) -> &mut Vec<Address>) -> Server {
+    fn listen(self, text: &str, listen: impl FnOnce(Settings, Address) -> Settings) -> Server {
         match text.parse() {
-            Ok(address) => {
-                list(&mut self.config).push(address);
-                self
-            }
+            Ok(address) => self.configure(|settings| listen(settings, address)),
             Err(source) => self.fail(StartError::Address { text: text.to_owned(), source }),
         }
     }
@@ -383,21 +347,6 @@ fn serve(mut config: Config, followed: Vec<FollowedArchive>) -> Result<RunningSe
 impl Default for Server {
     fn default() -> Server {
         Server::new()
-    }
-}
-
-// Only for our own programs.
-#[doc(hidden)]
-impl From<Config> for Server {
-    fn from(config: Config) -> Server {
-        Server {
-            config,
-            routes: Routes::default(),
-            content_bytes_max: HANDLER_CONTENT_BYTES_MAX,
-            processes: None,
-            followed: Vec::new(),
-            error: None,
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use cannery_eventloop::{Address, UdpSocket};
 use cannery_transport::quic::{self, Generation};
 use cannery_transport::{SEED_BYTES, Seed};
 
-use crate::config::Http3;
+use crate::config::{Config, Http3};
 use crate::error::StartError;
 use crate::http3::Http3Plan;
 use crate::notice::Notice;
@@ -39,27 +39,32 @@ pub(super) struct Http3Plans {
 }
 
 impl Http3Resources {
-    /// Opens the UDP sockets for this many workers.
+    /// Opens the UDP sockets of all workers.
     pub(super) fn open(
+        config: &Config,
         http3: &Http3,
         tls: &cannery_transport::Context,
-        workers: usize,
-        drain: Duration,
     ) -> Result<Http3Resources, StartError> {
-        let context = quic::Context::new(tls, http3.server_id, http3.early_data)?;
-        let mut datagrams = Datagrams::open(http3, workers)?;
+        let context = quic::Context::new(tls, http3.server_id, config.early_data())?;
+        let mut datagrams = Datagrams::open(http3, &config.inheritance.udp, config.threads.get())?;
         datagrams.open_forwarding()?;
         // The supervisor knows the port even if this process has no sockets.
-        let port_of_part = http3.part.as_ref().map(|part| part.port);
+        let part = config.inheritance.http3_part();
+        let port_of_part = part.map(|part| part.port);
         let own_port =
             || datagrams.addresses().first().and_then(Address::port).or(port_of_part).unwrap_or(443);
         let authority = http3.alternative.clone().unwrap_or_else(|| format!(":{}", own_port()));
         let alt_svc = format!("h3=\"{authority}\"; ma={ALT_SVC_SECONDS}");
 
-        let first_worker = http3.part.as_ref().map_or(0, |part| part.first_worker);
-        let predecessors = http3.predecessors.clone();
-        let generation = http3.generation;
-        Ok(Http3Resources { context, datagrams, alt_svc, first_worker, generation, predecessors, drain })
+        Ok(Http3Resources {
+            context,
+            datagrams,
+            alt_svc,
+            first_worker: part.map_or(0, |part| part.first_worker),
+            generation: config.inheritance.generation,
+            predecessors: config.inheritance.predecessors.clone(),
+            drain: config.drain,
+        })
     }
 
     pub(super) fn addresses(&self) -> &[Address] {

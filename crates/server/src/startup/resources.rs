@@ -11,7 +11,7 @@ use cannery_eventloop::{Balancer, Claim, Listener, Waker};
 use super::admin_server::AdminListener;
 use super::http3_resources::{Http3Plans, Http3Resources};
 use super::worker_plans::{OwnParts, WorkerPlans};
-use crate::config::{self, Config, EarlyData, LogTarget, SandboxPolicy, Standby};
+use crate::config::{Config, LogTarget, Responders, Standby};
 use crate::connection::memory_budget::MemoryLimits;
 use crate::content::{ArchiveResources, Content};
 use crate::error::StartError;
@@ -54,7 +54,6 @@ impl Resources {
     /// # Errors
     /// Returns an error if something cannot be opened or bound.
     pub(crate) fn open(config: &Config) -> Result<Resources, StartError> {
-        check_routes(config)?;
         let io = BackendChoice::make(config.io)?;
         let reloader = Reloader::new(config);
         let webroot = config.acme_webroot.as_deref().map(challenges::open).transpose()?;
@@ -68,14 +67,15 @@ impl Resources {
         if let Some(kept) = &config.kept_signals {
             kept.keep_stops().map_err(StartError::Signals)?;
         }
-        let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
-        let stats_socket = config.stats_sockets.first().copied().map(collect::inherit).transpose()?;
+        let admin = config.admin.as_ref().map(|admin| AdminListener::open(&admin.address)).transpose()?;
+        let stats_socket =
+            config.inheritance.stats_sockets.first().copied().map(collect::inherit).transpose()?;
 
         let listening = Listening::open(config, config.threads.get())?;
         let standby = Listening::standby(config, config.threads.get())?;
         let open_http3 = |http3| {
             let certificates = certificates.as_ref().expect("HTTP/3 uses TLS, which needs certificates");
-            Http3Resources::open(http3, &certificates.context, config.threads.get(), config.drain)
+            Http3Resources::open(config, http3, &certificates.context)
         };
         let http3 = config.served_http3().map(open_http3).transpose()?;
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
@@ -85,7 +85,10 @@ impl Resources {
         let process = config.samples_process().then(ProcessSampler::open);
         // This must come last because it measures the memory in use. Note that there is one pool for handlers
         // and another for bodies.
-        let pool_threads = if config.routes.is_some() { 2 * config.handler_threads.get() } else { 0 };
+        let pool_threads = match &config.responders {
+            Responders::Server { .. } => 0,
+            Responders::Handlers { threads, .. } => 2 * threads.get(),
+        };
         let memory_limits = MemoryLimits::measure(config.threads, pool_threads);
         Ok(Resources {
             io,
@@ -110,30 +113,16 @@ impl Resources {
     /// Returns a sandbox that allows everything the server needs to access later.
     pub(crate) fn sandbox(&self, config: &Config) -> sandbox::Plan {
         // Open files and embedded archives are not opened again.
-        let mut read: Vec<_> = match &config.content {
-            config::Content::Archives { archives, .. } => {
-                let by_path =
-                    archives.iter().filter(|named| named.file.is_none() && named.embedded.is_none());
-                by_path.map(|named| named.path.clone()).collect()
-            }
-            config::Content::Dummy { .. } => Vec::new(),
-        };
-        read.extend(self.certificates.iter().flat_map(WatchedCertificates::paths));
-        read.extend(config.profiler_file.clone());
-
-        let list = match &config.content {
-            config::Content::Archives { archives, .. } => archives
-                .iter()
-                .filter(|named| named.releases.is_some())
-                .map(|named| named.path.clone())
-                .collect(),
-            config::Content::Dummy { .. } => Vec::new(),
-        };
+        let archives = config.content.archives();
+        let by_path = archives.iter().filter(|named| named.is_opened_by_path());
+        let of_releases = archives.iter().filter(|named| named.releases().is_some());
+        let profiler_file = config.profiler.iter().filter_map(|profiler| profiler.file.clone());
 
         let append = config.access_log.iter().filter_map(|log| match &log.target {
             LogTarget::File(path) => Some(path.clone()),
             LogTarget::Stdout | LogTarget::Stderr => None,
         });
+        let certificates = self.certificates.iter().flat_map(WatchedCertificates::paths);
         let claims = self.listening.claims().iter().chain(self.admin.iter().filter_map(AdminListener::claim));
         let remove = claims.filter_map(|claim| match claim {
             Claim::Local { path, .. } => Some(path.clone()),
@@ -141,17 +130,21 @@ impl Resources {
         });
 
         sandbox::Plan {
-            sandbox: config.sandbox,
+            sandbox: config.sandbox(),
             account: config.account,
-            read,
-            list,
+            read: by_path
+                .map(|named| named.path().to_owned())
+                .chain(certificates)
+                .chain(profiler_file.clone())
+                .collect(),
+            list: of_releases.map(|named| named.path().to_owned()).collect(),
             read_below: config.acme_webroot.iter().cloned().collect(),
             compile: Vec::new(),
             // To read its file, the profiler opens it again (for writing as well as reading).
-            append: append.chain(config.profiler_file.clone()).collect(),
-            remove: remove.chain(config.profiler_file.clone()).collect(),
+            append: append.chain(profiler_file.clone()).collect(),
+            remove: remove.chain(profiler_file).collect(),
             rings: self.io.chosen.is_uring(),
-            is_profiled: config.is_profiled,
+            is_profiled: config.profiler.is_some(),
             deny_action: sandbox::DenyAction::default(),
         }
     }
@@ -186,7 +179,7 @@ impl Resources {
         } = self;
 
         // State that is shared by several threads.
-        let last = config.standby.iter().map(|standby| standby.process).max();
+        let last = config.inheritance.standby.iter().map(|standby| standby.process).max();
         let down_processes = last.map(DownProcesses::with_last).unwrap_or_default();
         let handover = Handover::default();
         let status = Arc::new(content.status(config));
@@ -198,8 +191,11 @@ impl Resources {
             .map(|log| log.start(wakers.len(), Arc::clone(&status), config.on_notice.clone(), &sandbox))
             .transpose()?;
         let source = || Source::Own { workers: counters.clone(), status: Arc::clone(&status) };
-        let make_admin = || Admin::new(source(), &config.admin_hosts);
-        let admin = admin.map(|admin| admin.start(config, make_admin(), &sandbox)).transpose()?;
+        let make_admin = |hosts: &[_]| Admin::new(source(), hosts);
+        let admin = admin
+            .zip(config.admin.as_ref())
+            .map(|(listener, page)| listener.start(config, make_admin(&page.hosts), &sandbox))
+            .transpose()?;
         webroot.map(|webroot| webroot.start(&sandbox)).transpose()?;
         if let Some(socket) = stats_socket {
             collect::answer(socket, counters.clone(), Arc::clone(&status), &sandbox)?;
@@ -215,9 +211,14 @@ impl Resources {
         // Threads for handlers that may block, and HTTP/3.
         let handler_limit = config.timeouts.unwrap_or_default().handler;
         let content_bytes_max = memory_limits.handlers_content_bytes;
-        let threads = config.handler_threads.get();
-        let start_pools = |routes| Pools::start(threads, content_bytes_max, routes, handler_limit, &status);
-        let (pools, mut watchdog) = config.routes.as_ref().map(start_pools).transpose()?.unzip();
+        let (pools, mut watchdog) = match &config.responders {
+            Responders::Server { .. } => (None, None),
+            Responders::Handlers { routes, threads } => {
+                let (pools, watchdog) =
+                    Pools::start(threads.get(), content_bytes_max, routes, handler_limit, &status)?;
+                (Some(pools), Some(watchdog))
+            }
+        };
         let (notices, worker_notices) = channel();
         let mut http3 = http3.map(|http3| http3.into_plans(&notices)).transpose()?;
 
@@ -305,22 +306,4 @@ impl Resources {
             drain: config.drain,
         })
     }
-}
-
-/// Checks that a server with routes does not use settings that do not work with handlers.
-fn check_routes(config: &Config) -> Result<(), StartError> {
-    if config.routes.is_none() {
-        return Ok(());
-    }
-    if config.sandbox != SandboxPolicy::OFF {
-        return Err(StartError::Routes(
-            "handlers may do anything that the program may, so they have no sandbox",
-        ));
-    }
-    if config.served_http3().is_some_and(|http3| http3.early_data == EarlyData::Accepted) {
-        return Err(StartError::Routes(
-            "early data may be repeated by an attacker, so handlers cannot have it",
-        ));
-    }
-    Ok(())
 }

@@ -59,7 +59,7 @@ impl WorkerPlans<'_> {
         let counted = self.config.counts().then_some(counters);
         let observer = Observer::new(counted, self.log.map(LogWriter::buffer));
 
-        let routes = self.config.routes.clone().zip(self.pools.clone()).zip(self.watchdog.as_deref_mut());
+        let routes = self.config.routes().cloned().zip(self.pools.clone()).zip(self.watchdog.as_deref_mut());
         let routes = routes.map(|((routes, pools), watchdog)| {
             WorkerRoutes::new(routes, pools, waker.clone(), self.notices.clone(), watchdog)
         });

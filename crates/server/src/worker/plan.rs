@@ -107,8 +107,8 @@ impl<L, D> Plan<L, D> {
         Plan {
             policy: Policy {
                 timeouts: config.timeouts,
-                has_http1: config.http1,
-                has_http2: config.http2,
+                has_http1: config.versions.has_http1(),
+                has_http2: config.versions.has_http2(),
                 expects_proxy_header: config.proxy_protocol,
                 https_port: None,
                 live_folder: config.live_folder.clone(),
@@ -130,7 +130,7 @@ impl<L, D> Plan<L, D> {
             stop,
             connections_max: connections_max.div_ceil(config.threads.get()),
             // If there is a profiler, it interrupts the worker and writes to a descriptor of the process.
-            owns_descriptors: config.profiler_file.is_none(),
+            owns_descriptors: config.profiler.as_ref().is_none_or(|profiler| profiler.file.is_none()),
             observer,
             balancer: None,
             stop_reporter: None,

@@ -104,8 +104,7 @@ fn worker<L: EventLoop>(events: L, listener: L::Listener) -> Worker<L> {
 
 /// Returns the plan of such a worker, and the slot from which it takes its release.
 fn plan<L, D>(listener: L) -> (Plan<L, D>, Arc<Current>) {
-    let config =
-        Config { drain: Duration::from_secs(5), ..Config::plain(config::Content::Dummy { body: b"" }) };
+    let config = Config { drain: Duration::from_secs(5), ..Config::plain(config::Content::dummy(b"")) };
     let current = Arc::new(Current::new(Releases::build().first));
     let stop = Arc::new(StopFlag::default());
     let listeners = [(ListenerKind::Plain, listener)];

@@ -120,8 +120,7 @@ mod tests {
 
     #[test]
     fn panic_closes_the_connection_not_the_worker() {
-        let mut stepper =
-            Stepper::new(config::Content::Dummy { body: b"here" }, Instrumentation::NONE).unwrap();
+        let mut stepper = Stepper::new(config::Content::dummy(b"here"), Instrumentation::NONE).unwrap();
         stepper.set_requests(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         assert!(stepper.step() > 0);
         assert!(!stepper.worker.is_idle());
@@ -135,8 +134,7 @@ mod tests {
     /// Not even the connection that ran last is to blame, and the worker would only panic again.
     #[test]
     fn panic_outside_a_connection_is_not_caught() {
-        let mut stepper =
-            Stepper::new(config::Content::Dummy { body: b"here" }, Instrumentation::NONE).unwrap();
+        let mut stepper = Stepper::new(config::Content::dummy(b"here"), Instrumentation::NONE).unwrap();
         stepper.set_requests(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         assert!(stepper.step() > 0);
         stepper.client.panic_on_wait();
@@ -148,8 +146,7 @@ mod tests {
     /// Draining would spin because waiting fails at once.
     #[test]
     fn worker_that_cannot_wait_ends() {
-        let mut stepper =
-            Stepper::new(config::Content::Dummy { body: b"here" }, Instrumentation::NONE).unwrap();
+        let mut stepper = Stepper::new(config::Content::dummy(b"here"), Instrumentation::NONE).unwrap();
         stepper.set_requests(b"GET / HTTP/1.1\r\n");
         assert_eq!(stepper.step(), 0);
         assert!(!stepper.worker.is_idle());

@@ -37,7 +37,7 @@ impl Socket for Broken {
 
 #[test]
 fn failed_send_leaves_no_output_for_others() {
-    let config = Config::plain(config::Content::Dummy { body: b"" });
+    let config = Config::plain(config::Content::dummy(b""));
     let content = Arc::new(Content::open(&config, None).unwrap().0);
     let mut output = Output::new();
     output.put(b"for one client only");

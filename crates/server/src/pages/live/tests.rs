@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::config::{Content, ListenerKind, LiveFolder, LivePage, LiveReload, Loading, NamedArchive};
 use crate::worker::simulation;
-use crate::{Address, Config, RunningServer, Server};
+use crate::{Address, Config, RunningServer};
 
 /// A folder that changes when a test wants it.
 #[derive(Default)]
@@ -55,7 +55,7 @@ fn start(folder: &Arc<Folder>) -> (RunningServer, SocketAddr) {
     let mut config = Config::plain(Content::Archives { archives, loading: Loading::InMemory, watch: false });
     config.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
     config.live_folder = Some(LiveFolder(folder.clone()));
-    let server = Server::from(config).start().unwrap();
+    let server = RunningServer::start(&config).unwrap();
     let [(ListenerKind::Plain, Address::Internet(address))] = server.addresses().listeners[..] else {
         panic!("there is one address");
     };

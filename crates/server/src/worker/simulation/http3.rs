@@ -110,7 +110,7 @@ fn shutdown_waits_briefly_for_half_open_connections() {
 #[test]
 fn responses_precede_retry_packets() {
     let mut random = Random::new(1);
-    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    let mut stepper = Http3Stepper::new(config::Content::dummy(b"")).unwrap();
     let now = stepper.now();
     let mut client = Client::new(&mut random);
     while !client.is_confirmed() {
@@ -146,7 +146,7 @@ fn responses_precede_retry_packets() {
 #[test]
 fn handshakes_over_tcp_leave_one_in_each_iteration() {
     let mut random = Random::new(1);
-    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    let mut stepper = Http3Stepper::new(config::Content::dummy(b"")).unwrap();
     let now = stepper.now();
     let attempts = (0..3).flat_map(|_| transmitted(&mut Client::new(&mut random), now)).collect();
     assert_eq!(stepper.step_without_budget(attempts), 1);
@@ -183,7 +183,7 @@ fn attempts_after_a_retry_wait_too() {
 fn ends_of_client_hellos_wait_for_the_budget() {
     const CLIENTS: usize = 20;
     let mut random = Random::new(1);
-    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    let mut stepper = Http3Stepper::new(config::Content::dummy(b"")).unwrap();
     let now = stepper.now();
     let clients: Vec<_> = (0..CLIENTS).map(|_| client_with_hello(&mut stepper, &mut random)).collect();
     let (mut clients, hellos): (Vec<_>, Vec<_>) = clients.into_iter().unzip();
@@ -268,7 +268,7 @@ fn short_initial_packets_use_no_budget() {
 
 /// Returns a server that answers further clients by Retry packets because it has many half-open connections.
 fn stepper_that_sends_retry(random: &mut Random) -> Http3Stepper {
-    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    let mut stepper = Http3Stepper::new(config::Content::dummy(b"")).unwrap();
     while stepper.half_open() < HALF_OPEN_BEFORE_RETRY {
         let (_, hello) = client_with_hello(&mut stepper, random);
         stepper.step(hello.into());
@@ -305,7 +305,7 @@ fn receive(client: &mut Client, now: Instant, datagrams: Vec<Vec<u8>>) {
 fn attempts_wait_for_half_open_connections() {
     const MORE: usize = 20;
     let mut random = Random::new(1);
-    let mut stepper = Http3Stepper::new(config::Content::Dummy { body: b"" }).unwrap();
+    let mut stepper = Http3Stepper::new(config::Content::dummy(b"")).unwrap();
     let now = stepper.now();
     let complete = |client: &mut Client, stepper: &mut Http3Stepper| {
         for _ in 0..4 {
@@ -514,7 +514,7 @@ pub(super) fn worker(
     predecessor: Option<SocketAddr>,
     random: &mut Random,
 ) -> Worker<Simulated> {
-    let config = Config { drain: DRAIN, ..Config::plain(config::Content::Dummy { body: b"" }) };
+    let config = Config { drain: DRAIN, ..Config::plain(config::Content::dummy(b"")) };
     let listeners = [(ListenerKind::Plain, SimulatedListener)];
     let stop = Arc::new(StopFlag::default());
     let plan = Plan::new(&config, listeners, Arc::clone(current), stop, Observer::default());

@@ -104,7 +104,7 @@ impl Responses {
     }
 
     pub(super) fn to(request_bytes: &[u8], content: &Content) -> Responses {
-        let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), UNIX_SECONDS);
+        let fields = ServerFields::new(&SecurityHeaders::BASIC.fields(), UNIX_SECONDS);
         let mut http = Connection::default();
         let mut scratch = Scratch::default();
         let mut rest = request_bytes;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cannery_eventloop::simulated::{Network, Random, Simulated, SimulatedListener};
 
 use super::site::Releases;
-use crate::config::{self, Config, ListenerKind};
+use crate::config::{self, Config, HttpVersions, ListenerKind};
 use crate::observe::Observer;
 use crate::reload::Current;
 use crate::worker::{Plan, StopFlag, Worker};
@@ -58,8 +58,8 @@ impl Scenario {
             connections_max: self.connections_max,
             drain: Duration::from_secs(5),
             proxy_protocol: self.proxied,
-            http1: self.http1,
-            ..Config::plain(config::Content::Dummy { body: b"" })
+            versions: if self.http1 { HttpVersions::All } else { HttpVersions::Http2 },
+            ..Config::plain(config::Content::dummy(b""))
         };
 
         let listeners = [(ListenerKind::Plain, SimulatedListener)];

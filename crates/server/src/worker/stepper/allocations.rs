@@ -100,7 +100,7 @@ fn static_request_beside_routes_does_not_allocate() {
 fn logged_request_does_not_allocate() {
     let file = tempfile::NamedTempFile::new().unwrap();
     for format in [LogFormat::Combined, LogFormat::Json] {
-        let log = AccessLog { target: LogTarget::File(file.path().to_owned()), format, proxies: None };
+        let log = AccessLog::new(LogTarget::File(file.path().to_owned()), format);
         check(&Instrumentation { metrics: true, log: Some(log) });
     }
     assert!(file.as_file().metadata().unwrap().len() > 0, "lines were written");
@@ -108,7 +108,7 @@ fn logged_request_does_not_allocate() {
 
 #[test]
 fn dummy_response_does_not_allocate() {
-    let mut stepper = Stepper::new(Content::Dummy { body: DUMMY_BODY }, Instrumentation::NONE).unwrap();
+    let mut stepper = Stepper::new(Content::dummy(DUMMY_BODY), Instrumentation::NONE).unwrap();
     stepper.set_requests(REQUESTS[0].0.as_bytes());
     assert!(stepper.step() > 0);
     assert_eq!(allocations(&mut stepper), 0);

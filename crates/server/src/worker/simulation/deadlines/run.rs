@@ -17,7 +17,7 @@ use cannery_testkit::http2::{Decoder, Frame, GOAWAY, HEADERS, decode_response};
 use super::super::http3::scripted::{Deed, Habits, Scripted};
 use super::super::http3::{self, address};
 use super::super::site::Releases;
-use crate::config::{self, Config, ListenerKind};
+use crate::config::{self, Config, HttpVersions, ListenerKind};
 use crate::observe::{Observer, Status};
 use crate::reload::Current;
 use crate::routes::{Pools, WorkerRoutes};
@@ -206,11 +206,13 @@ impl Running {
         let current = Arc::new(Current::new(Arc::clone(&releases.first)));
         let handlers = Handlers::new();
         let connections_max = run.has_other_client.then_some(NonZeroUsize::MIN);
+        let has_http1 = run.listener != (Listener::Proxied { http1: false });
+        let versions = if has_http1 { HttpVersions::All } else { HttpVersions::Http2 };
         let config = Config {
             connections_max,
             proxy_protocol: matches!(run.listener, Listener::Proxied { .. }),
-            http1: run.listener != (Listener::Proxied { http1: false }),
-            ..Config::plain(config::Content::Dummy { body: b"" })
+            versions,
+            ..Config::plain(config::Content::dummy(b""))
         };
         let kind = if run.listener == Listener::Tls { ListenerKind::Tls } else { ListenerKind::Plain };
         let stop = Arc::new(StopFlag::default());

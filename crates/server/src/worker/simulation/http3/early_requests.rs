@@ -102,13 +102,13 @@ impl Client {
 fn server_with_session() -> (Http3Stepper, Arc<QuicClientConfig>) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let target = LogTarget::File(file.path().to_owned());
-    let log = AccessLog { target, format: LogFormat::Combined, proxies: None };
+    let log = AccessLog::new(target, LogFormat::Combined);
     let status = Arc::new(Status::new(std::iter::empty()));
     let log = LogFile::open(&log).unwrap();
     let log = log.start(1, status, config::NoticeHandler::ignore(), &Sandbox::default()).unwrap();
     let observer = Observer::new(None, Some(LogWriter::buffer(&log)));
 
-    let content = config::Content::Dummy { body: b"content" };
+    let content = config::Content::dummy(b"content");
     let mut stepper = Http3Stepper::with(content, EarlyData::Accepted, observer).unwrap();
     let options = ClientOptions::default().tls13().protocols(&["h3"]).resumption(8).early_data();
     let tls = Arc::new(QuicClientConfig::try_from(Arc::new(options.build())).unwrap());
