@@ -291,8 +291,10 @@ impl<D: DatagramSocket> Http3<D> {
         // We do this here because it may take longer than a connection should run.
         self.bodies.release(&cx.release.content);
         // A connection that has used up its budget will be marked again, to be continued in the next
-        // iteration.
-        while let Some(key) = self.running_next.pop_front() {
+        // iteration. The same goes for all others once connections need to be closed to free memory.
+        while !cx.memory.is_over()
+            && let Some(key) = self.running_next.pop_front()
+        {
             self.run_connection(key, cx);
         }
         self.flush();

@@ -225,6 +225,12 @@ impl<L: EventLoop> Worker<L> {
         self.connections.iter().map(|(_, connection)| u64::from(connection.memory())).sum()
     }
 
+    /// Returns the most memory that all connections took at a time in the current second, in bytes.
+    #[cfg(test)]
+    pub(crate) fn recent_peak_memory(&self) -> u64 {
+        self.cx.memory.recent_peak()
+    }
+
     /// Returns the time when the current loop iteration began.
     pub(crate) fn now(&self) -> Instant {
         self.cx.clock.now
@@ -336,7 +342,6 @@ impl<L: EventLoop> Worker<L> {
             http3.run(&mut self.events, &mut self.cx);
         }
 
-        self.cx.memory.set_received(self.events.kept_bytes());
         self.check_memory();
 
         if self.cx.observer.needs_iteration_time() {
@@ -401,6 +406,7 @@ impl<L: EventLoop> Worker<L> {
                 self.end(token, CloseReason::InOrder);
             }
         }
+        self.check_memory();
     }
 
     /// Adds the connection to the batched response that it just wrote.
@@ -544,6 +550,8 @@ impl<L: EventLoop> Worker<L> {
             Next::Handshake => self.defer_handshake(token, until),
             Next::Close => self.end(token, reason),
         }
+        // An iteration may run hundreds of connections, so we can't leave this to its end.
+        self.check_memory();
     }
 
     fn end(&mut self, token: Token, reason: CloseReason) {

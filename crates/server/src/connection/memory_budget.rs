@@ -76,8 +76,10 @@ impl MemoryBudget {
     /// Sets how many bytes the event loop keeps for connections that are not reading.
     #[inline]
     pub(crate) fn set_received(&mut self, bytes: usize) {
-        self.received = bytes as u64;
-        self.count_peak();
+        if self.received != bytes as u64 {
+            self.received = bytes as u64;
+            self.count_peak();
+        }
     }
 
     /// Sets how many bytes the blocks shared by HTTP/3 responses take.
@@ -90,6 +92,12 @@ impl MemoryBudget {
     #[inline]
     fn count_peak(&mut self) {
         self.recent_peak = self.recent_peak.max(self.bytes());
+    }
+
+    /// Returns the highest sum in the current second.
+    #[cfg(test)]
+    pub(crate) fn recent_peak(&self) -> u64 {
+        self.recent_peak
     }
 
     /// Returns the limit in bytes.

@@ -34,6 +34,7 @@ impl<L: EventLoop> Worker<L> {
     /// Closes connections if they take more memory than they may.
     #[inline]
     pub(super) fn check_memory(&mut self) {
+        self.cx.memory.set_received(self.events.kept_bytes());
         if self.cx.memory.is_over() {
             self.shed();
         }

@@ -113,6 +113,33 @@ fn connections_with_most_memory_are_closed_first() {
     assert!((20..40).contains(&reset), "{reset} of {}", greedy.len());
 }
 
+/// Memory was only checked after an iteration if connections had used up what they may send in it. On a busy
+/// machine, an iteration ran so many connections that the process exceeded its limit and aborted.
+#[test]
+fn connections_are_closed_as_soon_as_they_take_too_much_memory() {
+    const MEMORY_MAX: u64 = 1 << 20;
+    const CONNECTION_BYTES_MAX: u64 = 128 * 1024;
+    let pipeline = || Action::Send("GET /small HTTP/1.1\r\nHost: h\r\n\r\n".repeat(4000).into_bytes());
+    // Connections wait for the next iteration with a small budget, and for the socket with a large one.
+    for iteration_bytes_max in [1000, u64::MAX] {
+        let network = Network::new(7);
+        for _ in 0..100 {
+            network.connect(Duration::ZERO, vec![pipeline(), Action::AwaitClose], ReadRate::Zero, 5000);
+        }
+        let plan = plan(SimulatedListener).0.with_memory_bytes_max(MEMORY_MAX);
+        let plan = plan.with_iteration_bytes_max(iteration_bytes_max);
+        let mut worker = Worker::new(Simulated::new(network), plan).unwrap();
+        let mut is_limit_reached = false;
+        for _ in 0..20 {
+            worker.run_iteration(None);
+            let peak = worker.recent_peak_memory();
+            is_limit_reached |= peak > MEMORY_MAX;
+            assert!(peak <= MEMORY_MAX + CONNECTION_BYTES_MAX, "{peak} bytes");
+        }
+        assert!(is_limit_reached, "too few connections for this test");
+    }
+}
+
 #[test]
 fn iteration_sends_a_limited_number_of_bytes() {
     const BUDGET: usize = 1000;
