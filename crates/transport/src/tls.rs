@@ -1,4 +1,4 @@
-//! TLS over TCP (RFC 8446, RFC 5246): what state that sessions share, and the session of one connection.
+//! TLS over TCP (RFC 8446, RFC 5246): state that sessions share, and the session of one connection.
 //!
 //! A session has two stages: `rustls` makes the handshake, and our code protects the records after it.
 
