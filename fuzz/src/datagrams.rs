@@ -37,7 +37,7 @@ const HELLO_PART_BYTES: usize = 700;
 /// The datagrams of one input, at most.
 const DATAGRAMS_MAX: usize = 40;
 
-const TRAIN_SEGMENTS: NonZeroUsize = NonZeroUsize::new(10).unwrap();
+const BATCH_SEGMENTS: NonZeroUsize = NonZeroUsize::new(10).unwrap();
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -200,7 +200,7 @@ impl Server {
         for connection in self.connections.values_mut() {
             while connection.next_event().is_some() {}
             self.endpoint.maintain(self.now, connection);
-            while let Some(transmit) = connection.poll_transmit(self.now, TRAIN_SEGMENTS, &mut buffer) {
+            while let Some(transmit) = connection.poll_transmit(self.now, BATCH_SEGMENTS, &mut buffer) {
                 sent.push(transmit);
             }
             self.endpoint.maintain(self.now, connection);

@@ -1,7 +1,7 @@
-//! Datagrams: UDP sockets, batches of received datagrams, and trains to send.
+//! Datagrams: UDP sockets, received datagrams, and segment batches to send.
 //!
 //! Since all peers share a socket, received datagrams come with an address, and outgoing ones need a destination. The system may
-//! merge datagrams received from the same peer (GRO) and split trains of datagrams (GSO). With both, a call with sixty datagrams
+//! merge datagrams received from the same peer (GRO) and split a message into datagrams (GSO). With both, a call with sixty datagrams
 //! costs about as much as a call with one.
 
 pub(crate) mod batch;
@@ -29,14 +29,14 @@ pub trait DatagramSocket {
     /// Returns the error of the system call, e.g. if the kernel is out of memory. Peers should never be able to cause this.
     fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<Backlog>;
 
-    /// Sends a train with as few calls as possible.
-    fn send(&self, train: &Train<'_>) -> SendOutcome;
+    /// Sends a segment batch with as few calls as possible.
+    fn send(&self, segments: &SegmentBatch<'_>) -> SendOutcome;
 
-    /// Sends several trains in order with as few calls as possible.
-    fn send_all(&self, trains: &[Train<'_>]) -> Progress {
+    /// Sends several segment batches in order with as few calls as possible.
+    fn send_all(&self, batches: &[SegmentBatch<'_>]) -> Progress {
         let mut progress = Progress::default();
-        for train in trains {
-            if progress.add(self.send(train)).is_break() {
+        for segments in batches {
+            if progress.add(self.send(segments)).is_break() {
                 break;
             }
         }
@@ -52,7 +52,7 @@ pub trait DatagramSocket {
         0
     }
 
-    /// Returns `true` if the system can split trains into datagrams.
+    /// Returns `true` if the system can split segment batches into datagrams.
     fn has_gso(&self) -> bool {
         false
     }
@@ -77,7 +77,7 @@ pub enum Backlog {
 ///
 /// This is what callers send. If necessary, the socket will pass it to the system as several messages.
 #[derive(Debug, Clone, Copy)]
-pub struct Train<'a> {
+pub struct SegmentBatch<'a> {
     /// The peer's address. If the socket is bound to all IPv4 and IPv6 addresses, IPv4 addresses are mapped to IPv6.
     pub destination: SocketAddr,
     /// The local address to send from, typically the address where the peer's datagrams arrived. If it is `None`, the system will
@@ -91,14 +91,14 @@ pub struct Train<'a> {
     pub segment_bytes: Option<usize>,
 }
 
-impl<'a> Train<'a> {
-    /// Returns the train without its first bytes, after [`SendOutcome::Blocked`] has reported them as sent.
+impl<'a> SegmentBatch<'a> {
+    /// Returns the segment batch without its first bytes, after [`SendOutcome::Blocked`] has reported them as sent.
     ///
     /// # Panics
-    /// Panics if the train is shorter than that.
+    /// Panics if the segment batch is shorter than that.
     #[must_use]
-    pub fn without_first(&self, bytes: usize) -> Train<'a> {
-        Train { bytes: &self.bytes[bytes..], ..*self }
+    pub fn without_first(&self, bytes: usize) -> SegmentBatch<'a> {
+        SegmentBatch { bytes: &self.bytes[bytes..], ..*self }
     }
 
     pub(crate) fn datagram_bytes(&self) -> usize {
@@ -106,13 +106,13 @@ impl<'a> Train<'a> {
     }
 }
 
-/// The result of sending a train.
+/// The result of sending a segment batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendOutcome {
     /// The system has accepted all datagrams.
     Sent,
     /// The send buffer is full. Call [`EventLoop::await_room`](crate::EventLoop::await_room) in order to get an event once there is
-    /// room, and then send the rest of the train.
+    /// room, and then send the rest of the segment batch.
     Blocked {
         /// Number of bytes sent, always complete datagrams.
         sent_bytes: usize,
@@ -122,26 +122,26 @@ pub enum SendOutcome {
     Lost,
 }
 
-/// The number of trains sent, out of several. If there are some left, the send buffer is full, as with [`SendOutcome::Blocked`].
+/// The number of segment batches sent, out of several. If there are some left, the send buffer is full, as with [`SendOutcome::Blocked`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Number of trains sent or lost.
-    pub trains: usize,
-    /// Number of sent trains lost, completely or partly.
+    /// Number of segment batches sent or lost.
+    pub batches: usize,
+    /// Number of sent segment batches lost, completely or partly.
     pub lost: usize,
-    /// Number of bytes of the next train that were sent.
+    /// Number of bytes of the next segment batch that were sent.
     pub sent_bytes: usize,
 }
 
 impl Progress {
-    /// Adds the outcome for the next train, breaking when the send buffer is full.
+    /// Adds the outcome for the next segment batch, breaking when the send buffer is full.
     fn add(&mut self, outcome: SendOutcome) -> ControlFlow<()> {
         if let SendOutcome::Blocked { sent_bytes } = outcome {
             self.sent_bytes = sent_bytes;
             return ControlFlow::Break(());
         }
         self.lost += usize::from(outcome == SendOutcome::Lost);
-        self.trains += 1;
+        self.batches += 1;
         ControlFlow::Continue(())
     }
 }
@@ -179,7 +179,7 @@ impl DatagramSocket for NoDatagrams {
         match *self {}
     }
 
-    fn send(&self, _: &Train<'_>) -> SendOutcome {
+    fn send(&self, _: &SegmentBatch<'_>) -> SendOutcome {
         match *self {}
     }
 

@@ -51,7 +51,7 @@ pub use balance::Balancer;
 pub use clock::Now;
 pub use datagram::{
     Backlog, BufferSizes, Datagram, DatagramClaim, DatagramOptions, DatagramSocket, Ecn, NoDatagrams,
-    Progress, ReceiveBatch, SendOutcome, Train, UdpSocket, WorkerRouting,
+    Progress, ReceiveBatch, SegmentBatch, SendOutcome, UdpSocket, WorkerRouting,
 };
 pub use event::{Event, Readiness};
 pub use event_loop::EventLoop;

@@ -10,8 +10,8 @@
 
 // Datagrams: the sockets, and routing to the right worker.
 mod forwarding;
-mod outlet;
 mod routing;
+mod send_queue;
 
 // New connections.
 mod admission;
@@ -23,8 +23,8 @@ mod timers;
 
 // One connection: its requests and streams, and the client's progress.
 mod connection;
+mod liveness;
 mod own_stream;
-mod silence;
 
 // Response bodies, and the order in which they are sent.
 mod bodies;
@@ -45,7 +45,7 @@ use std::num::NonZeroUsize;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{Backlog, DatagramSocket, EventLoop, ReceiveBatch, Train};
+use cannery_eventloop::{Backlog, DatagramSocket, EventLoop, ReceiveBatch, SegmentBatch};
 use cannery_transport::quic::{
     Arrival, ConnectionKey, Context, Endpoint, Generation, Issuer, PacketType, Received, Transmit,
     drop_unused_keys,
@@ -56,10 +56,11 @@ use self::bodies::Bodies;
 use self::connection::{Connection, Late};
 use self::connections::{Connections, Slot};
 use self::limits::{
-    BATCHES_PER_ITERATION_MAX, BLOCK_CHECK_INTERVAL, TRAIN_SEGMENTS_MAX, TRAINS_PER_ITERATION_MAX,
+    BATCHES_PER_ITERATION_MAX, BLOCK_CHECK_INTERVAL, SEGMENT_BATCHES_PER_ITERATION_MAX,
+    SEGMENTS_PER_BATCH_MAX,
 };
-use self::outlet::Outlet;
 use self::routing::{Peers, Route, Router};
+use self::send_queue::SendQueue;
 use self::timers::Timers;
 use crate::connection::WorkerContext;
 #[cfg(test)]
@@ -109,7 +110,7 @@ impl<D: DatagramSocket> Http3Plan<D> {
 pub(crate) struct Http3<D> {
     endpoint: Endpoint,
     /// The UDP sockets. The index is the socket's number in the event loop.
-    outlets: Vec<Outlet<D>>,
+    send_queues: Vec<SendQueue<D>>,
     batch: ReceiveBatch,
     connections: Connections,
     /// Number of connections that have not been closed by either side.
@@ -131,7 +132,7 @@ pub(crate) struct Http3<D> {
     /// Buffer for replies of the endpoint.
     reply: Vec<u8>,
     /// Buffer for the datagrams that a connection sends.
-    train: Vec<u8>,
+    segments: Vec<u8>,
     running: Running,
     router: Router<D>,
     receiving: Receiving,
@@ -167,7 +168,7 @@ impl<D: DatagramSocket> Http3<D> {
     fn new(endpoint: Endpoint, sockets: Vec<D>, router: Router<D>, notices: Sender<Notice>) -> Http3<D> {
         Http3 {
             endpoint,
-            outlets: sockets.into_iter().map(Outlet::new).collect(),
+            send_queues: sockets.into_iter().map(SendQueue::new).collect(),
             batch: ReceiveBatch::new(),
             connections: Connections::default(),
             open: 0,
@@ -180,7 +181,7 @@ impl<D: DatagramSocket> Http3<D> {
             timers: Timers::default(),
             bodies: Bodies::default(),
             reply: Vec::new(),
-            train: Vec::new(),
+            segments: Vec::new(),
             running: Running::Nothing,
             router,
             receiving: Receiving::Own,
@@ -193,8 +194,8 @@ impl<D: DatagramSocket> Http3<D> {
     /// # Errors
     /// Returns an error if the event loop cannot watch a socket.
     pub(crate) fn watch<L: EventLoop<Datagrams = D>>(&self, events: &mut L) -> io::Result<()> {
-        let mut numbered = (0..).zip(&self.outlets);
-        numbered.try_for_each(|(number, outlet)| events.add_datagrams(outlet.socket(), number))?;
+        let mut numbered = (0..).zip(&self.send_queues);
+        numbered.try_for_each(|(number, queue)| events.add_datagrams(queue.socket(), number))?;
         match self.router.socket() {
             Some(socket) => events.add_datagrams(socket, self.forwarding_number()),
             None => Ok(()),
@@ -203,7 +204,7 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Returns the forwarding socket's number in the event loop. It comes after all others.
     fn forwarding_number(&self) -> u32 {
-        u32::try_from(self.outlets.len()).expect("an event loop has a number for each socket")
+        u32::try_from(self.send_queues.len()).expect("an event loop has a number for each socket")
     }
 
     /// Stops reading the sockets because another process takes over. It will forward the datagrams for our
@@ -214,9 +215,9 @@ impl<D: DatagramSocket> Http3<D> {
             return;
         }
         self.receiving = Receiving::HandedOver;
-        for (number, outlet) in (0..).zip(&self.outlets) {
+        for (number, queue) in (0..).zip(&self.send_queues) {
             // This only fails if the socket was not being watched.
-            let _ = events.remove_datagrams(outlet.socket(), number);
+            let _ = events.remove_datagrams(queue.socket(), number);
         }
     }
 
@@ -264,8 +265,8 @@ impl<D: DatagramSocket> Http3<D> {
             return self.receive_forwarded(cx);
         }
         let number = number as usize;
-        let Some(outlet) = self.outlets.get_mut(number) else { return };
-        for key in outlet.unblock() {
+        let Some(queue) = self.send_queues.get_mut(number) else { return };
+        for key in queue.unblock() {
             self.mark(key);
         }
         self.receive(number, cx);
@@ -276,7 +277,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// budget allows.
     pub(crate) fn run<L: EventLoop<Datagrams = D>>(&mut self, events: &mut L, cx: &mut WorkerContext) {
         for number in std::mem::take(&mut self.backlogged) {
-            if number < self.outlets.len() {
+            if number < self.send_queues.len() {
                 self.receive(number, cx);
             } else {
                 self.receive_forwarded(cx);
@@ -303,15 +304,15 @@ impl<D: DatagramSocket> Http3<D> {
         self.flush();
 
         cx.memory.set_blocks(self.bodies.memory());
-        for (number, outlet) in (0..).zip(&mut self.outlets) {
-            outlet.await_room(|socket| events.await_room(socket, number));
+        for (number, queue) in (0..).zip(&mut self.send_queues) {
+            queue.await_room(|socket| events.await_room(socket, number));
         }
     }
 
-    /// Sends all trains that were gathered.
+    /// Sends all segment batches that were gathered.
     fn flush(&mut self) {
-        for outlet in &mut self.outlets {
-            outlet.flush();
+        for queue in &mut self.send_queues {
+            queue.flush();
         }
     }
 
@@ -350,7 +351,7 @@ impl<D: DatagramSocket> Http3<D> {
         // If the panic occurred while the batch's datagrams were being passed on, the batch was lost. There
         // will be no event for datagrams that have already arrived, so read all sockets again.
         self.batch = ReceiveBatch::new();
-        self.backlogged = (0..=self.outlets.len()).collect();
+        self.backlogged = (0..=self.send_queues.len()).collect();
     }
 
     /// Starts a graceful shutdown of all connections.
@@ -372,8 +373,8 @@ impl<D: DatagramSocket> Http3<D> {
         self.endpoint.free_unused(cx.clock.now);
         drop_unused_keys();
 
-        for outlet in &mut self.outlets {
-            if let Some(notice) = outlet.count(&mut cx.observer) {
+        for queue in &mut self.send_queues {
+            if let Some(notice) = queue.count(&mut cx.observer) {
                 // We can ignore an error here: the receiving thread may have stopped already.
                 let _ = self.notices.send(notice);
             }
@@ -460,7 +461,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
         for _ in 0..BATCHES_PER_ITERATION_MAX {
             // The kernel may be out of memory. We will get an event for the next datagram.
-            let Ok(backlog) = self.outlets[number].socket().receive(&mut self.batch) else { return };
+            let Ok(backlog) = self.send_queues[number].socket().receive(&mut self.batch) else { return };
             self.route(number, cx);
             if backlog == Backlog::Empty {
                 return;
@@ -497,7 +498,7 @@ impl<D: DatagramSocket> Http3<D> {
         let backlog = self.pass_forwarded(&mut batch, cx);
         self.batch = batch;
         if backlog == Backlog::Possible {
-            self.backlogged.push(self.outlets.len());
+            self.backlogged.push(self.send_queues.len());
         }
     }
 
@@ -509,7 +510,7 @@ impl<D: DatagramSocket> Http3<D> {
             let Some(Ok(backlog)) = received else { return Backlog::Empty };
             for datagram in batch.datagrams() {
                 if let Some((number, arrival)) = self.router.parse(datagram.bytes)
-                    && number < self.outlets.len()
+                    && number < self.send_queues.len()
                 {
                     self.pass_or_keep(number, &arrival, cx);
                 }
@@ -561,9 +562,9 @@ impl<D: DatagramSocket> Http3<D> {
     /// Sends a reply of the endpoint along with the others of this iteration. If the socket is full, the
     /// reply is dropped, just as it might be by the network.
     fn reply(&mut self, number: usize, transmit: &Transmit) {
-        let outlet = &mut self.outlets[number];
-        if !outlet.is_blocked() {
-            outlet.send(&train(transmit, &self.reply));
+        let queue = &mut self.send_queues[number];
+        if !queue.is_blocked() {
+            queue.send(&segment_batch(transmit, &self.reply));
         }
     }
 
@@ -589,7 +590,7 @@ impl<D: DatagramSocket> Http3<D> {
         connection.run(cx, &mut self.bodies);
         // Connection IDs may have been issued or retired by now. Sending can change them, too.
         self.endpoint.maintain(cx.clock.now, connection.quic());
-        let sending = send(connection, &mut self.outlets, &mut self.train, cx.clock.now);
+        let sending = send(connection, &mut self.send_queues, &mut self.segments, cx.clock.now);
         self.endpoint.maintain(cx.clock.now, connection.quic());
 
         connection.count_memory();
@@ -646,30 +647,30 @@ enum Sending {
 /// Sends a connection's datagrams until all are sent or the budget is used up.
 fn send<D: DatagramSocket>(
     connection: &mut Connection,
-    outlets: &mut [Outlet<D>],
+    send_queues: &mut [SendQueue<D>],
     buffer: &mut Vec<u8>,
     now: Instant,
 ) -> Sending {
-    const SEGMENTS: NonZeroUsize = NonZeroUsize::new(TRAIN_SEGMENTS_MAX).expect("a train has segments");
+    const SEGMENTS: NonZeroUsize = NonZeroUsize::new(SEGMENTS_PER_BATCH_MAX).expect("a batch has segments");
 
     let key = connection.key();
-    let outlet = &mut outlets[connection.socket()];
-    for _ in 0..TRAINS_PER_ITERATION_MAX {
-        if outlet.is_blocked() {
-            outlet.resume_later(key);
+    let queue = &mut send_queues[connection.socket()];
+    for _ in 0..SEGMENT_BATCHES_PER_ITERATION_MAX {
+        if queue.is_blocked() {
+            queue.resume_later(key);
             return Sending::Waits;
         }
         let Some(transmit) = connection.quic().poll_transmit(now, SEGMENTS, buffer) else {
             return Sending::Waits;
         };
-        outlet.send(&train(&transmit, buffer));
+        queue.send(&segment_batch(&transmit, buffer));
     }
     Sending::Continues
 }
 
-/// Returns a train made of the datagrams at the start of `buffer`.
-fn train<'a>(transmit: &Transmit, buffer: &'a [u8]) -> Train<'a> {
-    Train {
+/// Returns a segment batch made of the datagrams at the start of `buffer`.
+fn segment_batch<'a>(transmit: &Transmit, buffer: &'a [u8]) -> SegmentBatch<'a> {
+    SegmentBatch {
         destination: transmit.destination,
         source: transmit.source,
         ecn: cannery_eventloop::Ecn::from_traffic_class(transmit.ecn),

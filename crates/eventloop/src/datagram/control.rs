@@ -143,7 +143,7 @@ impl<'a> ControlMessage<'a> {
     }
 }
 
-/// The control messages for a train.
+/// The control messages for a segment batch.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(8))]
 pub(crate) struct Request {
@@ -151,7 +151,7 @@ pub(crate) struct Request {
     length: usize,
 }
 
-/// Room for the control messages of a train: source, ECN, datagram size.
+/// Room for the control messages of a segment batch: source, ECN, datagram size.
 const REQUEST_BYTES: usize = 96;
 
 impl Request {
@@ -193,13 +193,13 @@ impl Request {
         }
     }
 
-    /// Asks the system to split the train into datagrams of this size.
+    /// Asks the system to split the segment batch into datagrams of this size.
     #[cfg(target_os = "linux")]
     pub(super) fn set_segment_bytes(&mut self, bytes: u16) {
         self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
     }
 
-    /// Does nothing because other systems do not split trains.
+    /// Does nothing because other systems do not split segment batches.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn set_segment_bytes(&mut self, _: u16) {}
 

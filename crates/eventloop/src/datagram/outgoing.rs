@@ -1,4 +1,4 @@
-//! A message to send, in the form that system calls need: either a train, or as much of it as a single call can send.
+//! A message to send, in the form that system calls need: either a segment batch, or as much of it as a single call can send.
 
 use super::control::Request;
 use super::name::Name;

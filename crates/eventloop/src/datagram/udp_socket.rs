@@ -11,16 +11,16 @@ use super::batch::{Envelope, MESSAGES_MAX, Message, ReceiveBatch};
 use super::control::{Report, Request};
 use super::name::Name;
 use super::outgoing::{OutgoingMessage, SENT_MAX};
-use super::{Backlog, DatagramSocket, Progress, SendOutcome, Train};
+use super::{Backlog, DatagramSocket, Progress, SegmentBatch, SendOutcome};
 use crate::address::Address;
 use crate::listener::IpVersions;
 use crate::platform::{self, syscalls};
 
-/// Maximum number of datagrams in a train that the system splits (`UDP_MAX_SEGMENTS` before Linux 6.9).
+/// Maximum number of datagrams in a segment batch that the system splits (`UDP_MAX_SEGMENTS` before Linux 6.9).
 const SEGMENTS_MAX: usize = 64;
 
-/// Largest content of a datagram over IPv4, and therefore also the limit for trains that the system splits.
-const TRAIN_BYTES_MAX: usize = 65_507;
+/// Largest content of a datagram over IPv4, and therefore also the limit for segment batches that the system splits.
+const BATCH_BYTES_MAX: usize = 65_507;
 
 /// A kernel UDP socket. It belongs to one worker at a time.
 #[derive(Debug)]
@@ -173,61 +173,66 @@ impl UdpSocket {
 
     /// Returns the maximum number of bytes per call.
     fn part_bytes(&self, segment_bytes: usize) -> usize {
-        let segments = if self.has_gso.get() { SEGMENTS_MAX.min(TRAIN_BYTES_MAX / segment_bytes) } else { 1 };
+        let segments = if self.has_gso.get() { SEGMENTS_MAX.min(BATCH_BYTES_MAX / segment_bytes) } else { 1 };
         segment_bytes * segments.max(1)
     }
 
     /// Builds the message for datagrams of `segment_bytes` each, which must be less than 2^16 if there are several.
     #[inline]
-    fn outgoing<'a>(&self, train: &Train<'_>, bytes: &'a [u8], segment_bytes: usize) -> OutgoingMessage<'a> {
+    fn outgoing<'a>(
+        &self,
+        segments: &SegmentBatch<'_>,
+        bytes: &'a [u8],
+        segment_bytes: usize,
+    ) -> OutgoingMessage<'a> {
         let mut control = Request::new();
         // If the socket has a single address, there is nothing to choose, and BSD would even refuse it.
-        if let Some(source) = train.source.filter(|_| self.fixed_address().is_none()) {
+        if let Some(source) = segments.source.filter(|_| self.fixed_address().is_none()) {
             control.set_source(source);
         }
-        if let Some(ecn) = train.ecn {
-            control.set_ecn(ecn, train.destination);
+        if let Some(ecn) = segments.ecn {
+            control.set_ecn(ecn, segments.destination);
         }
         if bytes.len() > segment_bytes {
             control.set_segment_bytes(u16::try_from(segment_bytes).expect("less than 2^16"));
         }
-        OutgoingMessage { name: Name::new(train.destination), control, bytes }
+        OutgoingMessage { name: Name::new(segments.destination), control, bytes }
     }
 
     /// Sends datagrams with a single call. When the system cannot split them, sends each one separately.
-    fn send_part(&self, train: &Train<'_>, part: &[u8], segment_bytes: usize) -> SendOutcome {
-        match syscalls::send_message(self.as_fd(), &self.outgoing(train, part, segment_bytes)) {
+    fn send_part(&self, segments: &SegmentBatch<'_>, part: &[u8], segment_bytes: usize) -> SendOutcome {
+        match syscalls::send_message(self.as_fd(), &self.outgoing(segments, part, segment_bytes)) {
             Ok(()) => SendOutcome::Sent,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => SendOutcome::Blocked { sent_bytes: 0 },
             Err(error) if part.len() > segment_bytes && is_gso_error(&error) => {
-                self.send_after_gso_error(&Train { bytes: part, ..*train }, &error)
+                self.send_after_gso_error(&SegmentBatch { bytes: part, ..*segments }, &error)
             }
             Err(_) => SendOutcome::Lost,
         }
     }
 
-    /// Sends several trains with a single call, starting with the first. Returns the number of trains sent, possibly 0.
-    fn send_several(&self, trains: &[Train<'_>]) -> io::Result<usize> {
+    /// Sends several segment batches with a single call, starting with the first. Returns the number of segment batches sent, possibly 0.
+    fn send_several(&self, batches: &[SegmentBatch<'_>]) -> io::Result<usize> {
         let mut messages = [OutgoingMessage::NONE; SENT_MAX];
         let mut count = 0;
-        for (message, train) in messages.iter_mut().zip(trains) {
-            let segment_bytes = train.datagram_bytes();
-            // Stop at the first train that needs more than a single message.
-            if train.bytes.is_empty() || train.bytes.len() > self.part_bytes(segment_bytes) {
+        for (message, segments) in messages.iter_mut().zip(batches) {
+            let segment_bytes = segments.datagram_bytes();
+            // Stop at the first segment batch that needs more than a single message.
+            if segments.bytes.is_empty() || segments.bytes.len() > self.part_bytes(segment_bytes) {
                 break;
             }
-            *message = self.outgoing(train, train.bytes, segment_bytes);
+            *message = self.outgoing(segments, segments.bytes, segment_bytes);
             count += 1;
         }
         if count < 2 { Ok(0) } else { syscalls::send_messages(self.as_fd(), &messages[..count]) }
     }
 
-    /// Sends a train without GSO after the system has refused to split it. If this works, GSO was the problem, so we leave it off
+    /// Sends a segment batch without GSO after the system has refused to split it. If this works, GSO was the problem, so we leave it off
     /// for good. Otherwise something must be wrong with the datagrams themselves (e.g. their size or an address).
     #[cold]
-    fn send_after_gso_error(&self, train: &Train<'_>, error: &io::Error) -> SendOutcome {
+    fn send_after_gso_error(&self, segments: &SegmentBatch<'_>, error: &io::Error) -> SendOutcome {
         self.has_gso.set(false);
-        let outcome = self.send(train);
+        let outcome = self.send(segments);
         if outcome == SendOutcome::Sent {
             self.gso_error.set(error.raw_os_error());
         } else {
@@ -237,7 +242,7 @@ impl UdpSocket {
     }
 }
 
-/// Returns `true` if this error may mean that the system cannot split trains, e.g. because the device does not compute checksums or
+/// Returns `true` if this error may mean that the system cannot split segment batches, e.g. because the device does not compute checksums or
 /// the kernel is too old for GSO.
 fn is_gso_error(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
@@ -258,14 +263,14 @@ impl DatagramSocket for UdpSocket {
         Ok(if count < MESSAGES_MAX { Backlog::Empty } else { Backlog::Possible })
     }
 
-    fn send(&self, train: &Train<'_>) -> SendOutcome {
-        let segment_bytes = train.datagram_bytes();
+    fn send(&self, segments: &SegmentBatch<'_>) -> SendOutcome {
+        let segment_bytes = segments.datagram_bytes();
         let mut outcome = SendOutcome::Sent;
         let mut position = 0;
-        while position < train.bytes.len() {
-            let rest = &train.bytes[position..];
+        while position < segments.bytes.len() {
+            let rest = &segments.bytes[position..];
             let part = &rest[..rest.len().min(self.part_bytes(segment_bytes))];
-            match self.send_part(train, part, segment_bytes) {
+            match self.send_part(segments, part, segment_bytes) {
                 SendOutcome::Sent => {}
                 SendOutcome::Blocked { sent_bytes } => {
                     return SendOutcome::Blocked { sent_bytes: position + sent_bytes };
@@ -277,13 +282,13 @@ impl DatagramSocket for UdpSocket {
         outcome
     }
 
-    fn send_all(&self, trains: &[Train<'_>]) -> Progress {
+    fn send_all(&self, batches: &[SegmentBatch<'_>]) -> Progress {
         let mut progress = Progress::default();
-        while let Some(next) = trains.get(progress.trains) {
-            match self.send_several(&trains[progress.trains..]) {
-                Ok(count) if count > 0 => progress.trains += count,
+        while let Some(next) = batches.get(progress.batches) {
+            match self.send_several(&batches[progress.batches..]) {
+                Ok(count) if count > 0 => progress.batches += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Either the next train needs several calls, or it's the last one, or it has failed.
+                // Either the next segment batch needs several calls, or it's the last one, or it has failed.
                 _ => {
                     if progress.add(self.send(next)).is_break() {
                         break;

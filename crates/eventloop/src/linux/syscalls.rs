@@ -22,7 +22,7 @@ use crate::datagram::outgoing::{OutgoingMessage, SENT_MAX};
 /// The kernel distributes connections among sockets that listen on the same address (`SO_REUSEPORT`).
 pub(crate) const BALANCES_LISTENERS: bool = true;
 
-/// The kernel can split trains of datagrams.
+/// The kernel can split batches into datagrams.
 pub(crate) const HAS_GSO: bool = true;
 
 /// The kernel doubles the requested buffer size to account for overhead, and will report the doubled size.

@@ -20,7 +20,7 @@ use crate::datagram::outgoing::OutgoingMessage;
 /// socket.
 pub(crate) const BALANCES_LISTENERS: bool = false;
 
-/// Only Linux can split trains of datagrams.
+/// Only Linux can split batches into datagrams.
 pub(crate) const HAS_GSO: bool = false;
 
 /// Ratio between the reported buffer size and the one we requested.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::datagrams::Datagrams;
 use super::network::Network;
 use super::random::Random;
-use crate::datagram::{Backlog, DatagramSocket, ReceiveBatch, SendOutcome, Train};
+use crate::datagram::{Backlog, DatagramSocket, ReceiveBatch, SegmentBatch, SendOutcome};
 
 /// One of the server's datagram sockets.
 #[derive(Debug)]
@@ -47,14 +47,14 @@ impl DatagramSocket for SimulatedDatagrams {
         Ok(self.network.with_datagrams(receive))
     }
 
-    fn send(&self, train: &Train<'_>) -> SendOutcome {
+    fn send(&self, segments: &SegmentBatch<'_>) -> SendOutcome {
         debug_assert!(
-            train.source.is_none_or(|source| self.is_own(source)),
+            segments.source.is_none_or(|source| self.is_own(source)),
             "{source:?}",
-            source = train.source
+            source = segments.source
         );
         self.network
-            .with_datagrams(|datagrams, time, random| datagrams.send(self.endpoint, train, time, random))
+            .with_datagrams(|datagrams, time, random| datagrams.send(self.endpoint, segments, time, random))
     }
 
     fn local_address(&self) -> SocketAddr {

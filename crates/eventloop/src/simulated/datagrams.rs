@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::random::Random;
 use crate::datagram::batch::{BUFFER_BYTES, MESSAGES_MAX, Message, ReceiveBatch};
-use crate::datagram::{Backlog, Datagram, Ecn, SendOutcome, Train};
+use crate::datagram::{Backlog, Datagram, Ecn, SegmentBatch, SendOutcome};
 use crate::event::Event;
 
 /// A peer that sends and receives datagrams, e.g. a QUIC client. It should be a state machine without I/O.
@@ -25,7 +25,7 @@ pub trait DatagramPeer {
 
     /// Returns the next datagrams to send. The network will call this in each loop iteration and after any other call, until the
     /// result is `None`. It also chooses the source address.
-    fn transmit(&mut self, now: Instant) -> Option<Train<'_>>;
+    fn transmit(&mut self, now: Instant) -> Option<SegmentBatch<'_>>;
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) should be called.
     fn timeout(&self) -> Option<Instant>;
@@ -227,8 +227,8 @@ impl Datagrams {
             if peer.timeout().is_some_and(|timeout| timeout <= time.instant()) {
                 peer.handle_timeout(time.instant());
             }
-            while let Some(train) = peer.transmit(time.instant()) {
-                self.transmit(index, &train, time, random);
+            while let Some(segments) = peer.transmit(time.instant()) {
+                self.transmit(index, &segments, time, random);
             }
         }
     }
@@ -252,9 +252,9 @@ impl Datagrams {
     }
 
     /// Sends a peer's datagrams.
-    fn transmit(&mut self, peer: usize, train: &Train<'_>, time: Time, random: &mut Random) {
-        let Train { destination, ecn, .. } = *train;
-        for bytes in train.bytes.chunks(train.datagram_bytes()) {
+    fn transmit(&mut self, peer: usize, segments: &SegmentBatch<'_>, time: Time, random: &mut Random) {
+        let SegmentBatch { destination, ecn, .. } = *segments;
+        for bytes in segments.bytes.chunks(segments.datagram_bytes()) {
             let remote = &mut self.peers[peer];
             if random.happens(remote.path.rebinding) {
                 let port = u16::try_from(1024 + random.below(60_000)).expect("below 2^16");
@@ -370,15 +370,15 @@ impl Datagrams {
     pub(super) fn send(
         &mut self,
         endpoint: usize,
-        train: &Train<'_>,
+        segments: &SegmentBatch<'_>,
         time: Time,
         random: &mut Random,
     ) -> SendOutcome {
         let local = self.endpoints[endpoint].address;
-        let source = SocketAddr::new(train.source.unwrap_or(local.ip()), local.port());
+        let source = SocketAddr::new(segments.source.unwrap_or(local.ip()), local.port());
         let mut outcome = SendOutcome::Sent;
         let mut sent_bytes = 0;
-        for bytes in train.bytes.chunks(train.datagram_bytes()) {
+        for bytes in segments.bytes.chunks(segments.datagram_bytes()) {
             let endpoint = &mut self.endpoints[endpoint];
             endpoint.is_blocked |= random.once_in(64);
             if endpoint.is_blocked {
@@ -386,7 +386,8 @@ impl Datagrams {
             }
             sent_bytes += bytes.len();
 
-            let Some(peer) = self.peers.iter().position(|remote| remote.address == train.destination) else {
+            let Some(peer) = self.peers.iter().position(|remote| remote.address == segments.destination)
+            else {
                 continue;
             };
             let Remote { path, traffic, .. } = &mut self.peers[peer];
@@ -398,8 +399,12 @@ impl Datagrams {
                 outcome = SendOutcome::Lost;
                 continue;
             }
-            let packet =
-                Packet { source, destination: train.destination, ecn: train.ecn, bytes: bytes.to_vec() };
+            let packet = Packet {
+                source,
+                destination: segments.destination,
+                ecn: segments.ecn,
+                bytes: bytes.to_vec(),
+            };
             self.put_in_transit(peer, &packet, time, random);
         }
         outcome

@@ -10,14 +10,14 @@ use super::next;
 use crate::address::Address;
 use crate::{
     Backlog, DatagramClaim, DatagramOptions, DatagramSocket, Ecn, Event, EventLoop, Progress, ReceiveBatch,
-    SendOutcome, Train, UdpSocket, Waker, WorkerRouting,
+    SegmentBatch, SendOutcome, UdpSocket, Waker, WorkerRouting,
 };
 
 test_on_each_loop! {
     datagrams_are_received_and_answered => receive_and_answer;
     datagrams_that_arrived_before_the_socket_was_watched_are_reported => arrived_before;
-    train_is_split_into_datagrams => split_train;
-    several_trains_are_sent_in_order => several_trains;
+    batch_is_split_into_datagrams => split_batch;
+    several_batches_are_sent_in_order => several_batches;
     merged_datagrams_are_split => merged_datagrams;
     more_datagrams_than_a_batch_holds_are_received => more_than_a_batch;
     ecn_codepoints_are_sent_and_received => ecn;
@@ -93,8 +93,8 @@ fn no_event(events: &mut impl EventLoop) {
     assert_eq!(events.next_event(), None);
 }
 
-fn train(destination: SocketAddr, bytes: &[u8]) -> Train<'_> {
-    Train { destination, source: None, ecn: None, bytes, segment_bytes: None }
+fn segment_batch(destination: SocketAddr, bytes: &[u8]) -> SegmentBatch<'_> {
+    SegmentBatch { destination, source: None, ecn: None, bytes, segment_bytes: None }
 }
 
 fn numbered(length: usize) -> Vec<u8> {
@@ -119,7 +119,7 @@ fn receive_and_answer<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) 
         assert_eq!(datagrams[0].destination, Some(Ipv4Addr::LOCALHOST.into()));
         assert_eq!(datagrams[0].ecn, None);
 
-        assert_eq!(socket.send(&train(datagrams[0].source, b"answer")), SendOutcome::Sent);
+        assert_eq!(socket.send(&segment_batch(datagrams[0].source, b"answer")), SendOutcome::Sent);
         let mut buffer = [0; 100];
         assert_eq!(peer.recv_from(&mut buffer).unwrap(), (6, socket.local_address()));
         assert_eq!(&buffer[..6], b"answer");
@@ -137,7 +137,7 @@ fn arrived_before<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L
     assert_eq!(next(&mut events), Event::Datagrams(NUMBER));
 }
 
-fn split_train<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
+fn split_batch<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
     let socket = open(Ipv4Addr::LOCALHOST);
     let peer = peer();
     // Try one datagram, several equal ones, a shorter one at the end, and more than a single call can send.
@@ -145,8 +145,11 @@ fn split_train<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
         [(1200, 1200), (1199, 1200), (2400, 1200), (5000, 1200), (80_000, 1452), (70, 1)]
     {
         let bytes = numbered(length);
-        let train = Train { segment_bytes: Some(segment_bytes), ..train(peer.local_addr().unwrap(), &bytes) };
-        assert_eq!(socket.send(&train), SendOutcome::Sent);
+        let segments = SegmentBatch {
+            segment_bytes: Some(segment_bytes),
+            ..segment_batch(peer.local_addr().unwrap(), &bytes)
+        };
+        assert_eq!(socket.send(&segments), SendOutcome::Sent);
         for expected in bytes.chunks(segment_bytes) {
             let mut buffer = [0; 2000];
             let received = peer.recv(&mut buffer).unwrap();
@@ -156,25 +159,28 @@ fn split_train<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
     assert!(socket.take_gso_error().is_none());
 }
 
-fn several_trains<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
+fn several_batches<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
     let socket = open(Ipv4Addr::LOCALHOST);
     let [first, second] = [peer(), peer()];
     let [first_address, second_address] = [&first, &second].map(|peer| peer.local_addr().unwrap());
     let bytes = numbered(70_000);
-    let single = |number: usize| train(first_address, &bytes[number..][..1200]);
-    let split = |length| Train { segment_bytes: Some(1000), ..train(second_address, &bytes[..length]) };
+    let single = |number: usize| segment_batch(first_address, &bytes[number..][..1200]);
+    let split = |length| SegmentBatch {
+        segment_bytes: Some(1000),
+        ..segment_batch(second_address, &bytes[..length])
+    };
 
     assert_eq!(socket.send_all(&[]), Progress::default());
-    let mut trains: Vec<_> = (0..40).map(single).collect();
-    trains[5] = split(2500);
+    let mut batches: Vec<_> = (0..40).map(single).collect();
+    batches[5] = split(2500);
     // The first one needs several calls, and the second one does not need any.
-    trains[21] = split(66_000);
-    trains[22] = split(0);
+    batches[21] = split(66_000);
+    batches[22] = split(0);
     // This is too long for a datagram.
     for index in [0, 9, 10, 39] {
-        trains[index] = train(first_address, &bytes[..70_000]);
+        batches[index] = segment_batch(first_address, &bytes[..70_000]);
     }
-    assert_eq!(socket.send_all(&trains), Progress { trains: 40, lost: 4, sent_bytes: 0 });
+    assert_eq!(socket.send_all(&batches), Progress { batches: 40, lost: 4, sent_bytes: 0 });
 
     let mut buffer = [0; 2000];
     for number in (0..40).filter(|number| ![0, 5, 9, 10, 21, 22, 39].contains(number)) {
@@ -194,8 +200,11 @@ fn merged_datagrams<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) ->
     events.add_datagrams(&receiver, NUMBER).unwrap();
     for (length, segment_bytes) in [(1200, 1200), (3000, 1200), (3600, 1200), (64_000, 1300)] {
         let bytes = numbered(length);
-        let train = Train { segment_bytes: Some(segment_bytes), ..train(receiver.local_address(), &bytes) };
-        assert_eq!(sender.send(&train), SendOutcome::Sent);
+        let segments = SegmentBatch {
+            segment_bytes: Some(segment_bytes),
+            ..segment_batch(receiver.local_address(), &bytes)
+        };
+        assert_eq!(sender.send(&segments), SendOutcome::Sent);
         let arrivals = receive(&mut events, &receiver, &mut batch, length.div_ceil(segment_bytes));
         for (arrival, expected) in arrivals.iter().zip(bytes.chunks(segment_bytes)) {
             assert_eq!(arrival.source, sender.local_address());
@@ -232,8 +241,9 @@ fn ecn<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
         for ecn in [None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)] {
             // If datagrams are merged, they still have the codepoint.
             for segment_bytes in [None, Some(2)] {
-                let train = Train { ecn, segment_bytes, ..train(receiver.local_address(), b"four") };
-                assert_eq!(sender.send(&train), SendOutcome::Sent);
+                let segments =
+                    SegmentBatch { ecn, segment_bytes, ..segment_batch(receiver.local_address(), b"four") };
+                assert_eq!(sender.send(&segments), SendOutcome::Sent);
                 let count = if segment_bytes.is_some() { 2 } else { 1 };
                 for arrival in receive(&mut events, &receiver, &mut batch, count) {
                     assert_eq!((arrival.ecn, arrival.destination), (ecn, Some(address)));
@@ -252,13 +262,13 @@ fn ecn_of_both_versions<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker
     for ecn in [None, Some(Ecn::Ect0), Some(Ecn::Ce)] {
         let client = open(Ipv4Addr::LOCALHOST);
         let bytes = numbered(3000);
-        let request = Train { ecn, segment_bytes: Some(1000), ..train(address, &bytes) };
+        let request = SegmentBatch { ecn, segment_bytes: Some(1000), ..segment_batch(address, &bytes) };
         assert_eq!(client.send(&request), SendOutcome::Sent);
         let arrivals = receive(&mut events, &both, &mut batch, 3);
         assert!(arrivals.iter().all(|arrival| arrival.ecn == ecn), "{arrivals:?}");
 
         let Arrival { source, destination, .. } = arrivals[0];
-        let answer = Train { source: destination, ecn, ..train(source, b"answer") };
+        let answer = SegmentBatch { source: destination, ecn, ..segment_batch(source, b"answer") };
         assert_eq!(both.send(&answer), SendOutcome::Sent);
         await_arrival(&client);
         assert_eq!(client.receive(&mut batch).unwrap(), Backlog::Empty);
@@ -288,13 +298,13 @@ fn source_address<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L
             assert_eq!(arrival.destination.unwrap().to_canonical(), target.ip());
 
             let bytes = numbered(2500);
-            let train = Train {
+            let segments = SegmentBatch {
                 source: arrival.destination,
                 ecn: Some(Ecn::Ect0),
                 segment_bytes: Some(1200),
-                ..train(arrival.source, &bytes)
+                ..segment_batch(arrival.source, &bytes)
             };
-            assert_eq!(socket.send(&train), SendOutcome::Sent);
+            assert_eq!(socket.send(&segments), SendOutcome::Sent);
             for expected in bytes.chunks(1200) {
                 let mut buffer = [0; 2000];
                 assert_eq!(peer.recv_from(&mut buffer).unwrap(), (expected.len(), target));
@@ -307,12 +317,12 @@ fn too_long<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
     let socket = open(Ipv4Addr::LOCALHOST);
     let peer = peer();
     let address = peer.local_addr().unwrap();
-    assert_eq!(socket.send(&train(address, &[0; 65_536])), SendOutcome::Lost);
+    assert_eq!(socket.send(&segment_batch(address, &[0; 65_536])), SendOutcome::Lost);
     // The remaining datagrams are still sent, and GSO stays enabled.
     let has_gso = socket.has_gso();
     let bytes = [1; 65_536 + 10];
     assert_eq!(
-        socket.send(&Train { segment_bytes: Some(65_536), ..train(address, &bytes) }),
+        socket.send(&SegmentBatch { segment_bytes: Some(65_536), ..segment_batch(address, &bytes) }),
         SendOutcome::Lost
     );
     assert_eq!(peer.recv(&mut [0; 100]).unwrap(), 10);
@@ -323,12 +333,12 @@ fn room<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let socket = open(Ipv4Addr::LOCALHOST);
     let peer = peer();
-    let train = train(peer.local_addr().unwrap(), b"bytes");
+    let segments = segment_batch(peer.local_addr().unwrap(), b"bytes");
     events.add_datagrams(&socket, NUMBER).unwrap();
 
     // Sending does not cause an event.
     for _ in 0..2 {
-        assert_eq!(socket.send(&train), SendOutcome::Sent);
+        assert_eq!(socket.send(&segments), SendOutcome::Sent);
         no_event(&mut events);
     }
 
@@ -336,7 +346,7 @@ fn room<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
     events.await_room(&socket, NUMBER).unwrap();
     assert_eq!(next(&mut events), Event::Datagrams(NUMBER));
     no_event(&mut events);
-    assert_eq!(socket.send(&train), SendOutcome::Sent);
+    assert_eq!(socket.send(&segments), SendOutcome::Sent);
     if !cfg!(feature = "portable") {
         no_event(&mut events);
     }
@@ -467,8 +477,9 @@ fn merged_datagrams_follow_the_first() {
     let mut batch = ReceiveBatch::new();
     // The datagrams are already merged, just like a network card would do it.
     let bytes = [[0x40, 0, 1, 0], [0x40, 0, 0, 0]].concat();
-    let train = Train { segment_bytes: Some(4), ..train(sockets[0].local_address(), &bytes) };
-    assert_eq!(open(Ipv4Addr::LOCALHOST).send(&train), SendOutcome::Sent);
+    let segments =
+        SegmentBatch { segment_bytes: Some(4), ..segment_batch(sockets[0].local_address(), &bytes) };
+    assert_eq!(open(Ipv4Addr::LOCALHOST).send(&segments), SendOutcome::Sent);
     await_arrival(&sockets[1]);
     sockets[1].receive(&mut batch).unwrap();
     assert_eq!(batch.datagrams().count(), 2);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::simulated::{DatagramPeer, Network, Path, Random, Simulated, SimulatedDatagrams};
 use crate::{
     Backlog, Datagram, DatagramClaim, DatagramOptions, DatagramSocket, Ecn, Event, EventLoop, ReceiveBatch,
-    SendOutcome, Train, UdpSocket, Waker,
+    SegmentBatch, SendOutcome, UdpSocket, Waker,
 };
 
 test_on_each_loop! {
@@ -68,7 +68,7 @@ impl<L: EventLoop> Echo<L> {
     fn send(&mut self) {
         while let Some(Answer { destination, source, ecn, bytes }) = self.pending.front() {
             let (destination, source, ecn) = (*destination, *source, *ecn);
-            match self.socket.send(&Train { destination, source, ecn, bytes, segment_bytes: None }) {
+            match self.socket.send(&SegmentBatch { destination, source, ecn, bytes, segment_bytes: None }) {
                 SendOutcome::Sent | SendOutcome::Lost => drop(self.pending.pop_front()),
                 SendOutcome::Blocked { sent_bytes } => {
                     assert_eq!(sent_bytes, 0);
@@ -122,7 +122,7 @@ struct Client {
     next_attempt: Option<Instant>,
     to_send: bool,
     /// The datagrams to send.
-    train: Vec<u8>,
+    segments: Vec<u8>,
     /// The numbers of all echoes, in the order they arrived.
     received: Vec<u16>,
     marked: usize,
@@ -154,7 +154,7 @@ impl DatagramPeer for Client {
         }
     }
 
-    fn transmit(&mut self, now: Instant) -> Option<Train<'_>> {
+    fn transmit(&mut self, now: Instant) -> Option<SegmentBatch<'_>> {
         if self.next_attempt.is_none() {
             self.next_attempt = Some(now + RETRY_INTERVAL);
             self.to_send = true;
@@ -165,12 +165,12 @@ impl DatagramPeer for Client {
         // Several datagrams of the same size, and a shorter one at the end.
         let length = Client::content(*self.unanswered.first()?).len();
         let same = self.unanswered.iter().filter(|number| Client::content(**number).len() == length);
-        self.train = same.take(30).flat_map(|number| Client::content(*number)).collect();
-        Some(Train {
+        self.segments = same.take(30).flat_map(|number| Client::content(*number)).collect();
+        Some(SegmentBatch {
             destination: SERVER,
             source: None,
             ecn: self.ecn,
-            bytes: &self.train,
+            bytes: &self.segments,
             segment_bytes: Some(length),
         })
     }
@@ -299,9 +299,14 @@ fn datagrams_beyond_the_mtu_and_to_earlier_addresses_are_lost() {
     let socket = SimulatedDatagrams::bind(&network, SERVER);
     let mut send = |destination, length| {
         let bytes = Client::content(0).repeat(13);
-        let train =
-            Train { destination, source: None, ecn: None, bytes: &bytes[..length], segment_bytes: None };
-        while matches!(socket.send(&train), SendOutcome::Blocked { .. }) {
+        let segments = SegmentBatch {
+            destination,
+            source: None,
+            ecn: None,
+            bytes: &bytes[..length],
+            segment_bytes: None,
+        };
+        while matches!(socket.send(&segments), SendOutcome::Blocked { .. }) {
             events.await_room(&socket, NUMBER).unwrap();
         }
         events.wait(Some(Duration::from_secs(1))).unwrap();

@@ -31,9 +31,9 @@ use cannery_wire::{Priority, Refusal, Segment};
 
 pub(super) use self::deadlines::Late;
 use super::bodies::Bodies;
+use super::liveness::Liveness;
 use super::own_stream::OwnStream;
 use super::send_order::send_order;
-use super::silence::Silence;
 use crate::connection::{DRAIN_GRACE, Http3Context, OLD_RELEASE_TIMEOUT, WorkerContext};
 use crate::content::{IncomingRequest, OnStream};
 use crate::deadlines::{Progress, Wait};
@@ -72,7 +72,7 @@ pub(super) struct Connection {
     progress: Option<Progress>,
     /// Whether a request was received or a response acknowledged since the deadline was set.
     is_active: bool,
-    silence: Silence,
+    liveness: Liveness,
     /// Streams of responses that refer to an archive, along with the time when we started to serve the
     /// archive's release.
     archive_streams: Vec<(StreamId, Instant)>,
@@ -162,7 +162,7 @@ impl Connection {
             deadline: cx.policy.timeouts.map(|timeouts| cx.clock.now + timeouts.head),
             progress: None,
             is_active: false,
-            silence: Silence::default(),
+            liveness: Liveness::default(),
             archive_streams: Vec::new(),
             retiring_since: None,
             close_reason: CloseReason::InOrder,

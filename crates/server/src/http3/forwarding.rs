@@ -14,7 +14,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use cannery_eventloop::{DatagramSocket, Train};
+use cannery_eventloop::{DatagramSocket, SegmentBatch};
 use cannery_transport::quic::{Arrival, FORWARDING_KEY_BYTES};
 
 /// Length, in bytes, of an address in the header: an IPv6 address, plus a byte that marks those which stand
@@ -55,8 +55,9 @@ impl<D: DatagramSocket> Forwarding<D> {
         put_address(&mut self.buffer, arrival.destination.unwrap_or(Ipv6Addr::UNSPECIFIED.into()));
         self.buffer.extend_from_slice(arrival.bytes);
 
-        let train = Train { destination, source: None, ecn: None, bytes: &self.buffer, segment_bytes: None };
-        let _ = self.socket.send(&train);
+        let segments =
+            SegmentBatch { destination, source: None, ecn: None, bytes: &self.buffer, segment_bytes: None };
+        let _ = self.socket.send(&segments);
     }
 
     /// Parses a forwarded datagram. Returns the number of the socket that received it as well as the
@@ -117,8 +118,8 @@ pub(super) mod tests {
             Ok(Backlog::Empty)
         }
 
-        fn send(&self, train: &Train<'_>) -> SendOutcome {
-            *self.0.borrow_mut() = Some((train.destination, train.bytes.to_vec()));
+        fn send(&self, segments: &SegmentBatch<'_>) -> SendOutcome {
+            *self.0.borrow_mut() = Some((segments.destination, segments.bytes.to_vec()));
             SendOutcome::Sent
         }
 

@@ -36,18 +36,18 @@ pub(super) const ATTEMPTS_LOOKED_THROUGH_MAX: usize = 64;
 
 /// Limits the number of datagrams that a connection sends per call. While Linux would split up to 64 of them,
 /// no more than 44 datagrams of 1,472 bytes fit.
-pub(super) const TRAIN_SEGMENTS_MAX: usize = 44;
+pub(super) const SEGMENTS_PER_BATCH_MAX: usize = 44;
 
-/// Limits the number of trains that a connection sends per iteration. As for TCP, this is about 256
+/// Limits the number of segment batches that a connection sends per iteration. As for TCP, this is about 256
 /// KiB.
-pub(super) const TRAINS_PER_ITERATION_MAX: usize = 4;
+pub(super) const SEGMENT_BATCHES_PER_ITERATION_MAX: usize = 4;
 
-/// We send at most this many trains with one call, which is also the number that the event loop
+/// We send at most this many segment batches with one call, which is also the number that the event loop
 /// passes to the kernel at once.
-pub(super) const GATHERED_TRAINS_MAX: usize = 16;
+pub(super) const GATHERED_BATCHES_MAX: usize = 16;
 
-/// Trains longer than this are sent separately because the copy would be more expensive than a call.
-pub(super) const GATHERED_TRAIN_BYTES_MAX: usize = 4 * 1024;
+/// Segment batches longer than this are sent separately because the copy would be more expensive than a call.
+pub(super) const GATHERED_BATCH_BYTES_MAX: usize = 4 * 1024;
 
 /// If this many connection attempts are waiting for the handshake budget, any further ones have to wait as
 /// datagrams, which take less memory and do not count as half-open connections.

@@ -24,7 +24,7 @@ pub(crate) const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(1
 /// The one-way delay of the network.
 const DELAY: Duration = Duration::from_millis(10);
 
-/// The datagrams of a train.
+/// The datagrams of a segment batch.
 const SEGMENTS_MAX: NonZeroUsize = NonZeroUsize::new(10).unwrap();
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -206,7 +206,7 @@ impl Server {
     }
 }
 
-/// Splits a train of a connection into datagrams.
+/// Splits a segment batch of a connection into datagrams.
 fn packets(transmit: &Transmit, buffer: &[u8]) -> Vec<Packet> {
     assert_eq!(transmit.bytes, buffer.len());
     let packet = |bytes: &[u8]| Packet {

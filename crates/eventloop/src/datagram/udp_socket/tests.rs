@@ -15,9 +15,9 @@ fn pair(address: Ipv4Addr) -> (UdpSocket, Peer) {
     (UdpSocket::new(socket, options).unwrap(), peer)
 }
 
-fn train<'a>(peer: &Peer, bytes: &'a [u8]) -> Train<'a> {
+fn segment_batch<'a>(peer: &Peer, bytes: &'a [u8]) -> SegmentBatch<'a> {
     let destination = peer.local_addr().unwrap();
-    Train { destination, source: None, ecn: None, bytes, segment_bytes: Some(1000) }
+    SegmentBatch { destination, source: None, ecn: None, bytes, segment_bytes: Some(1000) }
 }
 
 #[cfg(target_os = "linux")]
@@ -29,7 +29,7 @@ fn socket_that_cannot_split_sends_singly() {
     syscalls::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
     for round in 0..2 {
         let bytes = [round; 2500];
-        assert_eq!(socket.send(&train(&peer, &bytes)), SendOutcome::Sent);
+        assert_eq!(socket.send(&segment_batch(&peer, &bytes)), SendOutcome::Sent);
         for length in [1000, 1000, 500] {
             let mut buffer = [0; 2000];
             assert_eq!(peer.recv(&mut buffer).unwrap(), length);
@@ -57,8 +57,8 @@ fn datagrams_beyond_the_mtu_leave_gso_on() {
     // With a header of 48 bytes.
     for (segment_bytes, outcome) in [(1232, SendOutcome::Sent), (1233, SendOutcome::Lost)] {
         let bytes = [7; 4000];
-        let train = Train { segment_bytes: Some(segment_bytes), ..train(&peer, &bytes) };
-        assert_eq!(socket.send(&train), outcome);
+        let segments = SegmentBatch { segment_bytes: Some(segment_bytes), ..segment_batch(&peer, &bytes) };
+        assert_eq!(socket.send(&segments), outcome);
         assert_eq!(socket.has_gso(), has_gso);
     }
 }
@@ -69,7 +69,10 @@ fn foreign_source_address_is_a_loss() {
     let has_gso = socket.has_gso();
     let foreign = Some(Ipv4Addr::new(192, 0, 2, 1).into());
     let bytes = [7; 2500];
-    assert_eq!(socket.send(&Train { source: foreign, ..train(&peer, &bytes) }), SendOutcome::Lost);
+    assert_eq!(
+        socket.send(&SegmentBatch { source: foreign, ..segment_batch(&peer, &bytes) }),
+        SendOutcome::Lost
+    );
     assert_eq!(socket.has_gso(), has_gso);
     assert!(socket.take_gso_error().is_none());
 }

@@ -4,7 +4,7 @@
 //! slow with requests and responses.
 
 use super::super::limits::HANDSHAKE_SILENCE_MAX;
-use super::super::silence::{self, Presence};
+use super::super::liveness::{self, Presence};
 use super::{Connection, Phase, Response};
 use crate::config::Timeouts;
 use crate::connection::WorkerContext;
@@ -77,8 +77,8 @@ impl Connection {
         if cx.is_draining() {
             let stats = self.quic.stats();
             let limit =
-                if self.quic.is_handshaking() { HANDSHAKE_SILENCE_MAX } else { silence::limit(&stats) };
-            if self.silence.observe(&stats, limit, cx.clock.now) == Presence::Vanished {
+                if self.quic.is_handshaking() { HANDSHAKE_SILENCE_MAX } else { liveness::limit(&stats) };
+            if self.liveness.observe(&stats, limit, cx.clock.now) == Presence::Lost {
                 return Late::Slow;
             }
             self.quic.ping();

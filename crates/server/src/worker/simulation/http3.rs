@@ -493,8 +493,9 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
 /// Returns the datagrams that a client sends now.
 fn transmitted(client: &mut Client, now: Instant) -> Vec<Vec<u8>> {
     let mut datagrams = Vec::new();
-    while let Some(train) = client.transmit(now) {
-        datagrams.extend(train.bytes.chunks(train.segment_bytes.unwrap_or(usize::MAX)).map(<[u8]>::to_vec));
+    while let Some(segments) = client.transmit(now) {
+        datagrams
+            .extend(segments.bytes.chunks(segments.segment_bytes.unwrap_or(usize::MAX)).map(<[u8]>::to_vec));
     }
     datagrams
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use cannery_eventloop::{
-    Accepted, Backlog, DatagramSocket, Event, EventLoop, Now, ReceiveBatch, SendOutcome, Token, Train,
+    Accepted, Backlog, DatagramSocket, Event, EventLoop, Now, ReceiveBatch, SegmentBatch, SendOutcome, Token,
 };
 use cannery_transport::quic::{self, EarlyData, Generation};
 use cannery_transport::{Certificates, Protocol, SelfSigned, Settings, Version};
@@ -179,10 +179,10 @@ impl DatagramSocket for MailboxSocket {
         Ok(if waiting.is_empty() { Backlog::Empty } else { Backlog::Possible })
     }
 
-    fn send(&self, train: &Train<'_>) -> SendOutcome {
-        self.0.sent_bytes.set(self.0.sent_bytes.get() + train.bytes.len());
-        let segment_bytes = train.segment_bytes.unwrap_or(train.bytes.len()).max(1);
-        self.0.to_client.borrow_mut().extend(train.bytes.chunks(segment_bytes).map(<[u8]>::to_vec));
+    fn send(&self, segments: &SegmentBatch<'_>) -> SendOutcome {
+        self.0.sent_bytes.set(self.0.sent_bytes.get() + segments.bytes.len());
+        let segment_bytes = segments.segment_bytes.unwrap_or(segments.bytes.len()).max(1);
+        self.0.to_client.borrow_mut().extend(segments.bytes.chunks(segment_bytes).map(<[u8]>::to_vec));
         SendOutcome::Sent
     }
 

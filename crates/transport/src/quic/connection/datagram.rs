@@ -18,7 +18,7 @@ pub struct Arrival<'a> {
 }
 
 /// Describes datagrams to be sent, which are at the start of the caller's buffer (the name is
-/// `quinn-proto`'s). Together with the buffer, it can be converted to a train for the event loop.
+/// `quinn-proto`'s). Together with the buffer, it can be converted to a segment batch for the event loop.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use cannery_eventloop::simulated::{DatagramPeer, Random};
-use cannery_eventloop::{Datagram, Ecn, Train};
+use cannery_eventloop::{Datagram, Ecn, SegmentBatch};
 use cannery_testkit::http3::{
     CONTROL_STREAM, DATA, HEADERS, SETTINGS, decode, field_section, frame, take_frame, varint,
 };
@@ -20,7 +20,7 @@ use quinn_proto::{
 
 use super::SERVER;
 
-/// The most datagrams of a train.
+/// The most datagrams of a segment batch.
 const SEGMENTS_MAX: usize = 8;
 
 /// Maximum time for which the client is silent.
@@ -92,7 +92,7 @@ impl DatagramPeer for Vanishing {
         self.is_answered = true;
     }
 
-    fn transmit(&mut self, now: Instant) -> Option<Train<'_>> {
+    fn transmit(&mut self, now: Instant) -> Option<SegmentBatch<'_>> {
         std::mem::take(&mut self.sends).then(|| self.client.transmit(now)).flatten()
     }
 
@@ -300,7 +300,7 @@ impl DatagramPeer for Client {
         self.run(now);
     }
 
-    fn transmit(&mut self, now: Instant) -> Option<Train<'_>> {
+    fn transmit(&mut self, now: Instant) -> Option<SegmentBatch<'_>> {
         if self.connection.is_none() && self.outcome.is_none() {
             let connected = self.endpoint.connect(now, CONFIG.clone(), SERVER, "localhost");
             self.connection = Some(connected.expect("the configuration is valid"));
@@ -310,7 +310,7 @@ impl DatagramPeer for Client {
         let transmit = connection.poll_transmit(now, SEGMENTS_MAX, &mut self.buffer);
         self.timeout = connection.poll_timeout();
         let transmit = transmit?;
-        Some(Train {
+        Some(SegmentBatch {
             destination: transmit.destination,
             source: None,
             ecn: transmit.ecn.and_then(|ecn| Ecn::from_traffic_class(ecn as u8)),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use cannery_eventloop::simulated::DatagramPeer;
-use cannery_eventloop::{Datagram, Ecn, Train};
+use cannery_eventloop::{Datagram, Ecn, SegmentBatch};
 use cannery_testkit::http3::{
     CONTROL_STREAM, DATA, GOAWAY, HEADERS, SETTINGS, decode, field_section, frame, take_frame, varint,
 };
@@ -306,7 +306,7 @@ impl DatagramPeer for Scripted {
         self.run(now);
     }
 
-    fn transmit(&mut self, now: Instant) -> Option<Train<'_>> {
+    fn transmit(&mut self, now: Instant) -> Option<SegmentBatch<'_>> {
         if self.connection.is_none() && !self.is_over {
             let connected = self.endpoint.connect(now, self.config.clone(), SERVER, "localhost");
             self.connection = Some(connected.expect("the configuration is valid"));
@@ -316,7 +316,7 @@ impl DatagramPeer for Scripted {
         let transmit = connection.poll_transmit(now, 1, &mut self.buffer);
         self.timeout = connection.poll_timeout();
         let transmit = transmit?;
-        Some(Train {
+        Some(SegmentBatch {
             destination: transmit.destination,
             source: None,
             ecn: transmit.ecn.and_then(|ecn| Ecn::from_traffic_class(ecn as u8)),

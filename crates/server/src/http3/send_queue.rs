@@ -1,51 +1,51 @@
-//! A UDP socket of the worker. It gathers short trains and keeps trains that do not fit into the
+//! A UDP socket of the worker. It gathers short segment batches, and keeps those that do not fit into the
 //! socket.
 //!
-//! Since many connections only send short responses, a single call can send the trains of several
-//! connections. Long trains are sent separately in order to avoid the copy.
+//! Since many connections only send short responses, a single call can send the segment batches of several
+//! connections. Long segment batches are sent separately in order to avoid the copy.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use cannery_eventloop::{DatagramSocket, Ecn, SendOutcome, Train};
+use cannery_eventloop::{DatagramSocket, Ecn, SegmentBatch, SendOutcome};
 use cannery_transport::quic::ConnectionKey;
 
-use super::limits::{GATHERED_TRAIN_BYTES_MAX, GATHERED_TRAINS_MAX};
+use super::limits::{GATHERED_BATCH_BYTES_MAX, GATHERED_BATCHES_MAX};
 use crate::notice::Notice;
 use crate::observe::{Http3Metric, Observer};
 
 /// A UDP socket with a send queue.
 #[derive(Debug)]
-pub(super) struct Outlet<D> {
+pub(super) struct SendQueue<D> {
     socket: D,
-    room: Room,
-    /// Next trains to send, in order.
-    queue: Queue,
+    writability: Writability,
+    /// Next segment batches to send, in order.
+    gathered: Gathered,
     /// Connections that will continue once there is room.
     waiting: Vec<ConnectionKey>,
     /// Discarded datagrams that have already been counted.
     discarded: u32,
 }
 
-/// Tells if the socket has room.
+/// Tells if the socket takes more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
-    Available,
-    Missing,
+enum Writability {
+    Writable,
+    Full,
     /// The socket is full, and we have asked the event loop to tell us once this changes.
     Awaited,
 }
 
-/// Trains that have not been sent.
+/// Segment batches that have not been sent yet.
 #[derive(Debug, Default)]
-struct Queue {
-    trains: Vec<QueuedTrain>,
-    /// Contents of all trains.
+struct Gathered {
+    batches: Vec<QueuedBatch>,
+    /// Contents of all segment batches.
     bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct QueuedTrain {
+struct QueuedBatch {
     destination: SocketAddr,
     source: Option<IpAddr>,
     ecn: Option<Ecn>,
@@ -53,9 +53,15 @@ struct QueuedTrain {
     segment_bytes: Option<usize>,
 }
 
-impl<D: DatagramSocket> Outlet<D> {
-    pub(super) fn new(socket: D) -> Outlet<D> {
-        Outlet { socket, room: Room::Available, queue: Queue::default(), waiting: Vec::new(), discarded: 0 }
+impl<D: DatagramSocket> SendQueue<D> {
+    pub(super) fn new(socket: D) -> SendQueue<D> {
+        SendQueue {
+            socket,
+            writability: Writability::Writable,
+            gathered: Gathered::default(),
+            waiting: Vec::new(),
+            discarded: 0,
+        }
     }
 
     pub(super) fn socket(&self) -> &D {
@@ -75,13 +81,13 @@ impl<D: DatagramSocket> Outlet<D> {
 
     /// Returns `true` if the socket is full.
     pub(super) fn is_blocked(&self) -> bool {
-        self.room != Room::Available
+        self.writability != Writability::Writable
     }
 
     /// Calls `request`, but only once, to get an event when a full socket has room again.
     pub(super) fn await_room(&mut self, request: impl FnOnce(&D) -> io::Result<()>) {
-        if self.room == Room::Missing {
-            self.room = Room::Awaited;
+        if self.writability == Writability::Full {
+            self.writability = Writability::Awaited;
             // If this fails, the connections will continue when the next datagram is received.
             let _ = request(&self.socket);
         }
@@ -92,13 +98,13 @@ impl<D: DatagramSocket> Outlet<D> {
         self.waiting.push(key);
     }
 
-    /// Sends a train. Short ones may be sent later, but no later than the next [`flush`](Self::flush). If
-    /// the socket is full, the train is kept and callers must not send any more.
-    pub(super) fn send(&mut self, train: &Train<'_>) {
-        debug_assert!(!self.is_blocked(), "trains keep their order");
-        if train.bytes.len() <= GATHERED_TRAIN_BYTES_MAX {
-            self.queue.push(train);
-            if self.queue.trains.len() == GATHERED_TRAINS_MAX {
+    /// Sends a segment batch. Short ones may be sent later, but no later than the next [`flush`](Self::flush). If
+    /// the socket is full, the segment batch is kept and callers must not send any more.
+    pub(super) fn send(&mut self, segments: &SegmentBatch<'_>) {
+        debug_assert!(!self.is_blocked(), "batches keep their order");
+        if segments.bytes.len() <= GATHERED_BATCH_BYTES_MAX {
+            self.gathered.push(segments);
+            if self.gathered.batches.len() == GATHERED_BATCHES_MAX {
                 self.flush();
             }
             return;
@@ -106,71 +112,71 @@ impl<D: DatagramSocket> Outlet<D> {
 
         self.flush();
         if self.is_blocked() {
-            self.queue.push(train);
-        } else if let SendOutcome::Blocked { sent_bytes } = self.socket.send(train) {
-            self.queue.push(&train.without_first(sent_bytes));
-            self.room = Room::Missing;
+            self.gathered.push(segments);
+        } else if let SendOutcome::Blocked { sent_bytes } = self.socket.send(segments) {
+            self.gathered.push(&segments.without_first(sent_bytes));
+            self.writability = Writability::Full;
         }
     }
 
-    /// Sends the gathered trains, if there is room.
+    /// Sends the gathered segment batches, if there is room.
     pub(super) fn flush(&mut self) {
-        while !self.is_blocked() && !self.queue.trains.is_empty() {
-            self.room = self.queue.send(&self.socket);
+        while !self.is_blocked() && !self.gathered.batches.is_empty() {
+            self.writability = self.gathered.send(&self.socket);
         }
     }
 
-    /// Must be called when there might be room again, in order to send the trains that were kept. Returns the
+    /// Must be called when there might be room again, in order to send the segment batches that were kept. Returns the
     /// connections that can continue, if any.
     pub(super) fn unblock(&mut self) -> Vec<ConnectionKey> {
         if !self.is_blocked() {
             return Vec::new();
         }
-        self.room = Room::Available;
+        self.writability = Writability::Writable;
         self.flush();
         if self.is_blocked() { Vec::new() } else { std::mem::take(&mut self.waiting) }
     }
 }
 
-impl Queue {
-    fn push(&mut self, train: &Train<'_>) {
-        let Train { destination, source, ecn, bytes, segment_bytes } = *train;
+impl Gathered {
+    fn push(&mut self, segments: &SegmentBatch<'_>) {
+        let SegmentBatch { destination, source, ecn, bytes, segment_bytes } = *segments;
         self.bytes.extend_from_slice(bytes);
-        self.trains.push(QueuedTrain { destination, source, ecn, bytes: bytes.len(), segment_bytes });
+        self.batches.push(QueuedBatch { destination, source, ecn, bytes: bytes.len(), segment_bytes });
     }
 
-    /// Sends the first few trains with a single call before removing them.
-    fn send<D: DatagramSocket>(&mut self, socket: &D) -> Room {
-        let Some(first) = self.trains.first() else { return Room::Available };
-        let mut trains = [first.with_bytes(&[]); GATHERED_TRAINS_MAX];
+    /// Sends the first few segment batches with a single call before removing them.
+    fn send<D: DatagramSocket>(&mut self, socket: &D) -> Writability {
+        let Some(first) = self.batches.first() else { return Writability::Writable };
+        let mut batches = [first.with_bytes(&[]); GATHERED_BATCHES_MAX];
         let mut rest = self.bytes.as_slice();
         let mut count = 0;
 
-        for (train, queued) in trains.iter_mut().zip(&self.trains) {
+        for (segments, queued) in batches.iter_mut().zip(&self.batches) {
             let (bytes, after) = rest.split_at(queued.bytes);
-            *train = queued.with_bytes(bytes);
+            *segments = queued.with_bytes(bytes);
             rest = after;
             count += 1;
         }
 
-        let progress = socket.send_all(&trains[..count]);
-        self.remove(progress.trains, progress.sent_bytes);
-        if progress.trains < count { Room::Missing } else { Room::Available }
+        let progress = socket.send_all(&batches[..count]);
+        self.remove(progress.batches, progress.sent_bytes);
+        if progress.batches < count { Writability::Full } else { Writability::Writable }
     }
 
-    /// Removes the first trains, and the first bytes of the next one.
-    fn remove(&mut self, trains: usize, bytes_of_next: usize) {
-        let bytes: usize = self.trains.drain(..trains).map(|train| train.bytes).sum();
+    /// Removes the first segment batches, and the first bytes of the next one.
+    fn remove(&mut self, batches: usize, bytes_of_next: usize) {
+        let bytes: usize = self.batches.drain(..batches).map(|segments| segments.bytes).sum();
         self.bytes.drain(..bytes + bytes_of_next);
-        if let Some(next) = self.trains.first_mut() {
+        if let Some(next) = self.batches.first_mut() {
             next.bytes -= bytes_of_next;
         }
     }
 }
 
-impl QueuedTrain {
-    fn with_bytes<'a>(&self, bytes: &'a [u8]) -> Train<'a> {
-        Train {
+impl QueuedBatch {
+    fn with_bytes<'a>(&self, bytes: &'a [u8]) -> SegmentBatch<'a> {
+        SegmentBatch {
             destination: self.destination,
             source: self.source,
             ecn: self.ecn,
@@ -196,7 +202,7 @@ mod tests {
             Ok(Backlog::Empty)
         }
 
-        fn send(&self, _: &Train<'_>) -> SendOutcome {
+        fn send(&self, _: &SegmentBatch<'_>) -> SendOutcome {
             SendOutcome::Sent
         }
 
@@ -213,14 +219,14 @@ mod tests {
     fn end_of_gso_is_reported_once() {
         let error = io::Error::from_raw_os_error(5);
         let text = error.to_string();
-        let mut outlet = Outlet::new(Refused(Cell::new(Some(error))));
+        let mut queue = SendQueue::new(Refused(Cell::new(Some(error))));
         let mut observer = Observer::default();
-        let notice = outlet.count(&mut observer).expect("GSO was refused");
+        let notice = queue.count(&mut observer).expect("GSO was refused");
         assert!(notice.is_warning());
         assert!(
             notice.to_string().contains("192.0.2.1:443") && notice.to_string().contains(&text),
             "{notice}"
         );
-        assert!(outlet.count(&mut observer).is_none());
+        assert!(queue.count(&mut observer).is_none());
     }
 }
