@@ -11,6 +11,8 @@
 pub mod swar;
 // HTTP dates and RFC 3339 timestamps.
 pub mod date;
+// Reason phrases of HTTP status codes.
+pub mod status;
 // Identity of files, from their metadata.
 mod file_version;
 

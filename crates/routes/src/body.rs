@@ -6,6 +6,8 @@
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::error::HandlerError;
+
 /// A body may have this many bytes that have been written but not taken for sending. This is about as much
 /// as one call sends.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -203,6 +205,28 @@ impl BodyReader {
         state.is_woken = false;
         if !state.bytes.is_empty() || state.progress != BodyProgress::Open {
             state.wake();
+        }
+    }
+
+    /// Waits until the body is complete, and returns all of it.
+    ///
+    /// # Errors
+    /// Returns an error if the writer gives up.
+    pub(crate) fn read_to_end(self) -> Result<Vec<u8>, HandlerError> {
+        let (sender, woken) = std::sync::mpsc::channel();
+        self.set_waker(Box::new(move || {
+            // The reader may have given up.
+            let _ = sender.send(());
+        }));
+        let mut bytes = Vec::new();
+        loop {
+            match self.take(&mut bytes) {
+                BodyProgress::Complete => return Ok(bytes),
+                BodyProgress::Broken => return Err("the body of the response is incomplete".into()),
+                BodyProgress::Open => {
+                    let _ = woken.recv();
+                }
+            }
         }
     }
 

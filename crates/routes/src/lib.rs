@@ -51,15 +51,20 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-// From a request to a route, and to its response.
-mod handler;
+// From a request to a route, and through middleware to its response.
+mod group;
 mod router;
+mod routes;
 
 // Parameters and results of handlers.
 mod body;
 mod error;
+mod extensions;
+mod into_response;
+mod problem;
 mod query;
 mod request;
+mod request_builder;
 mod response;
 
 // Which paths a route matches, and what it captures.
@@ -73,11 +78,15 @@ pub use body::{
 };
 pub use captures::Captures;
 pub use conflict::Conflict;
-pub use error::HandlerError;
-pub use handler::{ErrorHandler, Handler, HandlerResponse, HandlerThread, Middleware, Next, Route, Routes};
+pub use error::{HandlerError, OrStatus};
+pub use group::{Group, HandlerThread, Next};
+pub use into_response::{IntoResponse, ViaBoxedError};
 pub use pattern::{SEGMENTS_MAX, SyntaxError};
 pub use percent::is_utf8_path;
+pub use problem::Problem;
 pub use query::Query;
-pub use request::{Parts, Request};
-pub use response::{Body, IntoResponse, Producer, Response};
+pub use request::{FindClient, Parts, Request};
+pub use request_builder::RequestBuilder;
+pub use response::{Body, Producer, Response};
 pub use router::{Lookup, Match, Methods, RouteError, Router};
+pub use routes::{Call, HandlerResponse, Routes};

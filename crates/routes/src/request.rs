@@ -1,12 +1,14 @@
 //! Requests as seen by handlers.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::net::SocketAddr;
 
 use serde::de::DeserializeOwned;
 
 use crate::captures::Captures;
 use crate::error::HandlerError;
+use crate::extensions::Extensions;
 use crate::query::Query;
 
 /// The parts of a request, as provided by the server. Their grammar has been checked.
@@ -34,20 +36,32 @@ pub struct Parts<'a> {
     pub is_tls: bool,
 }
 
+/// Finds the address of a client behind proxies, from the address of the peer and the header field lines.
+// Only for the server.
+#[doc(hidden)]
+pub type FindClient = dyn Fn(Option<SocketAddr>, &[u8]) -> Option<SocketAddr> + Send + Sync;
+
 /// A request as seen by its handler.
-#[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     parts: Parts<'a>,
     captures: Option<Captures<'a, 'a>>,
+    pattern: Option<&'a str>,
+    find_client: Option<&'a FindClient>,
+    extensions: Extensions,
 }
 
 impl<'a> Request<'a> {
     /// Creates a request. If it has a route, `captures` are those of the route's pattern.
-    // Only for the server.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn new(parts: Parts<'a>, captures: Option<Captures<'a, 'a>>) -> Request<'a> {
-        Request { parts, captures }
+    pub(crate) fn new(
+        parts: Parts<'a>,
+        captures: Option<Captures<'a, 'a>>,
+        pattern: Option<&'a str>,
+    ) -> Request<'a> {
+        Request { parts, captures, pattern, find_client: None, extensions: Extensions::default() }
+    }
+
+    pub(crate) fn with_find_client(self, find_client: Option<&'a FindClient>) -> Request<'a> {
+        Request { find_client, ..self }
     }
 
     /// Returns the method. Methods are case-sensitive (RFC 9110 §9.1).
@@ -66,7 +80,8 @@ impl<'a> Request<'a> {
     /// have such a wildcard.
     ///
     /// ```
-    /// # use cannery_routes::{Request, Response};
+    /// # extern crate cannery_routes as cannery;
+    /// # use cannery::{Request, Response};
     /// // For the pattern `GET /weatherforecast/{city}`:
     /// fn forecast(request: &Request) -> Response {
     ///     Response::text(format!("No rain in {}.", request.param("city")))
@@ -75,6 +90,47 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn param(&self, name: &str) -> Cow<'a, str> {
         self.captures.and_then(|captures| captures.get(name)).unwrap_or_default()
+    }
+
+    /// Returns names and values of all wildcards, in the order of the pattern.
+    pub fn params(&self) -> impl Iterator<Item = (&'a str, Cow<'a, str>)> + use<'a> {
+        self.captures.into_iter().flat_map(|captures| captures.iter())
+    }
+
+    /// Returns the pattern of the route, e.g. `GET /people/{id}`, as a name for logs and metrics. Within a group, it includes the
+    /// group's prefix. Returns `None` if no route matches the request, e.g. for a 404 or 405.
+    #[must_use]
+    pub fn pattern(&self) -> Option<&'a str> {
+        self.pattern
+    }
+
+    /// Attaches a value to the request, for middleware that tells the handler something. It replaces an earlier value of the same
+    /// type.
+    ///
+    /// ```
+    /// # extern crate cannery_routes as cannery;
+    /// # use cannery::{HandlerError, Next, OrStatus, Request, Response};
+    /// struct User(String);
+    ///
+    /// fn authenticate(request: &mut Request, next: &Next) -> Result<Response, HandlerError> {
+    ///     let user = request.cookie("user").or_status(401, "Please log in.")?;
+    ///     request.insert(User(user.to_owned()));
+    ///     Ok(next(request))
+    /// }
+    ///
+    /// fn profile(request: &Request) -> Option<String> {
+    ///     let User(name) = request.get()?;
+    ///     Some(format!("You are {name}."))
+    /// }
+    /// ```
+    pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.extensions.insert(value);
+    }
+
+    /// Gets the value of this type that middleware has attached to the request.
+    #[must_use]
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.extensions.get()
     }
 
     /// Returns the parameters of the query.
@@ -137,6 +193,20 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// Returns the parameters of a form that was sent as content.
+    ///
+    /// # Errors
+    /// Returns an error with status 415 if the content isn't of the type `application/x-www-form-urlencoded`. Forms with files have
+    /// another type.
+    pub fn form(&self) -> Result<Query<'a>, HandlerError> {
+        let media_type = self.header("content-type").unwrap_or_default();
+        let essence = media_type.split(';').next().unwrap_or_default().trim();
+        if !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            return Err(HandlerError::new(415, "The content of the request must be a form."));
+        }
+        Ok(Query::new(self.parts.content))
+    }
+
     /// Returns the host, without the port.
     #[must_use]
     pub fn host(&self) -> Option<&'a str> {
@@ -157,10 +227,32 @@ impl<'a> Request<'a> {
         self.parts.peer
     }
 
+    /// Returns the client's address. If the peer is a trusted proxy, this is the address that the proxy has sent.
+    ///
+    /// Without trusted proxies, it is the same as [`Request::peer`].
+    #[must_use]
+    pub fn client(&self) -> Option<SocketAddr> {
+        match self.find_client {
+            Some(find_client) => find_client(self.parts.peer, self.parts.field_lines),
+            None => self.parts.peer,
+        }
+    }
+
     /// Returns `true` if the connection is encrypted.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.parts.is_tls
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method())
+            .field("path", &self.path())
+            .field("pattern", &self.pattern)
+            .field("extensions", &self.extensions)
+            .finish_non_exhaustive()
     }
 }
 
@@ -187,7 +279,7 @@ mod tests {
     };
 
     fn request() -> Request<'static> {
-        Request::new(PARTS, None)
+        Request::new(PARTS, None, None)
     }
 
     #[test]
@@ -217,8 +309,34 @@ mod tests {
         let error = request().json::<u8>().unwrap_err();
         assert_eq!(error.status(), 400);
         assert!(error.message().contains("line 1 column 0"), "{}", error.message());
-        let invalid = Request::new(Parts { content: b"\xff", ..PARTS }, None);
+        let invalid = Request::new(Parts { content: b"\xff", ..PARTS }, None, None);
         assert_eq!(invalid.text().unwrap_err().status(), 400);
+    }
+
+    #[test]
+    fn forms_have_their_media_type() {
+        assert_eq!(request().form().unwrap_err().status(), 415);
+        let builder = Request::builder("POST", "/")
+            .with_content("application/x-www-form-urlencoded; charset=utf-8", "a=1&b=x+y");
+        assert_eq!(builder.build().form().unwrap().get("b").as_deref(), Some("x y"));
+    }
+
+    #[test]
+    fn built_requests_have_all_parts() {
+        let builder = Request::builder("PUT", "/a/b?c=d")
+            .with_header("Host", "example.com:8080")
+            .with_content("text/plain", "content")
+            .with_pattern("/a/{name}")
+            .unwrap();
+        let request = builder.build();
+        assert_eq!((request.method(), request.path(), request.host()), ("PUT", "/a/b", Some("example.com")));
+        assert_eq!((&*request.param("name"), request.pattern()), ("b", Some("/a/{name}")));
+        assert_eq!(request.params().count(), 1);
+        assert_eq!(request.query().get("c").as_deref(), Some("d"));
+        assert_eq!(
+            (request.text().unwrap(), request.header("content-type")),
+            ("content", Some("text/plain"))
+        );
     }
 
     #[test]

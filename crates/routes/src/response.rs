@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::body::{self, BodyReader, BodyWriter};
-use crate::error::HandlerError;
+use crate::error::{Content, HandlerError};
 
 /// A handler's response.
 ///
@@ -14,13 +14,14 @@ use crate::error::HandlerError;
 /// the fields that are common to all responses.
 #[derive(Debug)]
 pub struct Response {
-    /// The status code.
-    pub(crate) status: u16,
+    status: u16,
     /// The value of `Content-Type`.
-    pub(crate) media_type: Option<Cow<'static, str>>,
+    media_type: Option<Cow<'static, str>>,
     /// Names and values of other fields.
-    pub(crate) fields: Vec<(Cow<'static, str>, Cow<'static, str>)>,
-    pub(crate) body: Body,
+    fields: Vec<(Cow<'static, str>, Cow<'static, str>)>,
+    body: Body,
+    /// The error that this response was made for.
+    error: Option<Box<HandlerError>>,
 }
 
 /// The body of a response.
@@ -34,6 +35,8 @@ pub enum Body {
     Stream(BodyReader),
     /// A function that will write the body while we are sending it, on a thread from the pool.
     Producer(Producer),
+    /// The response still has to be made from its error.
+    Failed,
 }
 
 /// Writes a body.
@@ -45,7 +48,7 @@ impl Response {
     /// Creates a response without content.
     #[must_use]
     pub fn new(status: u16) -> Response {
-        Response { status, media_type: None, fields: Vec::new(), body: Body::Bytes(Cow::Borrowed(b"")) }
+        Response { status, media_type: None, fields: Vec::new(), body: Body::EMPTY, error: None }
     }
 
     /// Creates a 200 with these bytes.
@@ -59,15 +62,21 @@ impl Response {
     }
 
     /// Creates a 200 with plain text.
+    ///
+    /// The text is copied if it is borrowed. To send a `&'static str` without a copy, let the handler return the text itself.
     #[must_use]
-    pub fn text(text: impl Into<Cow<'static, str>>) -> Response {
-        Response::bytes("text/plain; charset=utf-8", into_bytes(text.into()))
+    pub fn text(text: impl Into<String>) -> Response {
+        Response::of_text(Cow::Owned(text.into().into_bytes()))
     }
 
-    /// Creates a 200 with an HTML document.
+    pub(crate) fn of_text(text: Cow<'static, [u8]>) -> Response {
+        Response::bytes("text/plain; charset=utf-8", text)
+    }
+
+    /// Creates a 200 with an HTML document. See also [`Response::text`].
     #[must_use]
-    pub fn html(html: impl Into<Cow<'static, str>>) -> Response {
-        Response::bytes("text/html; charset=utf-8", into_bytes(html.into()))
+    pub fn html(html: impl Into<String>) -> Response {
+        Response::bytes("text/html; charset=utf-8", html.into().into_bytes())
     }
 
     /// Creates a 200 with a value as JSON.
@@ -85,7 +94,7 @@ impl Response {
     /// Creates a redirect. You should use one of the statuses 301, 302, 303, 307 and 308 (RFC 9110
     /// §15.4).
     #[must_use]
-    pub fn redirect(status: u16, location: impl Into<Cow<'static, str>>) -> Response {
+    pub fn redirect(status: u16, location: impl Into<String>) -> Response {
         Response::new(status).with_header("Location", location)
     }
 
@@ -94,7 +103,8 @@ impl Response {
     /// is incomplete.
     ///
     /// ```
-    /// # use cannery_routes::{Request, Response};
+    /// # extern crate cannery_routes as cannery;
+    /// # use cannery::{Request, Response};
     /// use std::io::Write;
     ///
     /// fn numbers(_: &Request) -> Response {
@@ -131,22 +141,55 @@ impl Response {
         (writer, response)
     }
 
-    /// Sets the status code.
+    /// Sets the status code. Responses with the status 204, 205 or 304 are sent without their content.
     #[must_use]
     pub fn with_status(self, status: u16) -> Response {
         Response { status, ..self }
     }
 
-    /// Adds a header field. If RFC 9110 §5 does not allow the name or value, or if the field may only be set
-    /// by the server (e.g. `Content-Length`), the response becomes a 500 and the server reports the reason.
+    /// Sets a header field, replacing all of its values. If RFC 9110 §5 does not allow the name or value, or if the field may only be
+    /// set by the server (e.g. `Content-Length`), the response becomes a 500 and the server reports the reason.
     #[must_use]
-    pub fn with_header(
-        mut self,
-        name: impl Into<Cow<'static, str>>,
-        value: impl Into<Cow<'static, str>>,
-    ) -> Response {
-        self.fields.push((name.into(), value.into()));
+    pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Response {
+        self.put(name.into(), Cow::Owned(value.into()));
         self
+    }
+
+    /// Adds a value of a header field, for example another `Set-Cookie` or `Link`. Fields that can only have one value, such as
+    /// `Location`, are replaced instead.
+    #[must_use]
+    pub fn append_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Response {
+        let name = name.into();
+        if has_single_value(&name) {
+            self.put(name, Cow::Owned(value.into()));
+        } else {
+            self.fields.push((name, Cow::Owned(value.into())));
+        }
+        self
+    }
+
+    /// Removes all values of a header field.
+    #[must_use]
+    pub fn without_header(mut self, name: &str) -> Response {
+        self.remove(name);
+        self
+    }
+
+    pub(crate) fn put(&mut self, name: Cow<'static, str>, value: Cow<'static, str>) {
+        self.remove(&name);
+        if is_content_type(&name) {
+            self.media_type = Some(value);
+        } else {
+            self.fields.push((name, value));
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        if is_content_type(name) {
+            self.media_type = None;
+        } else {
+            self.fields.retain(|(held, _)| !held.eq_ignore_ascii_case(name));
+        }
     }
 
     /// Returns the status code.
@@ -155,10 +198,51 @@ impl Response {
         self.status
     }
 
-    /// Returns names and values of all fields set by the handler, `Content-Type` first.
-    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Returns the first value of a header field. The name is case-insensitive.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers().find_map(|(held, value)| held.eq_ignore_ascii_case(name).then_some(value))
+    }
+
+    /// Returns names and values of all header fields set so far, `Content-Type` first.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         let media_type = self.media_type.iter().map(|value| ("Content-Type", &**value));
         media_type.chain(self.fields.iter().map(|(name, value)| (&**name, &**value)))
+    }
+
+    /// Returns the error that this response was made for, e.g. for middleware that writes a log.
+    #[must_use]
+    pub fn error(&self) -> Option<&HandlerError> {
+        self.error.as_deref()
+    }
+
+    /// Returns the content. If it is written while it is sent, this waits until it is complete.
+    ///
+    /// # Errors
+    /// Returns an error if the body's function fails, or if its writer is dropped before the body is complete.
+    pub fn into_content(mut self) -> Result<Vec<u8>, HandlerError> {
+        match self.take_body() {
+            Body::Bytes(bytes) => Ok(bytes.into_owned()),
+            Body::Stream(reader) => reader.read_to_end(),
+            Body::Producer(produce) => {
+                let (mut writer, reader) = body::channel();
+                std::thread::scope(|scope| {
+                    let read = scope.spawn(move || reader.read_to_end());
+                    let produced = produce(&mut writer);
+                    if produced.is_ok() {
+                        writer.finish();
+                    } else {
+                        drop(writer);
+                    }
+                    let read = read.join().unwrap_or_else(|_| Err(HandlerError::panicked()));
+                    produced.and(read)
+                })
+            }
+            Body::Failed => match self.error.take() {
+                Some(error) => error.to_response().into_content(),
+                None => Ok(Vec::new()),
+            },
+        }
     }
 
     /// Takes the body, leaving an empty one.
@@ -166,21 +250,45 @@ impl Response {
     #[doc(hidden)]
     #[must_use]
     pub fn take_body(&mut self) -> Body {
-        std::mem::replace(&mut self.body, Body::Bytes(Cow::Borrowed(b"")))
+        std::mem::replace(&mut self.body, Body::EMPTY)
+    }
+
+    /// Drops the body, for a response to HEAD.
+    pub(crate) fn discard_body(&mut self) {
+        self.body = Body::EMPTY;
+    }
+
+    /// Returns the response as it can be sent: without content if the status says so.
+    ///
+    /// # Errors
+    /// Returns an error if the status code or a field is not allowed, or if the response still has to be made from an error.
+    pub(crate) fn checked(mut self) -> Result<Response, HandlerError> {
+        if matches!(self.body, Body::Failed)
+            && let Some(error) = self.error.take()
+        {
+            let fields = self.fields.into_iter();
+            return Err(fields.fold(*error, |error, (name, value)| error.with_header(name, value)));
+        }
+        self.check()?;
+        if has_no_content(self.status) {
+            self.body = Body::EMPTY;
+            self.media_type = None;
+            self.fields.retain(|(name, _)| !is_one_of(name, &CONTENT_FIELDS));
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn with_error(self, error: HandlerError) -> Response {
+        Response { error: Some(Box::new(error)), ..self }
     }
 
     /// Checks the status code and the fields.
-    ///
-    /// # Errors
-    /// One of them is not allowed.
-    // Only for the server.
-    #[doc(hidden)]
-    pub fn check(&self) -> Result<(), HandlerError> {
-        let fault = |what: String| Err(HandlerError::from(std::io::Error::other(what)));
+    fn check(&self) -> Result<(), HandlerError> {
+        let fault = |what: String| Err(HandlerError::from(what));
         if !(200..=599).contains(&self.status) {
             return fault(format!("a handler cannot respond with the status {}", self.status));
         }
-        for (name, value) in self.fields() {
+        for (name, value) in self.headers() {
             if name.is_empty() || !name.bytes().all(is_token_byte) {
                 return fault(format!(
                     "a handler sets a field with the name {name:?}, which RFC 9110 §5.1 forbids"
@@ -189,11 +297,47 @@ impl Response {
             if value.bytes().any(|byte| matches!(byte, 0..=8 | 10..=31 | 127)) {
                 return fault(format!("a handler sets {name} to {value:?}, which RFC 9110 §5.5 forbids"));
             }
-            if SERVER_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+            if is_one_of(name, &SERVER_FIELDS) {
                 return fault(format!("a handler sets {name}, which only the server does"));
             }
         }
         Ok(())
+    }
+}
+
+impl Body {
+    /// A body without any bytes.
+    pub const EMPTY: Body = Body::Bytes(Cow::Borrowed(b""));
+}
+
+impl HandlerError {
+    /// Returns the response that clients get if there is no error handler: the message as plain text, or the error's own content.
+    #[must_use]
+    pub fn to_response(&self) -> Response {
+        let status = self.response_status();
+        let response = match self.content() {
+            Some(Content { media_type, bytes }) => Response::bytes(media_type.clone(), bytes.clone()),
+            None => Response::text(format!("{}\n", self.text())),
+        };
+        self.add_fields(response.with_status(status))
+    }
+
+    /// Adds the error's fields, unless the response has them already.
+    pub(crate) fn add_fields(&self, mut response: Response) -> Response {
+        for (name, value) in self.fields() {
+            if response.header(name).is_none() {
+                response.put(name.clone(), value.clone());
+            }
+        }
+        response
+    }
+}
+
+/// The response will be made from the error as if a handler had returned it.
+impl From<HandlerError> for Response {
+    fn from(error: HandlerError) -> Response {
+        let status = error.response_status();
+        Response { body: Body::Failed, ..Response::new(status) }.with_error(error)
     }
 }
 
@@ -204,17 +348,60 @@ const JSON_BYTES: usize = 512;
 const SERVER_FIELDS: [&str; 7] =
     ["Connection", "Content-Length", "Date", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"];
 
-/// Returns `true` for bytes that tokens may contain (RFC 9110 §5.6.2).
-const fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
+/// Fields that describe content, so that they are left out if there is none.
+const CONTENT_FIELDS: [&str; 4] = ["Content-Encoding", "Content-Language", "Content-Range", "Accept-Ranges"];
+
+/// Fields that can only have one value, according to the specifications that register them.
+const SINGLE_FIELDS: [&str; 26] = [
+    "Access-Control-Allow-Credentials",
+    "Access-Control-Allow-Origin",
+    "Access-Control-Max-Age",
+    "Age",
+    "Content-Disposition",
+    "Content-Location",
+    "Content-Range",
+    "Content-Type",
+    "Cross-Origin-Embedder-Policy",
+    "Cross-Origin-Opener-Policy",
+    "Cross-Origin-Resource-Policy",
+    "ETag",
+    "Expires",
+    "Last-Modified",
+    "Location",
+    "Origin-Agent-Cluster",
+    "Referrer-Policy",
+    "Refresh",
+    "Retry-After",
+    "Server",
+    "SourceMap",
+    "Strict-Transport-Security",
+    "X-Content-Type-Options",
+    "X-DNS-Prefetch-Control",
+    "X-Frame-Options",
+    "X-XSS-Protection",
+];
+
+fn has_single_value(name: &str) -> bool {
+    is_one_of(name, &SINGLE_FIELDS)
 }
 
-fn into_bytes(text: Cow<'static, str>) -> Cow<'static, [u8]> {
-    match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-    }
+fn is_content_type(name: &str) -> bool {
+    name.eq_ignore_ascii_case("Content-Type")
+}
+
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    names.iter().any(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// Returns `true` if a response with this status has no content (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
+fn has_no_content(status: u16) -> bool {
+    matches!(status, 204 | 205 | 304)
+}
+
+/// Returns `true` for bytes that tokens may contain (RFC 9110 §5.6.2).
+pub(crate) const fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
 }
 
 impl fmt::Debug for Body {
@@ -223,75 +410,87 @@ impl fmt::Debug for Body {
             Body::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
             Body::Stream(_) => f.write_str("Stream"),
             Body::Producer(_) => f.write_str("Producer"),
+            Body::Failed => f.write_str("Failed"),
         }
-    }
-}
-
-/// Something that a handler can return.
-pub trait IntoResponse {
-    /// Returns the response.
-    ///
-    /// # Errors
-    /// The handler has failed.
-    fn into_response(self) -> Result<Response, HandlerError>;
-}
-
-impl IntoResponse for Response {
-    fn into_response(self) -> Result<Response, HandlerError> {
-        Ok(self)
-    }
-}
-
-impl<R: IntoResponse, E: Into<HandlerError>> IntoResponse for Result<R, E> {
-    fn into_response(self) -> Result<Response, HandlerError> {
-        self.map_err(Into::into)?.into_response()
-    }
-}
-
-impl IntoResponse for &'static str {
-    fn into_response(self) -> Result<Response, HandlerError> {
-        Ok(Response::text(self))
-    }
-}
-
-impl IntoResponse for String {
-    fn into_response(self) -> Result<Response, HandlerError> {
-        Ok(Response::text(self))
-    }
-}
-
-/// Responds with a 204.
-impl IntoResponse for () {
-    fn into_response(self) -> Result<Response, HandlerError> {
-        Ok(Response::new(204))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
     fn faults_of_handlers_are_found() {
-        let refused = |response: Response| response.check().unwrap_err().to_string();
+        let refused = |response: Response| response.checked().unwrap_err().to_string();
         assert!(refused(Response::new(99)).contains("99"));
         assert!(refused(Response::new(101)).contains("101"));
         assert!(refused(Response::new(200).with_header("a b", "c")).contains("a b"));
         assert!(refused(Response::new(200).with_header("A", "b\r\nSet-Cookie: c")).contains("RFC 9110 §5.5"));
         assert!(refused(Response::new(200).with_header("content-length", "5")).contains("only the server"));
         assert!(refused(Response::bytes("text/\0", b"".as_slice())).contains("Content-Type"));
-        assert!(Response::new(200).with_header("Set-Cookie", "a=b; Path=/").check().is_ok());
+        assert!(Response::new(200).with_header("Set-Cookie", "a=b; Path=/").checked().is_ok());
     }
 
     #[test]
-    fn values_become_responses() {
-        let status = |response: Result<Response, HandlerError>| response.map(|response| response.status());
-        assert_eq!(status("text".into_response()).unwrap(), 200);
-        assert_eq!(status(().into_response()).unwrap(), 204);
-        let failed: Result<String, fmt::Error> = Err(fmt::Error);
-        assert_eq!(failed.into_response().unwrap_err().status(), 500);
-        let json = Response::json(&[1, 2]).unwrap();
-        assert_eq!(json.fields().next(), Some(("Content-Type", "application/json")));
-        assert!(matches!(json.body, Body::Bytes(bytes) if *bytes == *b"[1,2]"));
+    fn setting_a_field_replaces_it() {
+        let response = Response::text("{}")
+            .with_header("content-type", "application/problem+json")
+            .with_header("Location", "/a")
+            .with_header("location", "/b")
+            .append_header("LOCATION", "/c")
+            .append_header("Set-Cookie", "a=1")
+            .append_header("set-cookie", "b=2")
+            .with_header("X-Gone", "1")
+            .without_header("x-gone");
+        let fields: Vec<_> = response.headers().collect();
+        assert_eq!(
+            fields,
+            [
+                ("Content-Type", "application/problem+json"),
+                ("LOCATION", "/c"),
+                ("Set-Cookie", "a=1"),
+                ("set-cookie", "b=2")
+            ]
+        );
+    }
+
+    #[test]
+    fn some_statuses_have_no_content() {
+        for status in [204, 205, 304] {
+            let response = Response::text("a body")
+                .with_header("Content-Language", "en")
+                .with_header("ETag", "\"a\"")
+                .with_status(status)
+                .checked()
+                .unwrap();
+            assert_eq!(response.headers().collect::<Vec<_>>(), [("ETag", "\"a\"")], "{status}");
+            assert_eq!(response.into_content().unwrap(), b"", "{status}");
+        }
+    }
+
+    #[test]
+    fn texts_may_be_borrowed() {
+        let local = String::from("local");
+        let response = Response::text(local.as_str()).with_header("X-Name", &*local);
+        drop(local);
+        assert_eq!(response.into_content().unwrap(), b"local");
+    }
+
+    #[test]
+    fn written_content_can_be_read() {
+        let long = || {
+            Response::stream("text/plain", |body| {
+                body.write_all(&[b'x'; 200_000])?;
+                Ok(())
+            })
+        };
+        assert_eq!(long().into_content().unwrap().len(), 200_000);
+        let failing = Response::stream("text/plain", |_| Err("broke".into()));
+        assert_eq!(failing.into_content().unwrap_err().to_string(), "broke");
+        let (writer, response) = Response::channel("text/plain");
+        drop(writer);
+        assert!(response.into_content().is_err());
     }
 }

@@ -91,7 +91,11 @@ pub struct Match<'r, 'p, T> {
 /// The methods that a path has routes for, sorted. [`Display`](fmt::Display) formats them as a value of
 /// `Allow`, e.g. `GET, HEAD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Methods<'r>(Vec<&'r str>);
+pub struct Methods<'r> {
+    names: Vec<&'r str>,
+    /// Number of the most specific pattern.
+    first: usize,
+}
 
 impl<T> Default for Router<T> {
     fn default() -> Router<T> {
@@ -158,6 +162,11 @@ impl<T> Router<T> {
         self.routes.is_empty()
     }
 
+    /// Returns the value of the pattern with this number.
+    pub(crate) fn value(&self, number: usize) -> &T {
+        &self.routes[number].value
+    }
+
     /// Returns all patterns and their values in the order they were added.
     pub fn patterns(&self) -> impl Iterator<Item = (&str, &T)> {
         self.routes.iter().map(|route| (route.pattern.text.as_str(), &route.value))
@@ -177,10 +186,12 @@ impl<T> Router<T> {
     /// Returns the methods that this path has routes for.
     fn methods(&self, host: Option<&[u8]>, path: &[u8]) -> Methods<'_> {
         let mut methods = Vec::new();
+        let mut first = None;
         for tree in self.trees(host) {
             // Never accept a leaf, so that we will see all that match.
             let _: Option<usize> = tree.visit(path, &mut |leaf| {
                 methods.extend(leaf.0.iter().filter_map(|(method, _)| method.as_deref()));
+                first = first.or_else(|| leaf.0.first().map(|(_, number)| *number));
                 None
             });
         }
@@ -189,7 +200,7 @@ impl<T> Router<T> {
         }
         methods.sort_unstable();
         methods.dedup();
-        Methods(methods)
+        Methods { names: methods, first: first.unwrap_or_default() }
     }
 }
 
@@ -261,13 +272,19 @@ impl Leaf {
 impl<'r> Methods<'r> {
     /// Returns the methods in order.
     pub fn iter(&self) -> impl Iterator<Item = &'r str> {
-        self.0.iter().copied()
+        self.names.iter().copied()
+    }
+
+    /// Returns the number of the most specific pattern for the path.
+    #[must_use]
+    pub fn first(&self) -> usize {
+        self.first
     }
 }
 
 impl fmt::Display for Methods<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, method) in self.0.iter().enumerate() {
+        for (index, method) in self.names.iter().enumerate() {
             let separator = if index == 0 { "" } else { ", " };
             write!(formatter, "{separator}{method}")?;
         }

@@ -19,7 +19,9 @@ use cannery_site::{
     Answer, Conditions, Method, PLAIN_HTTP, Reason, Request, Scratch, Site, Target, Values, https_redirect,
 };
 use cannery_transport::Version;
-use cannery_wire::{ArchiveRef, Multiplexed, Output, Refusal, RequestLine, Response, ServerFields};
+use cannery_wire::{
+    ArchiveRef, Multiplexed, Output, Refusal, RequestHead, RequestLine, Response, ServerFields,
+};
 
 use crate::config::{self, Config};
 use crate::error::StartError;
@@ -153,6 +155,28 @@ impl Content {
             let bytes = output.length() - before;
             observer.request_answered(&LoggedRequest { peer: *peer, tls, head, response: &response, bytes });
         }
+    }
+
+    /// Returns `true` if there is a page, file or redirect at exactly the path of a request, whatever its method. Fallback pages do
+    /// not count.
+    #[cold]
+    pub(crate) fn has_page(&self, request: &Request<'_>) -> bool {
+        let Content::Sites(sites) = self else { return false };
+        let mut read = Request::new(Method::Get, request.target);
+        read.host = request.host;
+        let is_built_in = sites.builtin_page(&RequestHead { request: read, ..RequestHead::EMPTY }).is_some();
+        let mut scratch = Scratch::default();
+        is_built_in
+            || sites.of(&read).is_some_and(|(_, entry)| {
+                !matches!(
+                    entry.site.answer(&read, &mut scratch).reason,
+                    Reason::Fallback(_)
+                        | Reason::NotFound
+                        | Reason::MissingAsset
+                        | Reason::InvalidPath(_)
+                        | Reason::Target
+                )
+            })
     }
 
     /// Responds to an HTTP/2 or HTTP/3 request that is refused.

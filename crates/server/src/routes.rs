@@ -20,11 +20,12 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use cannery_eventloop::{Token, Waker};
 use cannery_routes::{
-    Body, BodyReader, HandlerError, HandlerResponse, HandlerThread, Lookup, Match, Parts, Response, Route,
-    Routes, body_channel, is_utf8_path,
+    Body, BodyReader, Call, HandlerError, HandlerResponse, HandlerThread, Parts, Response, Routes,
+    body_channel, is_utf8_path,
 };
 use cannery_site::{Method, Target};
 use cannery_transport::quic::ConnectionKey;
@@ -59,15 +60,15 @@ pub(crate) enum Treatment<'a> {
     Receive { bytes_max: u32 },
     /// Run the handler now.
     Run(FoundRoute<'a>),
-    /// Run the handler on a thread of the pool.
-    Send,
+    /// Run the handler on a thread of the pool. It may take this long, unless there is no limit of its own.
+    Send { timeout: Option<Duration> },
     /// Send this response.
     Respond(Response),
 }
 
 /// A request's route.
 pub(crate) struct FoundRoute<'a> {
-    found: Match<'a, 'a, Route>,
+    call: Call<'a, 'a>,
     target: Target<'a>,
 }
 
@@ -87,6 +88,8 @@ pub(crate) struct Ticket(u64);
 #[derive(Debug)]
 pub(crate) struct Expectation {
     ticket: Ticket,
+    /// Time that the handler may take, unless there is no limit of its own.
+    timeout: Option<Duration>,
     _is_wanted: Arc<()>,
 }
 
@@ -94,6 +97,11 @@ impl Expectation {
     /// Returns `true` if we expect the response to the request with this ticket.
     pub(crate) fn is_for(&self, ticket: Ticket) -> bool {
         self.ticket == ticket
+    }
+
+    /// Returns how long we wait for the response. `default` is for handlers without a limit of their own.
+    pub(crate) fn timeout(&self, default: Duration) -> Duration {
+        self.timeout.unwrap_or(default)
     }
 }
 
@@ -172,46 +180,40 @@ impl WorkerRoutes {
     }
 
     /// Decides how to treat a request. `awaits_content` tells if the head may be followed by content.
+    ///
+    /// `has_page` should tell if the site has a page at the path of the request.
     pub(crate) fn treat<'a>(
         &'a self,
         head: &RequestHead<'a>,
         awaits_content: bool,
         client: RouteClient,
+        has_page: impl FnOnce() -> bool,
     ) -> Treatment<'a> {
         let Some(target) = Target::parse(head.request.target) else { return Treatment::Site };
         let host = target.host(head.request.host);
-        let found = match self.routes.find(head.method_name, host, target.path) {
-            // Handlers get the path as `&str`, and a lossy conversion could slip past their checks.
-            Lookup::Found(_) if !is_utf8_path(target.path) => {
-                let error = HandlerError::new(400, "The path is not UTF-8.");
-                return Treatment::Respond(self.refuse(head, client, &error));
-            }
-            Lookup::Found(found) => found,
-            Lookup::Missing => return Treatment::Site,
-            Lookup::OtherMethods(methods) => {
-                return match head.request.method {
-                    // The site might have a page for this path.
-                    Method::Get | Method::Head => Treatment::Site,
-                    Method::Options => Treatment::Respond(
-                        Response::new(204).with_header("Allow", format!("{methods}, OPTIONS")),
-                    ),
-                    Method::Other | Method::Unknown => {
-                        let message =
-                            format!("The method {} is not allowed here.", head.method_name.escape_ascii());
-                        let response = self.refuse(head, client, &HandlerError::new(405, message));
-                        // This is required by RFC 9110 §15.5.6.
-                        Treatment::Respond(with_field(response, "Allow", methods.to_string()))
-                    }
-                };
-            }
+        let Some(mut call) = self.routes.find(head.method_name, host, target.path) else {
+            return Treatment::Site;
         };
+        let is_reading = matches!(head.request.method, Method::Get | Method::Head);
+
+        if call.yields_to_site() && has_page() {
+            if is_reading {
+                return Treatment::Site;
+            }
+            call.set_readable();
+        }
+        // Handlers get the path as `&str`, and a lossy conversion could slip past their checks.
+        if !is_utf8_path(target.path) {
+            let error = HandlerError::new(400, "The path is not UTF-8.");
+            return Treatment::Respond(self.refuse(head, client, &error));
+        }
 
         // Content has no meaning in GET and HEAD requests (RFC 9110 §9.3.1, §9.3.2).
-        let has_content = awaits_content && !matches!(head.request.method, Method::Get | Method::Head);
-        match found.value.thread() {
-            _ if has_content => Treatment::Receive { bytes_max: found.value.content_bytes_max() },
-            HandlerThread::Worker => Treatment::Run(FoundRoute { found, target }),
-            HandlerThread::Pool => Treatment::Send,
+        let has_content = awaits_content && !is_reading && call.has_handler();
+        match call.thread() {
+            _ if has_content => Treatment::Receive { bytes_max: call.content_bytes_max() },
+            HandlerThread::Worker => Treatment::Run(FoundRoute { call, target }),
+            HandlerThread::Pool => Treatment::Send { timeout: call.timeout() },
         }
     }
 
@@ -224,7 +226,7 @@ impl WorkerRoutes {
         client: RouteClient,
     ) -> Response {
         let parts = parts(head, Some(route.target), content, client);
-        let made = self.watched.run(route.found.number, || self.routes.run(&route.found, parts));
+        let made = self.watched.run(route.call.number(), || route.call.run(parts));
         respond(made, &self.notices)
     }
 
@@ -235,6 +237,7 @@ impl WorkerRoutes {
     pub(crate) fn send(
         &self,
         request: StoredRequest,
+        timeout: Option<Duration>,
         client: RouteClient,
         address: ConnectionAddress,
     ) -> Result<Expectation, Box<HandledRequest>> {
@@ -255,7 +258,7 @@ impl WorkerRoutes {
 
         match self.pools.handlers.submit(job) {
             // The pool checks this reference before it runs the handler.
-            Ok(()) => Ok(Expectation { ticket, _is_wanted: is_wanted }),
+            Ok(()) => Ok(Expectation { ticket, timeout, _is_wanted: is_wanted }),
             Err(refused) => match *refused {
                 Job::Answer { request, .. } => {
                     let response = Some(self.busy(&request.head(), client));
@@ -276,26 +279,31 @@ impl WorkerRoutes {
         client: RouteClient,
         address: ConnectionAddress,
     ) -> PreparedBody {
-        if let Some(body) = self.prepare_body(response, address) {
+        let is_head = head.request.method == Method::Head;
+        if let Some(body) = self.prepare_body(response, is_head, address) {
             return body;
         }
         *response = self.busy(head, client);
-        self.prepare_body(response, address).unwrap_or_else(|| {
+        self.prepare_body(response, is_head, address).unwrap_or_else(|| {
             // The error handler's body needs a thread as well.
-            *response = retry_later(Response::new(503));
+            *response = Response::new(503).with_header("Retry-After", RETRY_AFTER);
             PreparedBody::Bytes(Cow::Borrowed(b""))
         })
     }
 
     /// Takes the body of a response. Returns `None` if too many bodies are waiting for a thread.
-    fn prepare_body(&self, response: &mut Response, address: ConnectionAddress) -> Option<PreparedBody> {
-        let body = response.take_body();
-        if encode::has_no_content(response.status()) {
-            return Some(PreparedBody::Bytes(Cow::Borrowed(b"")));
-        }
-        let reader = match body {
+    fn prepare_body(
+        &self,
+        response: &mut Response,
+        is_head: bool,
+        address: ConnectionAddress,
+    ) -> Option<PreparedBody> {
+        let reader = match response.take_body() {
             Body::Bytes(bytes) => return Some(PreparedBody::Bytes(bytes)),
+            Body::Failed => return Some(PreparedBody::Bytes(Cow::Borrowed(b""))),
             Body::Stream(reader) => reader,
+            // Nobody would receive what the function writes.
+            Body::Producer(_) if is_head => body_channel().1,
             Body::Producer(produce) => {
                 let (writer, reader) = body_channel();
                 if !self.pools.produce(produce, writer, self.notices.clone()) {
@@ -304,8 +312,10 @@ impl WorkerRoutes {
                 reader
             }
         };
-        let mailbox = self.mailbox.clone();
-        reader.set_waker(Box::new(move || mailbox.deliver(address, DeliveryContent::MoreBody)));
+        if !is_head {
+            let mailbox = self.mailbox.clone();
+            reader.set_waker(Box::new(move || mailbox.deliver(address, DeliveryContent::MoreBody)));
+        }
         Some(PreparedBody::Stream(reader))
     }
 
@@ -328,26 +338,19 @@ impl WorkerRoutes {
     /// Returns the response to a request if too many are waiting for the pool.
     fn busy(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
         let error = HandlerError::new(503, "The server is busy. Try again in a few seconds.");
-        retry_later(self.refuse(head, client, &error))
+        self.refuse(head, client, &error.with_header("Retry-After", RETRY_AFTER))
     }
 
     /// Returns an error response that is not a handler's.
     #[cold]
     fn refuse(&self, head: &RequestHead<'_>, client: RouteClient, error: &HandlerError) -> Response {
-        self.routes.refuse(parts(head, Target::parse(head.request.target), b"", client), error)
+        let made = self.routes.refuse(parts(head, Target::parse(head.request.target), b"", client), error);
+        respond(made, &self.notices)
     }
 }
 
-/// Tells the client when to try again.
-fn retry_later(response: Response) -> Response {
-    with_field(response, "Retry-After", "2".to_owned())
-}
-
-/// Adds a field, unless the error handler has set it.
-fn with_field(response: Response, name: &'static str, value: String) -> Response {
-    let is_set = response.fields().any(|(field, _)| field.eq_ignore_ascii_case(name));
-    if is_set { response } else { response.with_header(name, value) }
-}
+/// Tells clients when to try again, in seconds.
+const RETRY_AFTER: &str = "2";
 
 /// A response body that is ready to be sent.
 pub(crate) enum PreparedBody {
@@ -366,9 +369,9 @@ fn answer(
     let head = request.head();
     let parts = parts(&head, Target::parse(head.request.target), request.content(), client);
     let made = match routes.find(parts.method, parts.host, parts.path) {
-        Lookup::Found(found) => watched.run(found.number, || routes.run(&found, parts)),
+        Some(call) => watched.run(call.number(), || call.run(parts)),
         // Cannot happen because we found the route when the head arrived.
-        Lookup::OtherMethods(_) | Lookup::Missing => routes.answer(parts),
+        None => routes.refuse(parts, &HandlerError::new(404, "There is no such page.")),
     };
     respond(made, notices)
 }

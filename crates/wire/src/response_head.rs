@@ -3,6 +3,8 @@
 //! The archiver does this for each kind of file, and the server does it at startup for its own pages. While answering requests, we
 //! only use the reason phrases.
 
+pub use cannery_base::status::reason_phrase;
+
 use crate::decimal::Decimal;
 
 /// Fields the server adds to all responses, unless configured otherwise. Sites can override them: each field has a bit in
@@ -49,44 +51,6 @@ pub fn put_field(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
     lines.extend_from_slice(b": ");
     lines.extend_from_slice(value);
     lines.extend_from_slice(b"\r\n");
-}
-
-/// Returns the reason phrase for a status (RFC 9110 §15), which is empty for an unknown one.
-#[must_use]
-pub const fn reason_phrase(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        204 => "No Content",
-        206 => "Partial Content",
-        301 => "Moved Permanently",
-        302 => "Found",
-        303 => "See Other",
-        304 => "Not Modified",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        406 => "Not Acceptable",
-        408 => "Request Timeout",
-        410 => "Gone",
-        412 => "Precondition Failed",
-        413 => "Content Too Large",
-        414 => "URI Too Long",
-        416 => "Range Not Satisfiable",
-        417 => "Expectation Failed",
-        421 => "Misdirected Request",
-        426 => "Upgrade Required",
-        431 => "Request Header Fields Too Large",
-        451 => "Unavailable For Legal Reasons",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        503 => "Service Unavailable",
-        505 => "HTTP Version Not Supported",
-        _ => "",
-    }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 13] = [
     ("transport", &[]),
     ("eventloop", &[]),
     ("follow", &[]),
-    ("routes", &[]),
+    ("routes", &["base"]),
     ("archiver", &["base", "archive", "site", "wire"]),
     ("live", &["archiver", "follow"]),
     ("server", &["base", "archive", "routes", "site", "wire", "transport", "eventloop"]),

@@ -274,9 +274,10 @@ impl<'a> Http3Context<'a> {
         key: ConnectionKey,
         client: &Option<SocketAddr>,
     ) -> (&'a HeadStore, Option<Dispatch<'a>>) {
-        let Http3Context { fields, heads, output, observer, routes, now, .. } = self;
+        let Http3Context { content, fields, heads, output, observer, routes, now, .. } = self;
         let dispatch = routes.map(|routes| Dispatch {
             routes,
+            content,
             address: ConnectionAddress::Quic(key),
             client: RouteClient { peer: *client, is_tls: true },
             now,

@@ -76,9 +76,9 @@ impl<S: Socket> Connection<S> {
     /// If it is the next part of a body, then the handler may take as long as it likes.
     #[cold]
     fn await_handler(&mut self, awaits: Awaits, cx: &WorkerContext) {
-        let oldest = self.protocol.oldest_handler();
         self.wait = if awaits == Awaits::Body { Wait::Body } else { Wait::Handler };
-        self.deadline = oldest.zip(cx.policy.timeouts).map(|(since, timeouts)| since + timeouts.handler);
+        let timeouts = cx.policy.timeouts;
+        self.deadline = timeouts.and_then(|timeouts| self.protocol.handler_deadline(timeouts.handler));
     }
 
     /// Whether the deadline has passed. While the worker `is_crowded`, other clients are waiting to be

@@ -73,6 +73,7 @@ impl<'p> Client<'p> {
         &self,
         routes: &'a Option<Box<WorkerRoutes>>,
         current: Option<Token>,
+        content: &'a Content,
         now: Instant,
         fields: &'a ServerFields,
         output: &'a mut Output,
@@ -81,7 +82,17 @@ impl<'p> Client<'p> {
         let routes = routes.as_deref()?;
         let address = ConnectionAddress::Tcp(current?);
         let client = RouteClient { peer: *self.address, is_tls: self.has_tls };
-        Some(Dispatch { routes, address, client, now, tls: self.tls_version, fields, output, observer })
+        Some(Dispatch {
+            routes,
+            content,
+            address,
+            client,
+            now,
+            tls: self.tls_version,
+            fields,
+            output,
+            observer,
+        })
     }
 }
 
@@ -319,11 +330,11 @@ impl Protocol {
     }
 
     /// Returns when the longest-running handler was called.
-    pub(super) fn oldest_handler(&self) -> Option<Instant> {
+    pub(super) fn handler_deadline(&self, timeout: Duration) -> Option<Instant> {
         match self {
             Protocol::H1(_) => None,
-            Protocol::HandledH1(handled) => handled.since(),
-            Protocol::H2(http2) => http2.oldest_handler(),
+            Protocol::HandledH1(handled) => handled.deadline(timeout),
+            Protocol::H2(http2) => http2.handler_deadline(timeout),
         }
     }
 

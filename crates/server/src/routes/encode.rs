@@ -17,9 +17,9 @@ pub(crate) enum BodyFraming {
     Close,
 }
 
-/// Returns `true` if responses with this status are sent without any content and without a field about its
-/// length (RFC 9110 §8.6).
-pub(super) fn has_no_content(status: u16) -> bool {
+/// Returns `true` if responses with this status are sent without a field about the length of their content (RFC 9110 §8.6). The
+/// content is empty then.
+fn has_no_length(status: u16) -> bool {
     matches!(status, 204 | 304)
 }
 
@@ -37,11 +37,11 @@ pub(crate) fn put_h1_head(
     output.put(reason_phrase(response.status()).as_bytes());
     output.put(b"\r\n");
 
-    for (name, value) in response.fields() {
+    for (name, value) in response.headers() {
         put_line(output, name, value);
     }
     match framing {
-        BodyFraming::Length(_) if has_no_content(response.status()) => {}
+        BodyFraming::Length(_) if has_no_length(response.status()) => {}
         BodyFraming::Length(length) => {
             output.put(b"Content-Length: ");
             output.put_number(length as u64);
@@ -78,12 +78,12 @@ pub(super) fn with_head<R>(
     put: impl FnOnce(&OwnHead<'_>) -> R,
 ) -> R {
     let status = response.status().to_string();
-    let length = length.filter(|_| !has_no_content(response.status())).map(|length| length.to_string());
-    let names: Vec<Cow<'_, str>> = response.fields().map(|(name, _)| lowercase(name)).collect();
+    let length = length.filter(|_| !has_no_length(response.status())).map(|length| length.to_string());
+    let names: Vec<Cow<'_, str>> = response.headers().map(|(name, _)| lowercase(name)).collect();
 
     let mut fields: Vec<(&str, &[u8])> = Vec::with_capacity(names.len() + 2);
     fields.push((":status", status.as_bytes()));
-    for (name, (_, value)) in names.iter().zip(response.fields()) {
+    for (name, (_, value)) in names.iter().zip(response.headers()) {
         fields.push((name, value.as_bytes()));
     }
     if let Some(length) = &length {
@@ -103,6 +103,6 @@ fn lowercase(name: &str) -> Cow<'_, str> {
 /// Returns the server fields that the handler overrides. `Content-Security-Policy` is never among these since
 /// several policies can apply together (CSP3 §8.1).
 fn overrides(response: &Response) -> u8 {
-    let fields = response.fields().filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Security-Policy"));
+    let fields = response.headers().filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Security-Policy"));
     fields.map(|(name, _)| override_bit(name)).fold(0, |all, bit| all | bit)
 }

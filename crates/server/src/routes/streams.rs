@@ -12,6 +12,7 @@ use super::{
     ConnectionAddress, DeliveryContent, Expectation, HandledRequest, PreparedBody, RouteClient, Treatment,
     WorkerRoutes,
 };
+use crate::content::Content;
 use crate::observe::{LoggedRequest, LoggedResponse, Observer};
 
 /// A connection's requests for handlers, and the bodies that handlers write.
@@ -35,9 +36,17 @@ struct Running<S> {
     request: StoredRequest,
 }
 
+impl<S> Running<S> {
+    fn deadline(&self, timeout: Duration) -> Instant {
+        self.since + self.expected.timeout(timeout)
+    }
+}
+
 /// Everything that a handler's response depends on.
 pub(crate) struct Dispatch<'a> {
     pub(crate) routes: &'a WorkerRoutes,
+    /// The site beside the routes.
+    pub(crate) content: &'a Content,
     pub(crate) address: ConnectionAddress,
     pub(crate) client: RouteClient,
     pub(crate) now: Instant,
@@ -90,7 +99,9 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         head: &RequestHead<'_>,
         dispatch: &mut Dispatch<'_>,
     ) -> StreamOutcome {
-        match dispatch.routes.treat(head, http.awaits_content(stream), dispatch.client) {
+        let awaits_content = http.awaits_content(stream);
+        let has_page = || dispatch.content.has_page(&head.request);
+        match dispatch.routes.treat(head, awaits_content, dispatch.client, has_page) {
             Treatment::Site => StreamOutcome::Site,
             // Refuse the content now if we know that it is too long.
             Treatment::Receive { bytes_max }
@@ -109,7 +120,9 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 self.respond(http, stream, head, response, dispatch);
                 StreamOutcome::Answered
             }
-            Treatment::Send => self.send(http, stream, StoredRequest::new(head), dispatch),
+            Treatment::Send { timeout } => {
+                self.send(http, stream, StoredRequest::new(head), timeout, dispatch)
+            }
             Treatment::Respond(response) => {
                 self.respond(http, stream, head, response, dispatch);
                 StreamOutcome::Answered
@@ -128,13 +141,15 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         let Some(request) = http.take_received(stream) else { return StreamOutcome::Later };
         let head = request.head();
 
-        let response = match dispatch.routes.treat(&head, false, dispatch.client) {
+        let has_page = || dispatch.content.has_page(&head.request);
+        let response = match dispatch.routes.treat(&head, false, dispatch.client, has_page) {
             _ if !is_whole => dispatch.routes.content_too_long(&head, dispatch.client),
             Treatment::Run(route) => dispatch.routes.run(&route, &head, request.content(), dispatch.client),
             Treatment::Respond(response) => response,
-            // We found the route when the head arrived, and its handler needs a thread.
-            Treatment::Send | Treatment::Receive { .. } | Treatment::Site => {
-                return self.send(http, stream, request, dispatch);
+            Treatment::Send { timeout } => return self.send(http, stream, request, timeout, dispatch),
+            // Cannot happen because we found the route when the head arrived.
+            Treatment::Receive { .. } | Treatment::Site => {
+                return self.send(http, stream, request, None, dispatch);
             }
         };
         self.respond(http, stream, &head, response, dispatch);
@@ -146,10 +161,11 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         http: &mut C,
         stream: S,
         request: StoredRequest,
+        timeout: Option<Duration>,
         dispatch: &mut Dispatch<'_>,
     ) -> StreamOutcome {
         let copy = StoredRequest::new(&request.head());
-        match dispatch.routes.send(request, dispatch.client, dispatch.address) {
+        match dispatch.routes.send(request, timeout, dispatch.client, dispatch.address) {
             Ok(expected) => {
                 http.postpone(stream);
                 self.running.push(Running { stream, expected, since: dispatch.now, request: copy });
@@ -179,14 +195,14 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         self.running.retain(|running| http.is_postponed(running.stream));
     }
 
-    /// Returns when the longest-running handler was called.
-    pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.running.iter().map(|running| running.since).min()
+    /// Returns when we will give up on the next handler. `timeout` is for handlers without a limit of their own.
+    pub(crate) fn next_deadline(&self, timeout: Duration) -> Option<Instant> {
+        self.running.iter().map(|running| running.deadline(timeout)).min()
     }
 
-    /// Gives up on handlers that have been running for `timeout`.
+    /// Gives up on handlers that have been running for `timeout`, or for the limit of their own.
     pub(crate) fn give_up(&mut self, now: Instant, timeout: Duration) {
-        while let Some(index) = self.running.iter().position(|running| running.since + timeout <= now) {
+        while let Some(index) = self.running.iter().position(|running| running.deadline(timeout) <= now) {
             let Running { stream, request, .. } = self.running.swap_remove(index);
             self.finished.push_back((stream, Box::new(HandledRequest { request, response: None })));
         }

@@ -23,6 +23,9 @@ type Call = AtomicU64;
 /// Bits of a [`Call`] that are for the route.
 const ROUTE_BITS: u32 = 24;
 
+/// In a [`Call`], stands for middleware that runs without a handler.
+const NO_ROUTE: u64 = (1 << ROUTE_BITS) - 1;
+
 /// A thread that runs handlers.
 #[derive(Debug, Default)]
 pub(super) struct WatchedThread {
@@ -32,10 +35,10 @@ pub(super) struct WatchedThread {
 }
 
 impl WatchedThread {
-    /// Runs a handler of the route with this number.
-    pub(super) fn run<R>(&self, route: usize, handler: impl FnOnce() -> R) -> R {
+    /// Runs a handler of the route with this number, or middleware for a path without a handler.
+    pub(super) fn run<R>(&self, route: Option<usize>, handler: impl FnOnce() -> R) -> R {
         self.calls.set(self.calls.get().wrapping_add(1));
-        let route = (route as u64 + 1) & ((1 << ROUTE_BITS) - 1);
+        let route = route.map_or(NO_ROUTE, |route| (route as u64 + 1).min(NO_ROUTE));
         self.call.store(self.calls.get() << ROUTE_BITS | route, Ordering::Relaxed);
         let made = handler();
         self.call.store(0, Ordering::Relaxed);
@@ -130,7 +133,7 @@ impl Watchdog {
             };
             let Some((route, after)) = thread.is_late(limit, now) else { continue };
 
-            let route = self.routes.pattern(route).unwrap_or_default().to_owned();
+            let route = self.routes.pattern(route).unwrap_or("requests without a route").to_owned();
             notices.push(match thread.kind {
                 Kind::Worker => Notice::HandlerHoldsWorker { route, after },
                 Kind::Pool => Notice::HandlerLate {
@@ -172,16 +175,14 @@ impl Observed {
 
 #[cfg(test)]
 mod tests {
-    use cannery_routes::{HandlerThread, Request, Route};
+    use cannery_routes::{Group, Request};
 
     use super::*;
 
     fn watchdog(thread: &WatchedThread) -> Watchdog {
-        let mut routes = Routes::default();
-        for pattern in ["GET /a", "GET /b"] {
-            let handler = |_: &Request<'_>| "";
-            routes.add(pattern, Route::new(handler, HandlerThread::Worker, 0)).unwrap();
-        }
+        let handler = |_: &Request<'_>| "";
+        let group = Group::default().route("GET /a", handler).route("GET /b", handler);
+        let routes = Routes::new(&group, 0).unwrap();
         let status = Arc::new(Status::new(std::iter::empty()));
         let mut watchdog = Watchdog::new(Arc::new(routes), status, &[], Duration::ZERO);
         watchdog.watch_worker(thread);
@@ -197,7 +198,7 @@ mod tests {
             watchdog.check(start + after).iter().map(ToString::to_string).collect()
         };
         assert!(texts(Duration::ZERO).is_empty());
-        thread.run(1, || {
+        thread.run(Some(1), || {
             assert!(texts(Duration::from_secs(1)).is_empty());
             assert!(texts(Duration::from_millis(1900)).is_empty());
             let notices = texts(Duration::from_secs(2));
@@ -213,7 +214,7 @@ mod tests {
         let mut watchdog = watchdog(&thread);
         let start = Instant::now();
         for second in 0..5 {
-            thread.run(0, || assert!(watchdog.check(start + Duration::from_secs(second)).is_empty()));
+            thread.run(Some(0), || assert!(watchdog.check(start + Duration::from_secs(second)).is_empty()));
         }
     }
 }

@@ -11,12 +11,14 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use cannery_eventloop::Address;
-use cannery_routes::{HandlerError, HandlerThread, IntoResponse, Next, Request, Response, Route, Routes};
+use cannery_routes::{
+    Group, HandlerError, IntoResponse, Next, Request, RequestBuilder, Response, RouteError, Routes,
+};
 
 pub use self::embedded::{EmbeddedArchive, FolderReleases};
 use self::embedded::{FollowedArchive, replace_archives};
 pub use self::settings::Settings;
-use crate::config::{CertificateFiles, Config, HostPattern, NamedArchive, SelfSigned};
+use crate::config::{CertificateFiles, Config, HostPattern, NamedArchive, SelfSigned, TrustedProxies};
 use crate::error::StartError;
 use crate::kept_signals::KeptSignals;
 use crate::process::notify::Notify;
@@ -29,8 +31,8 @@ use crate::{Addresses, AdminProcess, RunningServer};
 /// Requests that match a route will be answered by the handler, all others by the site.
 ///
 /// ```no_run
-/// use cannery_routes::{Request, Response};
-/// use cannery_server::Server;
+/// # mod cannery { pub use cannery_routes::*; pub use cannery_server::*; }
+/// use cannery::{Request, Response, Server};
 ///
 /// fn hello(request: &Request) -> Response {
 ///     Response::text(format!("Hello {}!", request.param("name")))
@@ -41,15 +43,15 @@ use crate::{Addresses, AdminProcess, RunningServer};
 ///     .route("GET /hello/{name}", hello)
 ///     .bind("127.0.0.1:8080")
 ///     .run()?;
-/// # Ok::<(), cannery_server::StartError>(())
+/// # Ok::<(), cannery::StartError>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "a server serves only after it has started"]
 pub struct Server {
     settings: Settings,
-    routes: Routes,
-    /// Limit for request content, in bytes. Applies to routes that are added from now on.
-    content_bytes_max: u32,
+    /// All routes, including those in groups.
+    group: Group,
+    trusted_proxies: Option<TrustedProxies>,
     /// Number of processes, or `None` to serve in this one without a supervisor.
     processes: Option<NonZeroUsize>,
     /// Archives that are replaced whenever a folder changes.
@@ -66,8 +68,8 @@ impl Server {
     pub fn new() -> Server {
         Server {
             settings: Settings::new(),
-            routes: Routes::default(),
-            content_bytes_max: HANDLER_CONTENT_BYTES_MAX,
+            group: Group::default(),
+            trusted_proxies: None,
             processes: None,
             followed: Vec::new(),
             error: None,
@@ -106,85 +108,128 @@ impl Server {
     /// See [`cannery_routes`] for the syntax of patterns. If two of them conflict, [`Server::start`] will
     /// return an error. The handler must not block, since it runs on a thread that serves many
     /// connections; if it needs to, use [`Server::blocking_route`] instead.
-    pub fn route<R: IntoResponse>(
+    pub fn route<R: IntoResponse<Via>, Via>(
         self,
         pattern: &str,
         handler: impl Fn(&Request<'_>) -> R + Send + Sync + 'static,
     ) -> Server {
-        self.add(pattern, handler, HandlerThread::Worker)
+        Server { group: self.group.route(pattern, handler), ..self }
     }
 
     /// Adds a route with a handler that may block, e.g. to wait for a file, a database or another
     /// server. The handler will run on a thread pool.
-    pub fn blocking_route<R: IntoResponse>(
+    pub fn blocking_route<R: IntoResponse<Via>, Via>(
         self,
         pattern: &str,
         handler: impl Fn(&Request<'_>) -> R + Send + Sync + 'static,
     ) -> Server {
-        self.add(pattern, handler, HandlerThread::Pool)
+        Server { group: self.group.blocking_route(pattern, handler), ..self }
     }
 
-    fn add<R: IntoResponse>(
-        mut self,
-        pattern: &str,
-        handler: impl Fn(&Request<'_>) -> R + Send + Sync + 'static,
-        thread: HandlerThread,
-    ) -> Server {
-        match self.routes.add(pattern, Route::new(handler, thread, self.content_bytes_max)) {
-            Ok(()) => self,
-            Err(error) => self.fail(error.into()),
-        }
+    /// Adds a group of routes below a prefix, with their own middleware, limits and error pages. See [`Group::group`].
+    ///
+    /// ```
+    /// # mod cannery { pub use cannery_routes::*; pub use cannery_server::*; }
+    /// # use cannery::{Problem, Request, Server};
+    /// let server = Server::new().group("/api", |api| {
+    ///     api.on_error(|_, error| Problem::from(error)).route("GET /hello", |_: &Request| "Hello!")
+    /// });
+    /// ```
+    pub fn group(self, prefix: &str, fill: impl FnOnce(Group) -> Group) -> Server {
+        Server { group: self.group.group(prefix, fill), ..self }
     }
 
     /// Limits the content of requests, in bytes (1 MiB by default). If the content is longer, the client gets
-    /// a 413. Note that this only applies to routes that are added after this call.
+    /// a 413. Groups can have other limits.
     pub fn content_bytes_max(self, bytes: u32) -> Server {
-        Server { content_bytes_max: bytes, ..self }
+        Server { group: self.group.content_bytes_max(bytes), ..self }
     }
 
-    /// Adds a function that is called for each request with a route.
+    /// Adds a function that is called around all handlers.
     ///
     /// The function may either respond itself or call `next` and possibly change the response. Several
-    /// functions will be called in the order in which they were added.
+    /// functions will be called in the order in which they were added. They also see the responses that the server makes for routes,
+    /// such as errors and responses to `OPTIONS`. See [`Group::wrap`].
     ///
     /// ```
-    /// # use cannery_server::Server;
-    /// # use cannery_routes::{Request, Response};
-    /// let server = Server::new().route("GET /hello", |_: &Request<'_>| "Hello!").wrap(|request, next| {
+    /// # mod cannery { pub use cannery_routes::*; pub use cannery_server::*; }
+    /// # use cannery::{Request, Response, Server};
+    /// let server = Server::new().route("GET /hello", |_: &Request| "Hello!").wrap(|request, next| {
     ///     if request.cookie("session").is_none() {
-    ///         return Ok(Response::redirect(303, "/login"));
+    ///         return Response::redirect(303, "/login");
     ///     }
-    ///     Ok(next(request)?.with_header("Cache-Control", "no-store"))
+    ///     next(request).with_header("Cache-Control", "no-store")
     /// });
     /// ```
-    pub fn wrap(
-        mut self,
-        middleware: impl Fn(&Request<'_>, &Next<'_>) -> Result<Response, HandlerError> + Send + Sync + 'static,
+    pub fn wrap<R: IntoResponse<Via>, Via>(
+        self,
+        middleware: impl Fn(&mut Request<'_>, &Next<'_>) -> R + Send + Sync + 'static,
     ) -> Server {
-        self.routes.wrap(Box::new(middleware));
-        self
+        Server { group: self.group.wrap(middleware), ..self }
+    }
+
+    /// Like [`Server::wrap`] for a function that may block. All handlers will run on the thread pool. See
+    /// [`Group::blocking_wrap`].
+    pub fn blocking_wrap<R: IntoResponse<Via>, Via>(
+        self,
+        middleware: impl Fn(&mut Request<'_>, &Next<'_>) -> R + Send + Sync + 'static,
+    ) -> Server {
+        Server { group: self.group.blocking_wrap(middleware), ..self }
     }
 
     /// Sets the error handler, which makes the response if a handler returns an error.
     ///
-    /// It is also used for errors that the server detects in requests with a route (400, 405, 413 and 503).
-    /// Without an error handler, clients get the error message as text.
+    /// It is also used for errors that the server detects in requests with a route (400, 404, 405, 413 and 503).
+    /// Without an error handler, clients get the error message as text. Groups can have other error handlers.
     ///
     /// ```
-    /// # use cannery_server::Server;
-    /// # use cannery_routes::{HandlerError, Request, Response};
+    /// # mod cannery { pub use cannery_routes::*; pub use cannery_server::*; }
+    /// # use cannery::{OrStatus, Request, Response, Server};
     /// let server = Server::new()
-    ///     .route("GET /city", |_: &Request<'_>| Err::<Response, _>(HandlerError::new(404, "No such city.")))
+    ///     .route("GET /city", |request: &Request| request.query().get("name").or_status(400, "Which city?").map(String::from))
     ///     .on_error(|_, error| {
     ///         Response::html(format!("<h1>{}</h1>", error.message())).with_status(error.status())
     ///     });
     /// ```
-    pub fn on_error(
-        mut self,
-        respond: impl Fn(&Request<'_>, &HandlerError) -> Response + Send + Sync + 'static,
+    pub fn on_error<R: Into<Response>>(
+        self,
+        respond: impl Fn(&Request<'_>, &HandlerError) -> R + Send + Sync + 'static,
     ) -> Server {
-        self.routes.set_error_handler(Box::new(respond));
-        self
+        Server { group: self.group.on_error(respond), ..self }
+    }
+
+    /// Trusts proxies to tell the addresses of clients. [`Request::client`] will return these, and the access log will show them.
+    pub fn trusted_proxies(self, proxies: TrustedProxies) -> Server {
+        Server { trusted_proxies: Some(proxies), ..self }
+    }
+
+    /// Responds to a request as the started server would, without a socket. This is useful in tests.
+    ///
+    /// Handlers run on this thread. There is no site: the response is a 404 for paths that have neither a route nor a group.
+    ///
+    /// ```
+    /// # mod cannery { pub use cannery_routes::*; pub use cannery_server::*; }
+    /// # use cannery::{Request, Server};
+    /// let server = Server::new().route("GET /hello", |_: &Request| "Hello!");
+    /// let response = server.respond(&Request::builder("GET", "/hello"))?;
+    /// assert_eq!(response.status(), 200);
+    /// assert_eq!(response.into_content()?, b"Hello!");
+    /// # Ok::<(), cannery::HandlerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns an error if a pattern is invalid or conflicts with another one.
+    pub fn respond(&self, request: &RequestBuilder) -> Result<Response, RouteError> {
+        Ok(self.routes()?.respond(request).response)
+    }
+
+    fn routes(&self) -> Result<Routes, RouteError> {
+        let mut routes = Routes::new(&self.group, HANDLER_CONTENT_BYTES_MAX)?;
+        let proxies = self.trusted_proxies.as_ref().or_else(|| self.settings.log_proxies()).cloned();
+        if let Some(proxies) = proxies {
+            routes.set_find_client(Box::new(move |peer, field_lines| proxies.client(peer, field_lines)));
+        }
+        Ok(routes)
     }
 
     /// Serves at an address. For example, this could be `127.0.0.1:8080`, `:8080` (all interfaces) or
@@ -241,8 +286,9 @@ impl Server {
     /// Changes any other settings.
     ///
     /// ```
+    /// # mod cannery { pub use cannery_routes::*; pub use cannery_server::*; }
     /// # use std::time::Duration;
-    /// # use cannery_server::Server;
+    /// # use cannery::Server;
     /// let server = Server::new().configure(|settings| settings.drain(Duration::from_secs(30)));
     /// ```
     pub fn configure(self, change: impl FnOnce(Settings) -> Settings) -> Server {
@@ -312,12 +358,17 @@ impl Server {
     }
 
     /// Returns the configuration and the followed archives, or the first error of any method so far.
-    fn into_parts(self) -> Result<(Config, Vec<FollowedArchive>), StartError> {
-        let Server { settings, routes, followed, error, .. } = self;
-        match error {
-            Some(error) => Err(error),
-            None => Ok((settings.into_config(routes)?, followed)),
+    fn into_parts(mut self) -> Result<(Config, Vec<FollowedArchive>), StartError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
         }
+        let routes = self.routes()?;
+        let Server { settings, trusted_proxies, followed, .. } = self;
+        let settings = match trusted_proxies {
+            Some(proxies) => settings.with_log_proxies(proxies),
+            None => settings,
+        };
+        Ok((settings.into_config(routes)?, followed))
     }
 
     fn listen(self, text: &str, listen: impl FnOnce(Settings, Address) -> Settings) -> Server {

@@ -7,7 +7,7 @@
 //! Some stages can be skipped. Further requests that the client sends in the meantime will have to
 //! wait (RFC 9112 §9.3.2).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cannery_routes::{BodyProgress, BodyReader, Response};
 use cannery_site::{Method, Request};
@@ -131,7 +131,8 @@ fn route(
     let is_redirected = cx.policy.https_port.is_some() && !client.has_tls;
     let dispatch = dispatch(client, cx).filter(|_| !is_redirected);
     let treatment = dispatch.as_ref().map_or(Treatment::Site, |dispatch| {
-        dispatch.routes.treat(&head.common, head.framing != Framing::Length(0), dispatch.client)
+        let has_page = || dispatch.content.has_page(&head.common.request);
+        dispatch.routes.treat(&head.common, head.framing != Framing::Length(0), dispatch.client, has_page)
     });
 
     // Skip the content if no handler needs it.
@@ -146,7 +147,7 @@ fn route(
         Treatment::Site => return Ok((content_bytes, Routed::Site)),
         Treatment::Respond(response) => response,
         Treatment::Run(route) => dispatch.routes.run(&route, &head.common, b"", dispatch.client),
-        Treatment::Send => match send(StoredRequest::new(&head.common), &mut dispatch) {
+        Treatment::Send { timeout } => match send(StoredRequest::new(&head.common), timeout, &mut dispatch) {
             Stage::Finished(refused) => dispatch.complete(*refused).1,
             stage => return Ok((content_bytes, HandledH1::begin(http, line, stage))),
         },
@@ -168,9 +169,9 @@ fn route(
 }
 
 /// Submits a request to the pool. Returns the next stage.
-fn send(request: StoredRequest, dispatch: &mut Dispatch<'_>) -> Stage {
+fn send(request: StoredRequest, timeout: Option<Duration>, dispatch: &mut Dispatch<'_>) -> Stage {
     let copy = StoredRequest::new(&request.head());
-    match dispatch.routes.send(request, dispatch.client, dispatch.address) {
+    match dispatch.routes.send(request, timeout, dispatch.client, dispatch.address) {
         Ok(expected) => Stage::Running(Running { expected, since: dispatch.now, request: copy }),
         Err(refused) => Stage::Finished(refused),
     }
@@ -178,9 +179,10 @@ fn send(request: StoredRequest, dispatch: &mut Dispatch<'_>) -> Stage {
 
 /// Returns the parts that a handler's response depends on, or `None` if the server has no handlers.
 fn dispatch<'a>(client: Client<'_>, cx: &'a mut WorkerContext) -> Option<Dispatch<'a>> {
-    let WorkerContext { clock, responder, observer, routes, current, .. } = cx;
+    let WorkerContext { clock, responder, observer, routes, current, release, .. } = cx;
     let Responder { fields, output, .. } = responder;
-    client.dispatch(routes, *current, clock.now, fields.for_connection(client.has_tls), output, observer)
+    let fields = fields.for_connection(client.has_tls);
+    client.dispatch(routes, *current, &release.content, clock.now, fields, output, observer)
 }
 
 /// Writes a response. Returns the next stage.
@@ -288,8 +290,10 @@ impl HandledH1 {
         };
     }
 
-    pub(super) fn since(&self) -> Option<Instant> {
-        if let Stage::Running(running) = &self.stage { Some(running.since) } else { None }
+    /// Returns when we will give up on the handler. `timeout` is for handlers without a limit of their own.
+    pub(super) fn deadline(&self, timeout: Duration) -> Option<Instant> {
+        let Stage::Running(running) = &self.stage else { return None };
+        Some(running.since + running.expected.timeout(timeout))
     }
 
     /// Makes progress by reading the request's content from `rest` and writing the response.
@@ -358,15 +362,17 @@ impl HandledH1 {
         let response = match read {
             Err(ContentError::TooLong) => dispatch.routes.content_too_long(&head, dispatch.client),
             Err(ContentError::Invalid) => dispatch.routes.content_invalid(&head, dispatch.client),
-            Ok(()) => match dispatch.routes.treat(&head, false, dispatch.client) {
+            Ok(()) => match dispatch
+                .routes
+                .treat(&head, false, dispatch.client, || dispatch.content.has_page(&head.request))
+            {
                 Treatment::Run(route) => {
                     dispatch.routes.run(&route, &head, request.content(), dispatch.client)
                 }
                 Treatment::Respond(response) => response,
-                // We found the route when the head arrived, and its handler needs a thread.
-                Treatment::Send | Treatment::Receive { .. } | Treatment::Site => {
-                    return send(request, dispatch);
-                }
+                Treatment::Send { timeout } => return send(request, timeout, dispatch),
+                // Cannot happen because we found the route when the head arrived.
+                Treatment::Receive { .. } | Treatment::Site => return send(request, None, dispatch),
             },
         };
         respond(&mut self.http, self.line, &head, response, dispatch)

@@ -89,7 +89,8 @@ impl Http2 {
         // First, write the responses that handlers have finished. These might be older than the requests we
         // are about to read.
         if self.handled.is_used()
-            && let Some(mut dispatch) = client.dispatch(routes, *current, clock.now, fields, output, observer)
+            && let Some(mut dispatch) =
+                client.dispatch(routes, *current, &release.content, clock.now, fields, output, observer)
         {
             while let Some(stream) = self.handled.write_next(&mut self.http, &mut dispatch) {
                 self.http.settle(stream, dispatch.output);
@@ -109,11 +110,11 @@ impl Http2 {
             let (stream, refusal) = match step {
                 h2::Step::Request(stream) => (stream, None),
                 h2::Step::Refused(stream, refusal) => (stream, Some(refusal)),
-                h2::Step::Received(stream, content) => {
+                h2::Step::Received(stream, received) => {
                     if let Some(mut dispatch) =
-                        client.dispatch(routes, *current, clock.now, fields, output, observer)
+                        client.dispatch(routes, *current, content, clock.now, fields, output, observer)
                     {
-                        let is_whole = content == h2::ReceivedContent::Whole;
+                        let is_whole = received == h2::ReceivedContent::Whole;
                         self.handled.receive(&mut self.http, stream, is_whole, &mut dispatch);
                     }
                     continue;
@@ -126,7 +127,7 @@ impl Http2 {
             if https_port.is_none()
                 && refusal.is_none()
                 && let Some(mut dispatch) =
-                    client.dispatch(routes, *current, clock.now, fields, output, observer)
+                    client.dispatch(routes, *current, content, clock.now, fields, output, observer)
             {
                 let outcome = self.handled.begin(&mut self.http, stream, &head, &mut dispatch);
                 if outcome != StreamOutcome::Site {
@@ -218,7 +219,7 @@ impl Http2 {
         };
 
         let request = self.http.incomplete_since().map(|since| since + self.paused + timeouts.head);
-        let handler = self.handled.oldest().map(|since| since + timeouts.handler);
+        let handler = self.handled.next_deadline(timeouts.handler);
         deadlines::earliest([
             (Wait::Window, self.window_deadline),
             (Wait::OldestRequest, request),
@@ -250,8 +251,9 @@ impl Http2 {
         }
     }
 
-    pub(super) fn oldest_handler(&self) -> Option<Instant> {
-        self.handled.oldest()
+    /// Returns when we will give up on the next handler. `timeout` is for handlers without a limit of their own.
+    pub(super) fn handler_deadline(&self, timeout: Duration) -> Option<Instant> {
+        self.handled.next_deadline(timeout)
     }
 
     /// Takes output from a handler.

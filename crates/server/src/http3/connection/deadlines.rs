@@ -49,7 +49,7 @@ impl Connection {
 
         let is_active = std::mem::take(&mut self.is_active);
         let request = self.http.incomplete_since().map(|since| since + timeouts.head);
-        let handler = self.handled.oldest().map(|since| since + timeouts.handler);
+        let handler = self.handled.next_deadline(timeouts.handler);
         let earliest = deadlines::earliest([(Wait::OldestRequest, request), (Wait::Handler, handler)]);
         if let Some((wait, deadline)) = earliest {
             self.wait = wait;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::config::{
     AccessLog, Account, Address, AdminPage, CertificateFiles, Config, Content, HANDLER_THREADS, HostPattern,
     Http3, HttpVersions, HttpsRedirect, Io, Loading, NamedArchive, NoticeHandler, Responders, Routes,
-    SecurityHeaders, SelfSigned, ServerId, Timeouts, Tls, VirtualHosts,
+    SecurityHeaders, SelfSigned, ServerId, Timeouts, Tls, TrustedProxies, VirtualHosts,
 };
 use crate::error::StartError;
 use crate::notice::Notice;
@@ -93,6 +93,17 @@ impl Settings {
             None => return Err(StartError::NoCertificate),
         }
         Ok(config)
+    }
+
+    /// Returns the proxies whose addresses of clients the access log shows.
+    pub(super) fn log_proxies(&self) -> Option<&TrustedProxies> {
+        self.config.access_log.as_ref()?.proxies.as_ref()
+    }
+
+    /// Lets the access log (if any) show the addresses of clients behind these proxies.
+    pub(super) fn with_log_proxies(mut self, proxies: TrustedProxies) -> Settings {
+        self.config.access_log = self.config.access_log.map(|log| log.with_proxies(proxies));
+        self
     }
 
     /// Returns how many archives there are.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cannery_archive::Loading;
 use cannery_eventloop::Waker;
-use cannery_routes::{HandlerThread, Request, Route, Routes};
+use cannery_routes::{Group, Request, Routes};
 
 use crate::config::{AccessLog, Content, DUMMY_BODY, LogFormat, LogTarget, NamedArchive};
 use crate::error::StartError;
@@ -75,11 +75,12 @@ fn request_does_not_allocate() {
 
 #[test]
 fn static_request_beside_routes_does_not_allocate() {
-    let mut routes = Routes::default();
+    let handler = |_: &Request<'_>| "";
+    let mut group = Group::default().group("/group", |group| group.route("POST /a", handler));
     for pattern in ["GET /hello/{name}", "/api/{path...}", "GET /small/{$}", "GET other.example/small"] {
-        routes.add(pattern, Route::new(|_: &Request<'_>| "", HandlerThread::Pool, 0)).unwrap();
+        group = group.blocking_route(pattern, handler);
     }
-    let routes = Arc::new(routes);
+    let routes = Arc::new(Routes::new(&group, 0).unwrap());
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&archive("release")).unwrap();
     let mut stepper = Stepper::with_routes(content(&file), Instrumentation::NONE, |status| {

@@ -11,7 +11,7 @@ use cannery_eventloop::Waker;
 use cannery_eventloop::simulated::{
     Action, ConnectionState, Network, Path, PeerId, Random, ReadRate, Simulated, SimulatedListener,
 };
-use cannery_routes::{BodyWriter, HandlerThread, Request, Response, Route, Routes};
+use cannery_routes::{BodyWriter, Group, Request, Response, Routes};
 use cannery_testkit::http2::{Decoder, Frame, GOAWAY, HEADERS, decode_response};
 
 use super::super::http3::scripted::{Deed, Habits, Scripted};
@@ -337,19 +337,18 @@ impl Handlers {
             }
         };
 
-        let mut routes = Routes::default();
-        let mut add = |pattern, route| routes.add(pattern, route).unwrap();
-        add("GET /silent", Route::new(body(&silent), HandlerThread::Worker, 0));
-        add("GET /endless", Route::new(body(&endless), HandlerThread::Worker, 0));
-        add("POST /upload", Route::new(|_: &Request<'_>| "taken", HandlerThread::Worker, 1 << 24));
-
         let stuck = move |_: &Request<'_>| {
             let _ = end.lock().unwrap().recv();
             "too late"
         };
-        add("GET /stuck", Route::new(stuck, HandlerThread::Pool, 0));
-
-        Handlers { silent, endless, routes: Arc::new(routes), _stuck_until: stuck_until }
+        let group = Group::default()
+            .content_bytes_max(1 << 24)
+            .route("GET /silent", body(&silent))
+            .route("GET /endless", body(&endless))
+            .route("POST /upload", |_: &Request<'_>| "taken")
+            .blocking_route("GET /stuck", stuck);
+        let routes = Arc::new(Routes::new(&group, 0).unwrap());
+        Handlers { silent, endless, routes, _stuck_until: stuck_until }
     }
 
     fn routes(&self) -> WorkerRoutes {

@@ -1,0 +1,237 @@
+//! Responses of handlers and middleware, as clients get them with every HTTP version.
+
+use super::*;
+use cannery::{Group, IntoResponse, Next, OrStatus, Problem};
+
+fn with_routes(server: Server) -> Server {
+    server
+        .route("GET /problem", |_: &Request<'_>| {
+            Response::json(&[1])?.with_header("Content-Type", "application/problem+json").into_response()
+        })
+        .route("GET /twice", |_: &Request<'_>| {
+            Response::redirect(303, "/a")
+                .append_header("Location", "/b")
+                .with_header("cache-control", "no-store")
+        })
+        .route("GET /reset", |_: &Request<'_>| Response::text("a body").with_status(205))
+        .route("GET /unchanged", |_: &Request<'_>| {
+            Response::stream("text/plain", |_| panic!("nobody wants this content")).with_status(304)
+        })
+        .route("GET /missing", |_: &Request<'_>| None::<String>)
+        .route("POST /people", |request: &Request<'_>| {
+            let name = request.query().get("name").or_status(422, "A person needs a name.")?;
+            Ok::<_, HandlerError>((201, [("Location", format!("/people/{name}"))], "Created."))
+        })
+        .group("/api", |api: Group| {
+            api.on_error(|_, error| Problem::from(error))
+                .route("PUT /teapot", |_: &Request<'_>| Err::<(), _>("a secret"))
+        })
+        .wrap(|request, next| next(request).with_header("Cache-Control", "private"))
+}
+
+/// Sends a request over HTTP/1.1 and returns the lines of the response's head.
+fn head_lines(fixture: &Fixture, method: &str, target: &str, lines: &str) -> Vec<String> {
+    let request = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{lines}Connection: close\r\n\r\n");
+    let received = exchange(fixture.at.plain, request.as_bytes());
+    let (head, _) = received.split_once("\r\n\r\n").unwrap();
+    head.split("\r\n").map(str::to_owned).collect()
+}
+
+fn values<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
+    let fields = lines.iter().filter_map(|line| line.split_once(": "));
+    fields.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
+}
+
+#[test]
+fn fields_with_one_value_are_sent_once() {
+    let fixture = Fixture::start_with(with_routes);
+    assert_eq!(request(fixture.at, "GET", "/problem", &[], b"").media_type, "application/problem+json");
+    for (target, name, value) in [
+        ("/problem", "Content-Type", "application/problem+json"),
+        ("/twice", "Location", "/b"),
+        ("/twice", "Cache-Control", "private"),
+    ] {
+        assert_eq!(values(&head_lines(&fixture, "GET", target, ""), name), [value], "{target}");
+    }
+}
+
+#[test]
+fn statuses_without_content_have_none() {
+    let fixture = Fixture::start_with(with_routes);
+    for (target, status) in [("/reset", 205), ("/unchanged", 304)] {
+        let seen = request(fixture.at, "GET", target, &[], b"");
+        assert_eq!((seen.status, seen.media_type.as_str(), seen.body.len()), (status, "", 0), "{target}");
+    }
+    assert_eq!(values(&head_lines(&fixture, "GET", "/reset", ""), "Content-Length"), ["0"]);
+    assert!(values(&head_lines(&fixture, "GET", "/unchanged", ""), "Content-Length").is_empty());
+}
+
+#[test]
+fn registered_statuses_have_reason_phrases() {
+    let fixture = Fixture::start_with(with_routes);
+    let status_line = |method, target| head_lines(&fixture, method, target, "")[0].clone();
+    assert_eq!(status_line("POST", "/people?name=ada"), "HTTP/1.1 201 Created");
+    assert_eq!(status_line("POST", "/people"), "HTTP/1.1 422 Unprocessable Content");
+    assert_eq!(status_line("GET", "/reset"), "HTTP/1.1 205 Reset Content");
+}
+
+#[test]
+fn values_are_responses() {
+    let fixture = Fixture::start_with(with_routes);
+    assert_eq!(get(fixture.at, "/missing"), (404, "There is no such page.\n".to_owned()));
+    let seen = request(fixture.at, "POST", "/people?name=ada", &[], b"");
+    assert_eq!((seen.status, seen.body.as_slice()), (201, b"Created.".as_slice()));
+    let failed = request(fixture.at, "PUT", "/api/teapot", &[], b"");
+    assert_eq!((failed.status, failed.media_type.as_str()), (500, "application/problem+json"));
+    assert!(!String::from_utf8(failed.body).unwrap().contains("secret"));
+}
+
+/// Errors of the API are the API's, whatever the site has.
+#[test]
+fn paths_of_the_api_are_answered_by_the_api() {
+    let fixture = Fixture::start_with(with_routes);
+    for (method, target, status) in [
+        ("GET", "/api/nothing", 404),
+        ("POST", "/api/nothing", 404),
+        ("GET", "/api", 404),
+        ("GET", "/api/teapot", 405),
+        ("POST", "/api/teapot", 405),
+    ] {
+        let seen = request(fixture.at, method, target, &[], b"");
+        assert_eq!((seen.status, seen.media_type.as_str()), (status, "application/problem+json"), "{target}");
+    }
+    // Outside of groups, pages of the site are still read where there's a route for another method.
+    assert_eq!(get(fixture.at, "/people").0, 405);
+    assert_eq!(get(fixture.at, "/page").0, 200);
+    let allow = |method, target| {
+        let lines = head_lines(&fixture, method, target, "");
+        values(&lines, "Allow").join("|")
+    };
+    for method in ["OPTIONS", "PATCH"] {
+        assert_eq!(allow(method, "/page"), "DELETE, GET, HEAD, OPTIONS", "{method}");
+        assert_eq!(allow(method, "/people"), "OPTIONS, POST", "{method}");
+        assert_eq!(allow(method, "/hello/x"), "GET, HEAD, OPTIONS", "{method}");
+    }
+}
+
+/// The function of docs/routes.md.
+fn cors(request: &mut Request<'_>, next: &Next<'_>) -> Response {
+    let is_preflight =
+        request.method() == "OPTIONS" && request.header("Access-Control-Request-Method").is_some();
+    let response = next(request)
+        .with_header("Access-Control-Allow-Origin", "https://app.example")
+        .append_header("Vary", "Origin");
+    if !is_preflight {
+        return response;
+    }
+    response
+        .with_header("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
+        .with_header("Access-Control-Allow-Headers", "Content-Type")
+        .with_header("Access-Control-Max-Age", "600")
+}
+
+#[test]
+fn cors_is_a_function_around_a_group() {
+    let fixture = Fixture::start_with(|server| {
+        server.group("/api", |api| {
+            api.wrap(cors)
+                .content_bytes_max(3)
+                .route("POST /people", |_: &Request<'_>| "made")
+                .blocking_route("GET /failing", |_: &Request<'_>| Err::<(), _>("a secret"))
+        })
+    });
+    for (method, target, lines, status) in [
+        (
+            "OPTIONS",
+            "/api/people",
+            "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n",
+            204,
+        ),
+        ("POST", "/api/people", "Content-Length: 0\r\n", 200),
+        ("POST", "/api/people", "Content-Length: 4\r\n", 413),
+        ("GET", "/api/people", "", 405),
+        ("GET", "/api/failing", "", 500),
+        ("GET", "/api/missing", "", 404),
+    ] {
+        let head = head_lines(&fixture, method, target, lines);
+        assert!(head[0].starts_with(&format!("HTTP/1.1 {status} ")), "{head:?}");
+        assert_eq!(values(&head, "Access-Control-Allow-Origin"), ["https://app.example"], "{head:?}");
+        assert_eq!(values(&head, "Access-Control-Allow-Methods").is_empty(), method != "OPTIONS");
+    }
+    assert!(values(&head_lines(&fixture, "GET", "/", ""), "Access-Control-Allow-Origin").is_empty());
+}
+
+#[test]
+fn blocking_middleware_runs_on_the_pool() {
+    let fixture = Fixture::start_with(|server| {
+        server.group("/api", |api| {
+            api.blocking_wrap(|request, next| {
+                let thread = thread::current().name().unwrap_or_default().to_owned();
+                next(request).with_header("X-Thread", thread)
+            })
+            .route("GET /a", |_: &Request<'_>| "a")
+        })
+    });
+    for (method, target, status) in
+        [("GET", "/api/a", 200), ("GET", "/api/b", 404), ("PUT", "/api/a", 405), ("OPTIONS", "/api/a", 204)]
+    {
+        assert_eq!(request(fixture.at, method, target, &[], b"").status, status, "{method} {target}");
+        let head = head_lines(&fixture, method, target, "");
+        assert!(values(&head, "X-Thread")[0].starts_with("handler-"), "{head:?}");
+    }
+}
+
+#[test]
+fn groups_have_timeouts_of_their_own() {
+    let (end, waiting) = channel::<()>();
+    let waiting = Mutex::new(waiting);
+    let fixture = Fixture::start_with(|server| {
+        server.group("/quick", |quick| {
+            quick.timeout(Duration::from_millis(1)).blocking_route("GET", move |_: &Request<'_>| {
+                // Returns once the test has ended.
+                let _ = waiting.lock().unwrap().recv();
+                "too late"
+            })
+        })
+    });
+    assert_eq!(get(fixture.at, "/quick").0, 503);
+    assert_eq!(get(fixture.at, "/thread").0, 200);
+    drop(end);
+}
+
+#[test]
+fn client_behind_a_trusted_proxy_is_known() {
+    let proxies = cannery::config::TrustedProxies::new(
+        vec!["127.0.0.0/8".parse().unwrap()],
+        cannery::config::ForwardedField::XForwardedFor,
+    );
+    let route = |server: Server| {
+        server.route("GET /client", |request: &Request<'_>| {
+            format!("{:?}", request.client().map(|client| client.ip()))
+        })
+    };
+    let lines: Lines<'_> = &[("x-forwarded-for", "192.0.2.1, 127.0.0.9")];
+    let client = |fixture: &Fixture| {
+        String::from_utf8(request(fixture.at, "GET", "/client", lines, b"").body).unwrap()
+    };
+    let trusting = Fixture::start_with(|server| route(server).trusted_proxies(proxies));
+    assert_eq!(client(&trusting), "Some(192.0.2.1)");
+    assert_eq!(client(&Fixture::start_with(route)), "Some(127.0.0.1)");
+}
+
+#[test]
+fn head_starts_no_body() {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let fixture = Fixture::start_with(|server| {
+        server.handler_threads(NonZeroUsize::MIN).route("GET /counted", |_: &Request<'_>| {
+            Response::stream("text/plain", |body| {
+                STARTED.fetch_add(1, Ordering::SeqCst);
+                Ok(body.write_all(b"begun")?)
+            })
+        })
+    });
+    assert_eq!(request(fixture.at, "HEAD", "/counted", &[], b"").status, 200);
+    // There's one thread, so earlier bodies have been started by now.
+    assert_eq!(get(fixture.at, "/counted"), (200, "begun".to_owned()));
+    assert_eq!(STARTED.load(Ordering::SeqCst), 3);
+}

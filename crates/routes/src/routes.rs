@@ -1,0 +1,400 @@
+//! All routes of a server: finding the handler for a request, and running it with its middleware.
+//!
+//! A request has a [`Call`] if it is for a route, for a path that only has routes for other methods, or for a path that belongs to
+//! a group. In all three cases, the response is made by the same chain of middleware, so that middleware sees all of them.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::captures::Captures;
+use crate::error::HandlerError;
+use crate::group::{ErrorHandler, Group, Handler, HandlerThread, Layer, below};
+use crate::request::{FindClient, Parts, Request};
+use crate::request_builder::RequestBuilder;
+use crate::response::Response;
+use crate::router::{Lookup, Methods, RouteError, Router};
+
+/// All routes of a server.
+// Only for the server.
+#[doc(hidden)]
+pub struct Routes {
+    router: Router<Route>,
+    /// Paths that belong to groups, with the number of the chain.
+    owned: Router<usize>,
+    /// The first one is for routes without a group.
+    chains: Vec<Chain>,
+    find_client: Option<Box<FindClient>>,
+}
+
+/// A handler and its properties.
+struct Route {
+    handler: Handler,
+    thread: HandlerThread,
+    /// Number of the chain.
+    chain: usize,
+}
+
+/// Everything that the routes of a group have in common, including what is inherited from outer groups.
+struct Chain {
+    /// Outermost first.
+    layers: Vec<Layer>,
+    on_error: Option<ErrorHandler>,
+    content_bytes_max: u32,
+    timeout: Option<Duration>,
+    /// Whether all paths below the prefix belong to the group.
+    is_owner: bool,
+}
+
+/// A response, either from a handler or for an error.
+// Only for the server.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct HandlerResponse {
+    /// The response.
+    pub response: Response,
+    /// If something went wrong, this tells the operator why.
+    pub fault: Option<String>,
+}
+
+/// What to do for a request.
+// Only for the server.
+#[doc(hidden)]
+pub struct Call<'r, 'p> {
+    routes: &'r Routes,
+    chain: &'r Chain,
+    action: Action<'r>,
+    captures: Option<Captures<'r, 'p>>,
+}
+
+/// Makes the innermost response.
+enum Action<'r> {
+    /// Run a handler.
+    Handle { route: &'r Route, number: usize, pattern: &'r str },
+    /// The path only has routes for these methods.
+    OtherMethods { methods: Methods<'r>, is_readable: bool },
+    /// The path belongs to a group that does not have a route for it.
+    Missing,
+    /// Respond with an error.
+    Refuse(&'r HandlerError),
+}
+
+impl Default for Routes {
+    fn default() -> Routes {
+        let chains = vec![Chain::root(0)];
+        Routes { router: Router::default(), owned: Router::default(), chains, find_client: None }
+    }
+}
+
+impl Routes {
+    /// Returns the routes of a group and its inner groups. Their requests can have up to `content_bytes_max` bytes of content, unless
+    /// the group has another limit.
+    ///
+    /// # Errors
+    /// A pattern is invalid, or conflicts with another one.
+    pub fn new(group: &Group, content_bytes_max: u32) -> Result<Routes, RouteError> {
+        let mut routes = Routes { chains: Vec::new(), ..Routes::default() };
+        routes.add("", group, &Chain::root(content_bytes_max))?;
+        Ok(routes)
+    }
+
+    /// Adds a group with this prefix in a group that has the chain `outer`.
+    fn add(&mut self, prefix: &str, group: &Group, outer: &Chain) -> Result<(), RouteError> {
+        let is_owner = !prefix.trim_matches('/').is_empty();
+        let chain = Chain {
+            layers: outer.layers.iter().chain(&group.layers).cloned().collect(),
+            on_error: group.on_error.clone().or_else(|| outer.on_error.clone()),
+            content_bytes_max: group.content_bytes_max.unwrap_or(outer.content_bytes_max),
+            timeout: group.timeout.or(outer.timeout),
+            is_owner,
+        };
+        let number = self.chains.len();
+        if is_owner {
+            let prefix = prefix.trim_end_matches('/');
+            let exact = prefix.contains('/').then(|| prefix.to_owned());
+            for owned in exact.into_iter().chain([format!("{prefix}/")]) {
+                // If two groups have the same prefix, it belongs to the first one.
+                if self.owned.patterns().all(|(other, _)| other != owned) {
+                    self.owned.add(&owned, number)?;
+                }
+            }
+        }
+        for route in &group.routes {
+            let added = Route { handler: route.handler.clone(), thread: route.thread, chain: number };
+            self.router.add(&below(prefix, &route.pattern), added)?;
+        }
+        // Inner groups need the chain, which is part of `self` from now on.
+        self.chains.push(chain.clone());
+        for (inner, group) in &group.groups {
+            self.add(&below(prefix, &format!("{inner}/")), group, &chain)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the function that finds the address of a client behind proxies.
+    pub fn set_find_client(&mut self, find_client: Box<FindClient>) {
+        self.find_client = Some(find_client);
+    }
+
+    /// Returns `true` if there are no routes and no groups.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.router.is_empty() && self.owned.is_empty()
+    }
+
+    /// Finds the call for a request, or returns `None` if the site has to answer it.
+    ///
+    /// This does not allocate if there is none, or if it is for a handler.
+    #[must_use]
+    pub fn find<'r, 'p>(
+        &'r self,
+        method: &[u8],
+        host: Option<&[u8]>,
+        path: &'p [u8],
+    ) -> Option<Call<'r, 'p>> {
+        let call = |chain: usize, action, captures| {
+            Some(Call { routes: self, chain: &self.chains[chain], action, captures })
+        };
+        match self.router.find(method, host, path) {
+            Lookup::Found(found) => {
+                let action =
+                    Action::Handle { route: found.value, number: found.number, pattern: found.pattern };
+                call(found.value.chain, action, Some(found.captures))
+            }
+            Lookup::OtherMethods(methods) => {
+                let chain = self.router.value(methods.first()).chain;
+                call(chain, Action::OtherMethods { methods, is_readable: false }, None)
+            }
+            Lookup::Missing => match self.owned.find(method, host, path) {
+                Lookup::Found(found) => call(*found.value, Action::Missing, None),
+                Lookup::OtherMethods(_) | Lookup::Missing => None,
+            },
+        }
+    }
+
+    /// Responds to a request as the server would. Without a route, the response is a 404, because there is no site.
+    #[must_use]
+    pub fn respond(&self, request: &RequestBuilder) -> HandlerResponse {
+        let parts = request.parts();
+        let mut made = match self.find(parts.method, parts.host, parts.path) {
+            Some(_) if !crate::percent::is_utf8_path(parts.path) => {
+                self.refuse(parts, &HandlerError::new(400, "The path is not UTF-8."))
+            }
+            Some(call) if parts.content.len() > call.content_bytes_max() as usize => {
+                self.refuse(parts, &HandlerError::new(413, "The content of the request is too long."))
+            }
+            Some(call) => call.run(parts),
+            None => self.refuse(parts, &HandlerError::new(404, "There is no such page.")),
+        };
+        if parts.method == b"HEAD" {
+            made.response.discard_body();
+        }
+        made
+    }
+
+    /// Creates a response for an error that did not come from a handler (e.g. a 413).
+    ///
+    /// Middleware sees it, except middleware that may block: this can be called on a thread that serves connections.
+    pub fn refuse(&self, parts: Parts<'_>, error: &HandlerError) -> HandlerResponse {
+        let call = self.find(parts.method, parts.host, parts.path);
+        let (chain, captures, pattern) = match &call {
+            Some(call) => (call.chain, call.captures, call.pattern()),
+            None => (&self.chains[0], None, None),
+        };
+        let call = Call { routes: self, chain, action: Action::Refuse(error), captures };
+        call.run_as(parts, pattern)
+    }
+
+    /// Returns the pattern with this number. They are numbered from 0, in the order they were added.
+    #[must_use]
+    pub fn pattern(&self, number: usize) -> Option<&str> {
+        self.router.patterns().nth(number).map(|(pattern, _)| pattern)
+    }
+
+    /// Returns all patterns in the order of their numbers.
+    pub fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.router.patterns().map(|(pattern, _)| pattern)
+    }
+}
+
+impl Chain {
+    /// Returns the chain that the outermost group extends.
+    fn root(content_bytes_max: u32) -> Chain {
+        Chain { layers: Vec::new(), on_error: None, content_bytes_max, timeout: None, is_owner: false }
+    }
+
+    fn needs_pool(&self) -> bool {
+        self.layers.iter().any(|layer| layer.thread == HandlerThread::Pool)
+    }
+}
+
+impl Clone for Chain {
+    fn clone(&self) -> Chain {
+        Chain { layers: self.layers.clone(), on_error: self.on_error.clone(), ..*self }
+    }
+}
+
+impl<'r> Call<'r, '_> {
+    /// Returns the thread that this has to run on.
+    #[must_use]
+    pub fn thread(&self) -> HandlerThread {
+        match &self.action {
+            _ if self.chain.needs_pool() => HandlerThread::Pool,
+            Action::Handle { route, .. } => route.thread,
+            Action::OtherMethods { .. } | Action::Missing | Action::Refuse(_) => HandlerThread::Worker,
+        }
+    }
+
+    /// Returns `true` if there is a handler, which may want the content of the request.
+    #[must_use]
+    pub fn has_handler(&self) -> bool {
+        matches!(self.action, Action::Handle { .. })
+    }
+
+    /// Returns `true` if the path has no route for this method, but does not belong to a group either: if the site has a page there,
+    /// the site should answer GET and HEAD.
+    #[must_use]
+    pub fn yields_to_site(&self) -> bool {
+        matches!(self.action, Action::OtherMethods { .. }) && !self.chain.is_owner
+    }
+
+    /// Must be called if the site has a page at this path, so that GET and HEAD are allowed there.
+    pub fn set_readable(&mut self) {
+        if let Action::OtherMethods { is_readable, .. } = &mut self.action {
+            *is_readable = true;
+        }
+    }
+
+    /// Returns the maximum content length of a request, in bytes.
+    #[must_use]
+    pub fn content_bytes_max(&self) -> u32 {
+        self.chain.content_bytes_max
+    }
+
+    /// Returns the time that the handler may take on the pool, unless it is the server's default.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        self.chain.timeout
+    }
+
+    /// Returns the number of the route, if there is a handler.
+    #[must_use]
+    pub fn number(&self) -> Option<usize> {
+        match &self.action {
+            Action::Handle { number, .. } => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Returns the pattern of the route, if there is a handler.
+    #[must_use]
+    pub fn pattern(&self) -> Option<&'r str> {
+        match &self.action {
+            Action::Handle { pattern, .. } => Some(pattern),
+            _ => None,
+        }
+    }
+
+    /// Runs the middleware and the handler.
+    #[must_use]
+    pub fn run(&self, parts: Parts<'_>) -> HandlerResponse {
+        self.run_as(parts, self.pattern())
+    }
+
+    fn run_as(&self, parts: Parts<'_>, pattern: Option<&str>) -> HandlerResponse {
+        let mut request =
+            Request::new(parts, self.captures, pattern).with_find_client(self.routes.find_client.as_deref());
+        let run = Run { call: self, fault: RefCell::new(None) };
+        let response = run.next(&mut request, &self.chain.layers);
+        HandlerResponse { response, fault: run.fault.into_inner() }
+    }
+}
+
+/// A call that is running.
+struct Run<'c, 'r, 'p> {
+    call: &'c Call<'r, 'p>,
+    /// Why something went wrong, for the operator.
+    fault: RefCell<Option<String>>,
+}
+
+impl Run<'_, '_, '_> {
+    /// Runs the next middleware. After the last one, makes the innermost response.
+    fn next(&self, request: &mut Request<'_>, layers: &[Layer]) -> Response {
+        // If the function panics, it cannot leave any data of ours in an inconsistent state.
+        let made = catch_unwind(AssertUnwindSafe(|| match layers {
+            [] => self.innermost(request),
+            [first, rest @ ..] if self.skips(first) => Ok(self.next(request, rest)),
+            [first, rest @ ..] => (first.middleware)(request, &|request| self.next(request, rest)),
+        }));
+        let made = made.unwrap_or_else(|_| Err(HandlerError::panicked()));
+        made.and_then(Response::checked).unwrap_or_else(|error| self.fail(request, error))
+    }
+
+    /// Whether the middleware might block, but we might be on a thread that serves connections.
+    fn skips(&self, layer: &Layer) -> bool {
+        matches!(self.call.action, Action::Refuse(_)) && layer.thread == HandlerThread::Pool
+    }
+
+    fn innermost(&self, request: &Request<'_>) -> Result<Response, HandlerError> {
+        match &self.call.action {
+            Action::Handle { route, .. } => (route.handler)(request),
+            Action::OtherMethods { methods, is_readable } => {
+                let allow = allow(methods, *is_readable);
+                if request.method() == "OPTIONS" {
+                    return Ok(Response::new(204).with_header("Allow", allow));
+                }
+                let message = format!("The method {} is not allowed here.", request.method());
+                // The field is required by RFC 9110 §15.5.6.
+                Err(HandlerError::new(405, message).with_header("Allow", allow))
+            }
+            Action::Missing => Err(HandlerError::new(404, "There is no such page.")),
+            Action::Refuse(error) => Err(error.copy()),
+        }
+    }
+
+    #[cold]
+    fn fail(&self, request: &Request<'_>, error: HandlerError) -> Response {
+        if error.status() >= 500 && !matches!(self.call.action, Action::Refuse(_)) {
+            let pattern = request.pattern().unwrap_or_else(|| request.path());
+            self.fault.borrow_mut().get_or_insert_with(|| format!("{pattern}: {error}"));
+        }
+        let on_error = self.call.chain.on_error.as_ref().filter(|_| !error.content().is_some());
+        let made = on_error.and_then(|on_error| {
+            let made = catch_unwind(AssertUnwindSafe(|| on_error(request, &error))).ok()?;
+            made.checked().ok()
+        });
+        let response = match made {
+            Some(made) => Ok(error.add_fields(made)),
+            None => Ok(error.to_response()),
+        };
+        // The error might have fields that are not allowed.
+        let response = response.and_then(Response::checked);
+        let response = response.unwrap_or_else(|_| HandlerError::new(500, "").to_response());
+        response.with_error(error)
+    }
+}
+
+/// Returns the value of `Allow` for a path. The server always responds to OPTIONS, and the site might respond to GET and HEAD.
+fn allow(methods: &Methods<'_>, is_readable: bool) -> String {
+    let reading = ["GET", "HEAD"].into_iter().filter(|_| is_readable);
+    let mut names: Vec<&str> = methods.iter().chain(reading).chain(["OPTIONS"]).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.patterns()).finish()
+    }
+}
+
+impl fmt::Debug for Call<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("pattern", &self.pattern()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! Unit tests of handlers, middleware and groups.
+
+use super::*;
+
+/// A chain of middleware adds its name to this field.
+fn mark(name: &'static str) -> impl Fn(&mut Request<'_>, &crate::Next<'_>) -> Response {
+    move |request, next| next(request).append_header("X-Seen", name)
+}
+
+fn group() -> Group {
+    Group::default()
+        .route("GET /hello/{name}", |request: &Request<'_>| Response::text(request.param("name")))
+        .route("GET /missing", |_: &Request<'_>| (404, "Nothing here."))
+        .route("GET /failing", |_: &Request<'_>| Err::<(), _>(std::io::Error::other("disk on fire")))
+        .route("GET /panicking", |_: &Request<'_>| -> () { panic!("a handler may panic") })
+        .route("GET /invalid", |_: &Request<'_>| Response::new(200).with_header("\n", ""))
+        .route("POST /form", |request: &Request<'_>| request.content().to_vec())
+}
+
+fn routes(group: &Group) -> Routes {
+    Routes::new(group, 10).unwrap()
+}
+
+fn respond(group: &Group, method: &str, target: &str) -> Response {
+    routes(group).respond(&Request::builder(method, target)).response
+}
+
+fn text_of(response: Response) -> (u16, String) {
+    (response.status(), String::from_utf8(response.into_content().unwrap()).unwrap())
+}
+
+fn seen(response: &Response) -> String {
+    let seen = response.headers().filter(|(name, _)| *name == "X-Seen").map(|(_, value)| value);
+    seen.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn handlers_answer_or_fail() {
+    let group = group();
+    let get = |target| text_of(respond(&group, "GET", target));
+    assert_eq!(get("/hello/J%C3%BCrgen"), (200, "Jürgen".to_owned()));
+    assert_eq!(get("/missing"), (404, "Nothing here.".to_owned()));
+    assert_eq!(get("/other").0, 404);
+    for (path, why) in [
+        ("/failing", "GET /failing: disk on fire"),
+        ("/panicking", "GET /panicking: the handler has panicked"),
+        (
+            "/invalid",
+            "GET /invalid: a handler sets a field with the name \"\\n\", which RFC 9110 §5.1 forbids",
+        ),
+    ] {
+        let HandlerResponse { response, fault } = routes(&group).respond(&Request::builder("GET", path));
+        assert_eq!((response.status(), fault.as_deref()), (500, Some(why)));
+        assert_eq!(response.error().map(HandlerError::status), Some(500));
+        assert!(!text_of(response).1.contains("fire"), "causes are for the operator");
+    }
+}
+
+#[test]
+fn middleware_sees_every_response() {
+    let group = group().wrap(mark("outer")).wrap(mark("inner")).group("/api", |api| {
+        api.wrap(mark("api"))
+            .route("POST /people", |_: &Request<'_>| "made")
+            .group("/v1", |v1| v1.wrap(mark("v1")).route("GET", |_: &Request<'_>| "one"))
+    });
+    let cases = [
+        ("GET", "/hello/a", 200, "inner outer"),
+        ("GET", "/failing", 500, "inner outer"),
+        ("GET", "/panicking", 500, "inner outer"),
+        ("GET", "/invalid", 500, "inner outer"),
+        ("OPTIONS", "/form", 204, "inner outer"),
+        ("DELETE", "/form", 405, "inner outer"),
+        ("POST", "/api/people", 200, "api inner outer"),
+        ("GET", "/api/people", 405, "api inner outer"),
+        ("OPTIONS", "/api/people", 204, "api inner outer"),
+        ("GET", "/api/nothing", 404, "api inner outer"),
+        ("GET", "/api", 404, "api inner outer"),
+        ("GET", "/api/v1", 200, "v1 api inner outer"),
+        ("GET", "/api/v1/x", 404, "v1 api inner outer"),
+    ];
+    for (method, target, status, chain) in cases {
+        let response = respond(&group, method, target);
+        assert_eq!((response.status(), seen(&response).as_str()), (status, chain), "{method} {target}");
+    }
+}
+
+#[test]
+fn allow_is_the_same_everywhere() {
+    let group = group().route("DELETE /hello/{name}", |_: &Request<'_>| ());
+    for method in ["OPTIONS", "PUT"] {
+        let response = respond(&group, method, "/hello/a");
+        assert_eq!(response.header("Allow"), Some("DELETE, GET, HEAD, OPTIONS"), "{method}");
+    }
+    let routes = routes(&group);
+    let mut call = routes.find(b"PUT", None, b"/form").unwrap();
+    assert!(call.yields_to_site());
+    call.set_readable();
+    let response = call.run(Request::builder("PUT", "/form").parts()).response;
+    assert_eq!(response.header("Allow"), Some("GET, HEAD, OPTIONS, POST"));
+}
+
+#[test]
+fn errors_carry_fields_and_content() {
+    let group = Group::default()
+        .route("GET /fields", |_: &Request<'_>| {
+            HandlerError::new(401, "Please log in.").with_header("WWW-Authenticate", "Basic")
+        })
+        .route("GET /content", |_: &Request<'_>| HandlerError::new(409, "").with_content("text/csv", "a,b"))
+        .route("GET /invalid", |_: &Request<'_>| HandlerError::new(409, "").with_header("a b", "c"));
+    let with_pages =
+        group.clone().on_error(|_, error| (Response::html("<h1>Oh</h1>")).with_status(error.status()));
+    for (group, body) in [(&group, "Please log in.\n"), (&with_pages, "<h1>Oh</h1>")] {
+        let response = respond(group, "GET", "/fields");
+        assert_eq!(response.header("www-authenticate"), Some("Basic"));
+        assert_eq!(text_of(response), (401, body.to_owned()));
+        assert_eq!(text_of(respond(group, "GET", "/content")), (409, "a,b".to_owned()));
+        assert_eq!(respond(group, "GET", "/invalid").status(), 500);
+    }
+}
+
+#[test]
+fn groups_have_their_error_handlers() {
+    let group = group().on_error(|_, _| Response::html("page")).group("/api", |api| {
+        api.on_error(|_, error| crate::Problem::from(error))
+            .route("GET /failing", |_: &Request<'_>| HandlerError::new(409, "Not now."))
+    });
+    assert_eq!(text_of(respond(&group, "GET", "/failing")).1, "page");
+    let response = respond(&group, "GET", "/api/failing");
+    assert_eq!(response.header("Content-Type"), Some("application/problem+json"));
+    assert_eq!(
+        text_of(response),
+        (409, r#"{"detail":"Not now.","status":409,"title":"Conflict"}"#.to_owned())
+    );
+    assert_eq!(respond(&group, "GET", "/api/x").header("content-type"), Some("application/problem+json"));
+
+    let panicking = Group::default()
+        .route("GET /a", |_: &Request<'_>| HandlerError::new(410, "Gone."))
+        .on_error(|_, _| -> Response { panic!("an error handler may panic, too") });
+    assert_eq!(text_of(respond(&panicking, "GET", "/a")), (410, "Gone.\n".to_owned()));
+}
+
+#[test]
+fn middleware_passes_values_and_sees_the_pattern() {
+    struct User(&'static str);
+    let group = Group::default()
+        .wrap(|request, next| {
+            let pattern = request.pattern().unwrap_or("none").to_owned();
+            if request.path() == "/refused" {
+                return Response::from(HandlerError::new(403, "Not for you.")).with_header("X-Why", "path");
+            }
+            request.insert(User("ada"));
+            next(request).with_header("X-Pattern", pattern)
+        })
+        .route("GET /refused", |_: &Request<'_>| "never")
+        .group("/me", |me| {
+            me.route("GET /{id}", |request: &Request<'_>| request.get::<User>().map(|user| user.0))
+        });
+    let response = respond(&group, "GET", "/me/1");
+    assert_eq!(response.header("X-Pattern"), Some("GET /me/{id}"));
+    assert_eq!(text_of(response), (200, "ada".to_owned()));
+    assert_eq!(respond(&group, "GET", "/me").header("x-pattern"), Some("none"));
+    let refused = respond(&group, "GET", "/refused");
+    assert_eq!(refused.header("X-Why"), Some("path"));
+    assert_eq!(text_of(refused), (403, "Not for you.\n".to_owned()));
+}
+
+#[test]
+fn groups_have_their_limits() {
+    let group = group().timeout(Duration::from_secs(9)).group("/api", |api| {
+        api.content_bytes_max(1000)
+            .timeout(Duration::from_secs(1))
+            .route("POST /form", |_: &Request<'_>| "ok")
+    });
+    let routes = routes(&group);
+    for (target, bytes, status) in
+        [("/form", 10, 200), ("/form", 11, 413), ("/api/form", 1000, 200), ("/api/form", 1001, 413)]
+    {
+        let request = Request::builder("POST", target).with_content("text/plain", vec![b'x'; bytes]);
+        assert_eq!(routes.respond(&request).response.status(), status, "{target} {bytes}");
+    }
+    let timeout = |path| routes.find(b"POST", None, path).unwrap().timeout().unwrap().as_secs();
+    assert_eq!((timeout(b"/form"), timeout(b"/api/form")), (9, 1));
+}
+
+#[test]
+fn blocking_middleware_needs_the_pool() {
+    let group = group().group("/api", |api| {
+        api.blocking_wrap(mark("blocking")).wrap(mark("quick")).route("GET /a", |_: &Request<'_>| "a")
+    });
+    let routes = routes(&group);
+    let thread = |method: &[u8], path| routes.find(method, None, path).unwrap().thread();
+    assert_eq!(thread(b"GET", b"/hello/a"), HandlerThread::Worker);
+    for (method, path) in [("GET", "/api/a"), ("POST", "/api/a"), ("OPTIONS", "/api/a"), ("GET", "/api/b")] {
+        assert_eq!(thread(method.as_bytes(), path.as_bytes()), HandlerThread::Pool, "{method} {path}");
+    }
+    let builder = Request::builder("GET", "/api/a");
+    let refused = routes.refuse(builder.parts(), &HandlerError::new(413, "Too long."));
+    assert_eq!(seen(&refused.response), "quick");
+}
+
+#[test]
+fn group_owns_its_prefix() {
+    let group = group()
+        .group("/api", |api| api.route("POST /a", |_: &Request<'_>| ""))
+        .group("", |free| free.route("POST /b", |_: &Request<'_>| ""));
+    let routes = routes(&group);
+    let find = |method: &str, path: &'static str| routes.find(method.as_bytes(), None, path.as_bytes());
+    assert!(!find("GET", "/api/a").unwrap().yields_to_site());
+    assert!(find("GET", "/b").unwrap().yields_to_site());
+    assert!(find("GET", "/%61pi/x").is_some(), "other spellings of the prefix belong to it");
+    assert!(find("GET", "/apis").is_none() && find("GET", "/c").is_none());
+    let conflict = Group::default()
+        .group("/{a}", |group| group.route("GET /x", |_: &Request<'_>| ""))
+        .route("GET /y/{b}", |_: &Request<'_>| "");
+    assert!(matches!(Routes::new(&conflict, 1), Err(RouteError::Conflict(_))));
+}
+
+#[test]
+fn errors_of_the_server_reach_the_error_handler() {
+    let group = group().on_error(|request, error| {
+        let text = format!("{} {} {}", error.status(), error.message(), request.param("name"));
+        Response::text(text).with_status(error.status())
+    });
+    let builder = Request::builder("GET", "/hello/a");
+    let refused = routes(&group).refuse(builder.parts(), &HandlerError::new(413, "Too long."));
+    assert_eq!(text_of(refused.response), (413, "413 Too long. a".to_owned()));
+}
+
+#[test]
+fn head_has_no_content() {
+    assert_eq!(text_of(respond(&group(), "HEAD", "/hello/a")), (200, String::new()));
+}
+
+#[test]
+fn patterns_have_the_numbers_of_matches() {
+    let group = group();
+    let routes = routes(&group);
+    let number = routes.find(b"GET", None, b"/failing").unwrap().number().unwrap();
+    assert_eq!(routes.pattern(number), Some("GET /failing"));
+    assert_eq!(routes.pattern(99), None);
+}
