@@ -15,7 +15,7 @@ mod send_queue;
 
 // New connections.
 mod admission;
-mod attempts;
+mod bounded_queue;
 
 // The worker's connections by key, and their timers.
 mod connections;
@@ -34,7 +34,7 @@ mod limits;
 
 #[cfg(test)]
 pub(crate) use self::limits::{
-    ATTEMPT_BYTES_MAX, ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKE_SILENCE_MAX,
+    ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKE_SILENCE_MAX, HANDSHAKES_WAITING_MAX,
     SHARED_SOCKETS_MAX, SILENCE_MIN,
 };
 
@@ -155,6 +155,13 @@ enum Visit {
     Unchanged,
 }
 
+/// The receiver of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    ToConnection,
+    ToEndpoint,
+}
+
 /// Code that is currently running. Tells us what to blame for a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Running {
@@ -240,7 +247,7 @@ impl<D: DatagramSocket> Http3<D> {
     /// Returns `true` if there is work to do that no event will announce.
     pub(crate) fn is_busy(&self) -> bool {
         let has_connections = !self.changed.is_empty() || !self.running_next.is_empty();
-        has_connections || self.has_attempts_to_process() || !self.backlogged.is_empty()
+        has_connections || self.has_attempts_to_advance() || !self.backlogged.is_empty()
     }
 
     #[cfg(test)]
@@ -300,7 +307,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
         self.flush();
 
-        self.process_attempts(cx);
+        self.advance_attempts(cx);
         self.flush();
 
         cx.memory.set_blocks(self.bodies.memory());
@@ -356,7 +363,7 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Starts a graceful shutdown of all connections.
     pub(crate) fn begin_drain(&mut self, cx: &mut WorkerContext) {
-        self.ignore_incoming();
+        self.ignore_admitted();
         self.for_each(cx, |connection, cx| {
             connection.begin_drain(cx);
             Visit::Changed
@@ -522,9 +529,8 @@ impl<D: DatagramSocket> Http3<D> {
         Backlog::Possible
     }
 
-    /// Passes a datagram to its connection, or to the endpoint if it does not belong to one. Returns `true`
-    /// in the former case.
-    fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) -> bool {
+    /// Passes a datagram to its connection, or to the endpoint if it does not belong to one.
+    fn pass(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) -> Passed {
         self.running = Running::Endpoint;
         let received = self.endpoint.receive(cx.clock.now, arrival, &mut self.reply);
         self.running = Running::Nothing;
@@ -539,7 +545,7 @@ impl<D: DatagramSocket> Http3<D> {
                 }
                 self.running = Running::Nothing;
                 self.mark(key);
-                return true;
+                return Passed::ToConnection;
             }
             Received::Incoming(incoming) => {
                 self.admission.count_processed();
@@ -556,7 +562,7 @@ impl<D: DatagramSocket> Http3<D> {
             Received::Dropped => {}
         }
 
-        false
+        Passed::ToEndpoint
     }
 
     /// Sends a reply of the endpoint along with the others of this iteration. If the socket is full, the

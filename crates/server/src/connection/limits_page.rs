@@ -10,7 +10,7 @@ use super::LINGER;
 use super::context::DRAIN_GRACE;
 use crate::config::Timeouts;
 use crate::http3::{
-    ATTEMPT_BYTES_MAX, ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKE_SILENCE_MAX,
+    ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKE_SILENCE_MAX, HANDSHAKES_WAITING_MAX,
     SHARED_SOCKETS_MAX, SILENCE_MIN,
 };
 use crate::routes::limits as route_limits;
@@ -79,7 +79,7 @@ fn limits() -> BTreeMap<&'static str, String> {
     let attempts = [
         ("ATTEMPTS_PER_ITERATION_MAX", ATTEMPTS_PER_ITERATION_MAX.to_string()),
         ("ATTEMPTS_WAITING_MAX", ATTEMPTS_WAITING_MAX.to_string()),
-        ("ATTEMPT_BYTES_MAX", ATTEMPT_BYTES_MAX.to_string()),
+        ("HANDSHAKES_WAITING_MAX", HANDSHAKES_WAITING_MAX.to_string()),
     ];
     let body = [("BODY_BYTES_MAX", cannery_routes::BODY_BYTES_MAX.to_string())];
     http_limits

@@ -1,62 +1,103 @@
 //! Admits new connections. Their datagrams and handshakes have to wait until responses have been
 //! sent.
 //!
-//! ```text
-//! datagram ──▶ waits ──▶ endpoint ──▶ Retry packet, refusal
-//!                                └──▶ waits ──▶ handshake ──▶ connection
+//! An attempt has up to three stages, and each waits in a queue for the next step:
 //!
-//! datagram of a half-open connection ──▶ waits ──▶ rest of the handshake
+//! ```text
+//! datagram ──▶ new ──▶ endpoint ──▶ Retry packet, refusal
+//!                         └──▶ admitted ──▶ handshake ──▶ connection
+//!
+//! datagram of a half-open connection ──▶ continuation ──▶ rest of the handshake
 //! ```
 //!
-//! A few of each are processed per iteration. If a ClientHello comes in several datagrams, the expensive
+//! A few of each advance per iteration. If a ClientHello comes in several datagrams, the expensive
 //! signature is made once we have the last one; therefore, all but the first have to wait for the handshake
 //! budget as well. When there are as many half-open connections as the endpoint allows, datagrams have to
 //! wait until one of them ends. Once too many datagrams are waiting, any further ones are dropped and their
 //! clients will have to send them again.
 
-use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 
 use cannery_eventloop::DatagramSocket;
+use cannery_transport::limits::QUIC_RECEIVED_DATAGRAM_BYTES_MAX;
 use cannery_transport::quic::{AcceptError, Arrival, Incoming, PacketType};
 
-use super::attempts::{Attempts, Full};
+use super::bounded_queue::{BoundedQueue, Full};
 use super::connection::Connection;
-use super::limits::{
-    ATTEMPTS_LOOKED_THROUGH_MAX, ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WITH_HANDSHAKE_MAX,
-    INCOMING_WAITING_MAX,
-};
-use super::{Http3, Running};
+use super::limits::{ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKES_WAITING_MAX};
+use super::{Http3, Passed, Running};
 use crate::connection::WorkerContext;
 use crate::observe::Http3Metric;
 
-/// Datagrams and handshakes that are waiting for admission.
-#[derive(Default)]
+/// Connection attempts that wait for their next step, by their stage.
 pub(super) struct Admission {
-    /// Datagrams of connection attempts. They are waiting for later iterations.
-    attempts: Attempts,
-    /// Datagrams of half-open connections. They are waiting for the handshake budget.
-    continuations: Attempts,
-    /// Connection attempts processed in this iteration: admitted, answered or invalid.
+    /// Datagrams that may start a connection. They wait for room at the endpoint.
+    new: BoundedQueue<WaitingDatagram>,
+    /// Datagrams of half-open connections. They wait for the handshake budget.
+    continuations: BoundedQueue<WaitingDatagram>,
+    /// Clients that the endpoint has admitted, with the number of their socket. They wait for the handshake budget.
+    admitted: BoundedQueue<(Incoming, usize)>,
+    /// Connection attempts that the endpoint got in this iteration: admitted, answered or invalid.
     processed: usize,
-    /// Connection attempts that are waiting for the handshake budget, oldest first, along with the number of
-    /// their socket.
-    incoming: VecDeque<(Incoming, usize)>,
+}
+
+/// Stage of the attempt that a datagram belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    New,
+    Continuation,
+}
+
+/// A datagram that waits.
+#[derive(Debug)]
+struct WaitingDatagram {
+    /// Number of the socket that received it.
+    socket: usize,
+    source: SocketAddr,
+    destination: Option<IpAddr>,
+    ecn: u8,
+    length: usize,
+    bytes: [u8; QUIC_RECEIVED_DATAGRAM_BYTES_MAX as usize],
+}
+
+impl WaitingDatagram {
+    /// Copies a datagram, unless it is longer than we have announced.
+    fn new(socket: usize, arrival: &Arrival<'_>) -> Option<Self> {
+        let &Arrival { source, destination, ecn, bytes: content } = arrival;
+        let mut bytes = [0; QUIC_RECEIVED_DATAGRAM_BYTES_MAX as usize];
+        bytes.get_mut(..content.len())?.copy_from_slice(content);
+        Some(Self { socket, source, destination, ecn, length: content.len(), bytes })
+    }
+
+    fn arrival(&self) -> Arrival<'_> {
+        let &Self { source, destination, ecn, .. } = self;
+        Arrival { source, destination, ecn, bytes: &self.bytes[..self.length] }
+    }
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            new: BoundedQueue::new(ATTEMPTS_WAITING_MAX),
+            continuations: BoundedQueue::new(ATTEMPTS_WAITING_MAX),
+            admitted: BoundedQueue::new(HANDSHAKES_WAITING_MAX),
+            processed: 0,
+        }
+    }
 }
 
 impl Admission {
     /// Returns the number of datagrams waiting for admission.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.attempts.len() + self.continuations.len()
+        self.new.len() + self.continuations.len()
     }
 
     /// Frees memory that was needed for a burst of connection attempts.
     pub(super) fn free_unused(&mut self) {
-        self.attempts.free_unused();
+        self.new.free_unused();
         self.continuations.free_unused();
-        if self.incoming.is_empty() && self.attempts.is_freed() {
-            self.incoming = VecDeque::new();
-        }
+        self.admitted.free_unused();
     }
 
     /// Counts a connection attempt that was admitted, answered or invalid.
@@ -67,85 +108,84 @@ impl Admission {
 
 impl<D: DatagramSocket> Http3<D> {
     /// Returns `true` if the next iteration can make progress with connection attempts.
-    pub(super) fn has_attempts_to_process(&self) -> bool {
-        !self.admission.incoming.is_empty()
+    pub(super) fn has_attempts_to_advance(&self) -> bool {
+        !self.admission.admitted.is_empty()
             || !self.admission.continuations.is_empty()
-            || (!self.admission.attempts.is_empty() && self.has_room_for_attempts())
+            || (!self.admission.new.is_empty() && self.has_room_for_attempts())
     }
 
     /// Returns `true` if the endpoint has room for another connection attempt.
     fn has_room_for_attempts(&self) -> bool {
-        self.admission.incoming.len() < INCOMING_WAITING_MAX && !self.endpoint.is_saturated()
+        !self.admission.admitted.is_full() && !self.endpoint.is_saturated()
     }
 
-    /// Processes connection attempts. Since each of them takes longer than a response, this should be called
-    /// after sending responses. New connections will run in the next iteration.
-    pub(super) fn process_attempts(&mut self, cx: &mut WorkerContext) {
-        self.process_attempts_with_room(cx);
-        self.continue_handshakes(cx);
+    /// Lets connection attempts of each stage take their next step, as far as room and budgets allow. Since a step
+    /// takes longer than a response, this should be called after sending responses. New connections will run in the
+    /// next iteration.
+    pub(super) fn advance_attempts(&mut self, cx: &mut WorkerContext) {
+        for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
+            if !self.has_room_for_attempts() {
+                break;
+            }
+            let Some(datagram) = self.admission.new.pop() else { break };
+            // An earlier datagram of the same client may have been admitted in the meantime.
+            match self.stage(&datagram) {
+                Stage::New => {
+                    self.pass(datagram.socket, &datagram.arrival(), cx);
+                }
+                Stage::Continuation => self.keep_for(Stage::Continuation, datagram, cx),
+            }
+        }
+        self.find_continuations(cx);
+
+        // Any datagram may complete a ClientHello. Allow at least one because otherwise others could use up the whole
+        // budget in every iteration.
+        let mut permits = cx.budget.handshakes.max(1);
+        for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
+            if permits == 0 {
+                break;
+            }
+            let Some(datagram) = self.admission.continuations.pop() else { break };
+            // If the connection has not been accepted yet, the endpoint keeps the datagram.
+            if self.pass(datagram.socket, &datagram.arrival(), cx) == Passed::ToConnection {
+                permits -= 1;
+                cx.budget.handshakes = cx.budget.handshakes.saturating_sub(1);
+            }
+        }
         self.admission.processed = 0;
-        // Accept at least one because otherwise others could use up the whole budget in every iteration.
+
         for _ in 0..cx.budget.handshakes.max(1) {
-            let Some((incoming, number)) = self.admission.incoming.pop_front() else { break };
+            let Some((incoming, number)) = self.admission.admitted.pop() else { break };
             self.accept(incoming, number, cx);
         }
     }
 
-    /// Passes datagrams of connection attempts to the endpoint while it has room.
-    fn process_attempts_with_room(&mut self, cx: &mut WorkerContext) {
-        if !self.admission.attempts.is_empty() {
-            // Take them because the datagrams borrow from them.
-            let mut attempts = std::mem::take(&mut self.admission.attempts);
-
-            for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
-                if !self.has_room_for_attempts() {
-                    break;
-                }
-                let Some((number, arrival)) = attempts.pop() else { break };
-                if self.endpoint.is_of_half_open(arrival.bytes) {
-                    self.keep_continuation(number, &arrival, cx);
-                } else {
-                    self.pass(number, &arrival, cx);
-                }
+    /// Moves datagrams that half-open connections need from among those that wait until such a connection ends.
+    ///
+    /// The datagrams of one ClientHello arrive one after the other, with few from other clients in between. We
+    /// therefore only look at the first of those that wait: no more than clients that can be admitted at once, and
+    /// until we have as many as advance in an iteration. The clients of others will send them again.
+    fn find_continuations(&mut self, cx: &mut WorkerContext) {
+        if self.has_room_for_attempts() {
+            return;
+        }
+        let (mut index, mut found) = (0, 0);
+        while index + found < HANDSHAKES_WAITING_MAX
+            && found < ATTEMPTS_PER_ITERATION_MAX
+            && let Some(datagram) = self.admission.new.get(index)
+        {
+            if self.stage(datagram) == Stage::New {
+                index += 1;
+            } else if let Some(datagram) = self.admission.new.remove(index) {
+                found += 1;
+                self.keep_for(Stage::Continuation, datagram, cx);
             }
-            // Some datagrams have to wait until a half-open connection ends, however that connection might
-            // itself need a datagram that arrived after them, so look for these.
-            if !self.has_room_for_attempts() {
-                attempts.remove_first_if(ATTEMPTS_LOOKED_THROUGH_MAX, |number, arrival| {
-                    let is_needed = self.endpoint.is_of_half_open(arrival.bytes);
-                    if is_needed {
-                        self.keep_continuation(number, arrival, cx);
-                    }
-                    is_needed
-                });
-            }
-            self.admission.attempts = attempts;
         }
     }
 
-    /// Passes datagrams to half-open connections for as long as the handshake budget allows. Any of them
-    /// may complete a ClientHello.
-    fn continue_handshakes(&mut self, cx: &mut WorkerContext) {
-        if !self.admission.continuations.is_empty() {
-            // Take them because the datagrams borrow from them.
-            let mut continuations = std::mem::take(&mut self.admission.continuations);
-            // Allow at least one, as for new connections.
-            let mut permits = cx.budget.handshakes.max(1);
-
-            for _ in 0..ATTEMPTS_PER_ITERATION_MAX {
-                if permits == 0 {
-                    break;
-                }
-                let Some((number, arrival)) = continuations.pop() else { break };
-                // If the connection has not been accepted yet, the endpoint keeps the datagram.
-                if self.pass(number, &arrival, cx) {
-                    permits -= 1;
-                    cx.budget.handshakes = cx.budget.handshakes.saturating_sub(1);
-                }
-            }
-
-            self.admission.continuations = continuations;
-        }
+    /// A half-open connection needs all datagrams of its ClientHello, so it would never end if these waited for it.
+    fn stage(&self, datagram: &WaitingDatagram) -> Stage {
+        if self.endpoint.is_of_half_open(datagram.arrival().bytes) { Stage::Continuation } else { Stage::New }
     }
 
     /// Passes a datagram to its connection. We must have issued the connection ID.
@@ -169,23 +209,27 @@ impl<D: DatagramSocket> Http3<D> {
             return false;
         }
         let processed = self.admission.processed;
+        // Typically, a Handshake packet shows that the datagram belongs to a connection. However, an attacker might
+        // have appended a forged one, so this may at most double the number.
         (processed < ATTEMPTS_PER_ITERATION_MAX && self.has_room_for_attempts())
-            || (processed < ATTEMPTS_WITH_HANDSHAKE_MAX && has_handshake_packet(datagram))
+            || (processed < 2 * ATTEMPTS_PER_ITERATION_MAX && has_handshake_packet(datagram))
     }
 
     /// Stores a datagram of a connection attempt until the connections have run.
     pub(super) fn keep(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
-        // A half-open connection needs all datagrams of its ClientHello, so it would never end if these
-        // waited for it.
-        if self.endpoint.is_of_half_open(arrival.bytes) {
-            self.keep_continuation(number, arrival, cx);
-        } else if let Err(Full) = self.admission.attempts.push(number, arrival) {
-            cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
-        }
+        // A worker that forwards a datagram has checked its length.
+        let Some(datagram) = WaitingDatagram::new(number, arrival) else { return };
+        let stage = self.stage(&datagram);
+        self.keep_for(stage, datagram, cx);
     }
 
-    fn keep_continuation(&mut self, number: usize, arrival: &Arrival<'_>, cx: &mut WorkerContext) {
-        if let Err(Full) = self.admission.continuations.push(number, arrival) {
+    /// Stores a datagram with the others of its stage, unless too many are waiting.
+    fn keep_for(&mut self, stage: Stage, datagram: WaitingDatagram, cx: &mut WorkerContext) {
+        let queue = match stage {
+            Stage::New => &mut self.admission.new,
+            Stage::Continuation => &mut self.admission.continuations,
+        };
+        if let Err(Full) = queue.push(datagram) {
             cx.observer.count_http3(Http3Metric::AttemptsDropped, 1);
         }
     }
@@ -199,8 +243,8 @@ impl<D: DatagramSocket> Http3<D> {
             self.endpoint.ignore(incoming);
         } else if self.is_full(cx) {
             self.refuse(incoming, number);
-        } else if self.admission.incoming.len() < INCOMING_WAITING_MAX {
-            self.admission.incoming.push_back((incoming, number));
+        } else if !self.admission.admitted.is_full() {
+            let _ = self.admission.admitted.push((incoming, number));
         } else {
             // When we passed the datagram to the endpoint, it had room, except if its Handshake packet does
             // not belong to any connection.
@@ -210,8 +254,8 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     /// Ignores all connection attempts that are waiting for the handshake budget. The clients will try again.
-    pub(super) fn ignore_incoming(&mut self) {
-        for (incoming, _) in std::mem::take(&mut self.admission.incoming) {
+    pub(super) fn ignore_admitted(&mut self) {
+        while let Some((incoming, _)) = self.admission.admitted.pop() {
             self.endpoint.ignore(incoming);
         }
     }

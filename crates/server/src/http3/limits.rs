@@ -10,29 +10,17 @@ pub(super) const BATCHES_PER_ITERATION_MAX: usize = 4;
 /// during which open connections have to wait.
 pub(crate) const ATTEMPTS_PER_ITERATION_MAX: usize = 8;
 
-/// Number of connection attempts in an iteration after which an Initial packet has to wait even if it is
-/// followed by a Handshake packet. Typically, the Handshake packet shows that the datagram belongs to a
-/// connection, but an attacker might have appended a forged one.
-pub(super) const ATTEMPTS_WITH_HANDSHAKE_MAX: usize = 2 * ATTEMPTS_PER_ITERATION_MAX;
-
 /// Limits the number of connection attempt datagrams that are waiting for later iterations or for half-open
 /// connections.
 ///
 /// This is enough for a thousand clients with two datagrams per ClientHello. Since clients send a datagram
 /// again after a second, there is no point in letting any more wait. Datagrams of half-open connections wait
-/// in another queue of the same length.
+/// in another queue of the same length. Each takes 1.5 kB.
 pub(crate) const ATTEMPTS_WAITING_MAX: usize = 2048;
 
-/// Total size of the waiting datagrams, in bytes. This assumes 1,500 bytes each.
-pub(crate) const ATTEMPT_BYTES_MAX: usize = 3_072_000;
-
-/// Size, in bytes, of a memory block for datagrams (enough for up to 218 datagrams of 1,200 bytes).
-pub(super) const ATTEMPT_BLOCK_BYTES: usize = 256 * 1024;
-
-/// When datagrams have to wait for a half-open connection, this many of the oldest are searched for datagrams
-/// that such connections need. The datagrams of one ClientHello arrive one after the other, with few from
-/// other clients in between.
-pub(super) const ATTEMPTS_LOOKED_THROUGH_MAX: usize = 64;
+/// If this many admitted clients are waiting for the handshake budget, any further ones have to wait as
+/// datagrams, which do not count as half-open connections.
+pub(crate) const HANDSHAKES_WAITING_MAX: usize = 64;
 
 /// Limits the number of datagrams that a connection sends per call. While Linux would split up to 64 of them,
 /// no more than 44 datagrams of 1,472 bytes fit.
@@ -48,10 +36,6 @@ pub(super) const GATHERED_BATCHES_MAX: usize = 16;
 
 /// Segment batches longer than this are sent separately because the copy would be more expensive than a call.
 pub(super) const GATHERED_BATCH_BYTES_MAX: usize = 4 * 1024;
-
-/// If this many connection attempts are waiting for the handshake budget, any further ones have to wait as
-/// datagrams, which take less memory and do not count as half-open connections.
-pub(super) const INCOMING_WAITING_MAX: usize = 64;
 
 /// Additional time that a predecessor may keep running after its drain time, considering that it starts to
 /// drain later than we start to serve.
