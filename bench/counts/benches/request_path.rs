@@ -115,8 +115,7 @@ fn dummy() -> Content {
 }
 
 fn metrics_and_log() -> Instrumentation {
-    let log =
-        AccessLog::new(LogTarget::File("/dev/null".into()), LogFormat::Combined);
+    let log = AccessLog::new(LogTarget::File("/dev/null".into()), LogFormat::Combined);
     Instrumentation { metrics: true, log: Some(log) }
 }
 
