@@ -1,5 +1,6 @@
 //! The server's content, which is opened once, shared by all workers, and never changed.
 
+mod current;
 mod document;
 mod dummy;
 mod exchange;
@@ -7,6 +8,7 @@ pub(crate) mod open;
 mod releases;
 mod sites;
 
+pub(crate) use current::Current;
 pub(crate) use exchange::{OnH1, OnStream};
 pub(crate) use releases::{OpenRelease, Releases, Trigger};
 pub(crate) use sites::{Entry, Sites};

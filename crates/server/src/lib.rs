@@ -22,11 +22,11 @@ mod http3;
 // One TCP connection: TLS, HTTP/1 or HTTP/2, deadlines, sending.
 mod connection;
 
+// The housekeeping thread: replaces archives and certificates while the server runs.
+mod housekeeper;
+
 // Runs route handlers and delivers their responses.
 mod routes;
-
-// Replaces archives and certificates while the server runs.
-mod reload;
 
 // Selects the site for a request, and the archive or page to respond with.
 mod content;
@@ -83,11 +83,11 @@ use cannery_eventloop::{Claim, Waker};
 pub use crate::config::Config;
 pub use crate::error::StartError;
 #[doc(hidden)]
+pub use crate::housekeeper::{PublishError, Publisher};
+#[doc(hidden)]
 pub use crate::kept_signals::KeptSignals;
 pub use crate::notice::Notice;
 pub use crate::process::Addresses;
-#[doc(hidden)]
-pub use crate::reload::{PublishError, Publisher};
 #[doc(hidden)]
 pub use crate::startup::{AdminProcess, FolderReleases};
 pub use crate::startup::{EmbeddedArchive, Server, Settings};
@@ -96,11 +96,11 @@ pub use crate::worker::stepper;
 pub use crate::worker::{Backend, BackendChoice};
 
 use crate::config::ListenerKind;
+use crate::housekeeper::ReloadHandle;
 use crate::observe::{LogWriter, Report, SiteStatus, Status};
 use crate::process::notify::Notify;
 use crate::process::release_socket::ReleaseReceiver;
 use crate::process::{DownProcesses, Handover};
-use crate::reload::ReloadHandle;
 use crate::sandbox::{Sandbox, SandboxReport, ThreadRole};
 use crate::startup::{AdminServer, Resources, SignalHandler};
 use crate::worker::{StopFlag, StopReport};

@@ -20,9 +20,8 @@ use super::recv::IterationBudget;
 use super::send_batch::SendBatch;
 use super::transport::Buffers;
 use crate::config::{LiveFolder, Timeouts};
-use crate::content::Content;
+use crate::content::{Content, Current};
 use crate::observe::Observer;
-use crate::reload::Current;
 use crate::routes::{ConnectionAddress, Dispatch, RouteClient, WorkerRoutes};
 
 /// During a graceful shutdown, idle connections stay open for this long. This way, we can still respond to a

@@ -6,11 +6,10 @@ use std::thread::JoinHandle;
 use cannery_eventloop::{Address, Claim, Listener, Waker};
 
 use crate::config::{Config, ListenerKind};
-use crate::content::Content;
+use crate::content::{Content, Current};
 use crate::error::StartError;
 use crate::observe::Observer;
 use crate::pages::admin::Admin;
-use crate::reload::Current;
 use crate::sandbox::Sandbox;
 use crate::worker::{self, Backend, StopFlag};
 

@@ -13,13 +13,13 @@ use super::http3_resources::{Http3Plans, Http3Resources};
 use super::worker_plans::{OwnParts, WorkerPlans};
 use crate::config::{Config, LogTarget, Responders, Standby};
 use crate::connection::memory_budget::MemoryLimits;
-use crate::content::{ArchiveResources, Content};
+use crate::content::{ArchiveResources, Content, Current};
 use crate::error::StartError;
+use crate::housekeeper::{self, Reloader, Served, WatchedCertificates};
 use crate::observe::{Counters, LogFile, ProcessSampler, Report};
 use crate::pages::admin::{Admin, Source, collect};
 use crate::pages::challenges::{self, Webroot};
 use crate::process::{DownProcesses, Handover, Listening};
-use crate::reload::{self, Current, Reloader, Served, WatchedCertificates};
 use crate::routes::Pools;
 use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::{self, BackendChoice, StopFlag};
@@ -270,8 +270,8 @@ impl Resources {
         let process = process.map(|process| process.with_workers(counters.clone()));
         let reloader = reloader.map(|reloader| {
             let reloader = reloader.with_certificates(certificates).with_process(process);
-            let check =
-                watchdog.map(|mut watchdog| -> reload::Watchdog { Box::new(move |now| watchdog.check(now)) });
+            let check = watchdog
+                .map(|mut watchdog| -> housekeeper::Watchdog { Box::new(move |now| watchdog.check(now)) });
             reloader.with_worker_notices(worker_notices).with_watchdog(check)
         });
 

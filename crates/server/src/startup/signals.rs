@@ -8,10 +8,10 @@ use signal_hook::iterator::Signals;
 use crate::StopHandle;
 use crate::config::NoticeHandler;
 use crate::error::StartError;
+use crate::housekeeper::ReloadHandle;
 use crate::notice::Notice;
 use crate::observe::ReopenHandle;
 use crate::process::notify::Notify;
-use crate::reload::ReloadHandle;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 

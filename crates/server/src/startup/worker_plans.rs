@@ -7,11 +7,11 @@ use cannery_eventloop::{Balancer, Listener, UdpSocket, Waker};
 use cannery_transport::Context;
 
 use crate::config::{Config, ListenerKind, Standby};
+use crate::content::Current;
 use crate::http3::Http3Plan;
 use crate::notice::Notice;
 use crate::observe::{Counters, LogWriter, Observer};
 use crate::process::{DownProcesses, Handover};
-use crate::reload::Current;
 use crate::routes::{Pools, Watchdog, WorkerRoutes};
 use crate::worker::{Plan, StopFlag, StopReport, StopReporter};
 

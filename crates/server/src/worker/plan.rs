@@ -12,11 +12,11 @@ use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 
 use crate::config::{Config, ListenerKind, Standby};
 use crate::connection::{AddedFields, ITERATION_BYTES_MAX, Policy};
+use crate::content::Current;
 use crate::http3::Http3Plan;
 use crate::notice::Notice;
 use crate::observe::Observer;
 use crate::process::{DownProcesses, Handover};
-use crate::reload::Current;
 use crate::routes::WorkerRoutes;
 
 /// Tells workers to stop. They check it whenever they are woken up.

@@ -27,8 +27,8 @@ use cannery_eventloop::EventLoop;
 use cannery_eventloop::simulated::{Network, Random};
 
 use crate::config::{self, Config, ListenerKind};
+use crate::content::Current;
 use crate::observe::Observer;
-use crate::reload::Current;
 use crate::worker::{Plan, StopFlag, Worker};
 use scenario::{ITERATIONS_MAX, Outcome, Scenario};
 use script::Script;

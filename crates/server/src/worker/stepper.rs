@@ -15,10 +15,9 @@ pub use self::http3::Http3Stepper;
 use self::single_client::{Client, RESPONSE_START_BYTES, SingleClientLoop};
 use super::{Plan, StopFlag, Worker};
 use crate::config::{self, AccessLog, Config, ListenerKind};
-use crate::content::Content;
+use crate::content::{Content, Current};
 use crate::error::StartError;
 use crate::observe::{Counters, LogFile, LogWriter, Observer, Status};
-use crate::reload::Current;
 use crate::routes::WorkerRoutes;
 use crate::sandbox::Sandbox;
 

@@ -7,8 +7,8 @@ use std::sync::mpsc::Receiver;
 
 use crate::config::{Config, Content, NamedArchive};
 use crate::error::StartError;
+use crate::housekeeper::PublishError;
 use crate::notice::Notice;
-use crate::reload::PublishError;
 use crate::sandbox::ThreadRole;
 use crate::{RunningServer, thread};
 

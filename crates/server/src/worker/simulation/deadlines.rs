@@ -23,7 +23,7 @@ use super::http3::{self, address};
 use super::site::Releases;
 use crate::config::Timeouts;
 use crate::connection::{DRAIN_GRACE, LINGER, OLD_RELEASE_TIMEOUT};
-use crate::reload::Current;
+use crate::content::Current;
 use At::BelowRate;
 use Cell::{Ends, Never, Open};
 use run::Effect::{self, Answered, Closed, Goaway, Reset};

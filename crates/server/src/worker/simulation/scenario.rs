@@ -8,8 +8,8 @@ use cannery_eventloop::simulated::{Network, Random, Simulated, SimulatedListener
 
 use super::site::Releases;
 use crate::config::{self, Config, HttpVersions, ListenerKind};
+use crate::content::Current;
 use crate::observe::Observer;
-use crate::reload::Current;
 use crate::worker::{Plan, StopFlag, Worker};
 
 /// Loop iterations after which a run must have ended.

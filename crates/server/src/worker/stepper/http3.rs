@@ -16,11 +16,10 @@ use cannery_transport::{Certificates, Protocol, SelfSigned, Settings, Version};
 
 use super::single_client::{ClientSocket, SECONDS};
 use crate::config::{self, Config};
-use crate::content::Content;
+use crate::content::{Content, Current};
 use crate::error::StartError;
 use crate::http3::Http3Plan;
 use crate::observe::Observer;
-use crate::reload::Current;
 use crate::worker::{Plan, StopFlag, Worker};
 
 /// Address of the server.

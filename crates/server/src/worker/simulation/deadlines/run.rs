@@ -18,8 +18,8 @@ use super::super::http3::scripted::{Deed, Habits, Scripted};
 use super::super::http3::{self, address};
 use super::super::site::Releases;
 use crate::config::{self, Config, HttpVersions, ListenerKind};
+use crate::content::Current;
 use crate::observe::{Observer, Status};
-use crate::reload::Current;
 use crate::routes::{Pools, WorkerRoutes};
 use crate::worker::{Plan, StopFlag, Worker};
 

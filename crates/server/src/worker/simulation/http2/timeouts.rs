@@ -18,8 +18,8 @@ use super::super::{ITERATIONS_MAX, plan};
 use super::script::GOAWAY_PING;
 use crate::config::Timeouts;
 use crate::connection::LINGER;
+use crate::content::Current;
 use crate::observe::{Counters, Observer};
-use crate::reload::Current;
 use crate::worker::Worker;
 
 /// The body of `/large`.

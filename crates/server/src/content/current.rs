@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::content::Content;
+use super::Content;
 
 /// The content being served.
 #[derive(Debug)]

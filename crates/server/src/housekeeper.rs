@@ -13,11 +13,9 @@
 //! to the reload thread because it takes milliseconds, during which a worker could not serve any requests.
 
 mod certificates;
-mod current;
 mod publisher;
 
 pub(crate) use certificates::WatchedCertificates;
-pub(crate) use current::Current;
 pub use publisher::{PublishError, Publisher};
 
 use std::fs::File;
@@ -33,7 +31,7 @@ use cannery_eventloop::Waker;
 use cannery_site::{Site, VirtualHosts};
 
 use crate::config::{self, Config, NamedArchive, NoticeHandler};
-use crate::content::{ArchiveResources, Content, OpenRelease, Releases, Trigger, open};
+use crate::content::{ArchiveResources, Content, Current, OpenRelease, Releases, Trigger, open};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::{ProcessSampler, Status};
