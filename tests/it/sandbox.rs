@@ -67,7 +67,7 @@ fn each_thread_is_sandboxed() {
     assert_eq!(server.get("/a.txt").body, b"one");
 
     let threads = threads(&server);
-    for name in ["worker-0", "worker-1", "admin-0", "reload", "access-log", "report", "signals"] {
+    for name in ["worker-0", "worker-1", "admin-0", "housekeeper", "access-log", "report", "signals"] {
         assert!(threads.contains_key(name), "{name}: {:?}", threads.keys());
     }
 
@@ -176,7 +176,7 @@ fn injected_calls_are_denied_in_every_thread() {
         "cannery-server",
         "worker-0",
         "admin-0",
-        "reload",
+        "housekeeper",
         "releases",
         "signals",
         "access-log",
@@ -201,8 +201,11 @@ fn injected_calls_are_denied_in_every_thread() {
     assert_eq!(processes.len(), 3);
     for process in processes {
         let is_admin = thread_names(process).values().any(|name| name == "admin-0");
-        let names: &[&str] =
-            if is_admin { &["signals"] } else { &["worker-0", "reload", "stats", "signals", "access-log"] };
+        let names: &[&str] = if is_admin {
+            &["signals"]
+        } else {
+            &["worker-0", "housekeeper", "stats", "signals", "access-log"]
+        };
         let role = if is_admin { "admin process" } else { "serving process" };
         assert_calls_are_denied(process, outside.path(), role, names);
     }

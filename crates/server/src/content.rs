@@ -56,7 +56,7 @@ pub(crate) struct IncomingRequest<'p, E> {
     pub(crate) fields: &'p ServerFields,
 }
 
-/// Resources of an archive that only the reload thread needs.
+/// Resources of an archive that only the housekeeping thread needs.
 #[derive(Debug, Default)]
 pub(crate) struct ArchiveResources {
     pub(crate) lease: Option<Lease>,
@@ -65,7 +65,7 @@ pub(crate) struct ArchiveResources {
 }
 
 impl Content {
-    /// Opens the configured content. For the reload thread, also returns the resources of each archive.
+    /// Opens the configured content. For the housekeeping thread, also returns the resources of each archive.
     pub(crate) fn open(
         config: &Config,
         challenges: Option<Challenges>,

@@ -22,7 +22,7 @@ mod http3;
 // One TCP connection: TLS, HTTP/1 or HTTP/2, deadlines, sending.
 mod connection;
 
-// The housekeeping thread: replaces archives and certificates while the server runs.
+// The housekeeping thread: archives, certificates, statistics of the process, notices.
 mod housekeeper;
 
 // Runs route handlers and delivers their responses.
@@ -95,14 +95,13 @@ pub use crate::startup::{EmbeddedArchive, Server, Settings};
 pub use crate::worker::stepper;
 pub use crate::worker::{Backend, BackendChoice};
 
-use crate::config::ListenerKind;
-use crate::housekeeper::ReloadHandle;
-use crate::observe::{LogWriter, Report, SiteStatus, Status};
+use crate::housekeeper::HousekeeperHandle;
+use crate::observe::{LogWriter, SiteStatus, Status};
 use crate::process::notify::Notify;
 use crate::process::release_socket::ReleaseReceiver;
 use crate::process::{DownProcesses, Handover};
 use crate::sandbox::{Sandbox, SandboxReport, ThreadRole};
-use crate::startup::{AdminServer, Resources, SignalHandler};
+use crate::startup::{Resources, RunningOperators, SignalHandler};
 use crate::worker::{StopFlag, StopReport};
 
 /// Additional time for workers to exit once the drain timeout has passed (it should only be needed if a
@@ -112,14 +111,11 @@ const WORKER_END_MAX: Duration = Duration::from_secs(1);
 /// A running server.
 #[derive(Debug)]
 pub struct RunningServer {
-    addresses: Vec<(ListenerKind, Address)>,
-    quic_addresses: Vec<Address>,
+    addresses: Addresses,
     workers: Vec<JoinHandle<()>>,
     stop: StopHandle,
-    reload: Option<ReloadHandle>,
-    log: Option<LogWriter>,
-    admin: Option<AdminServer>,
-    report: Option<Report>,
+    housekeeper: Option<HousekeeperHandle>,
+    operators: RunningOperators,
     down_processes: DownProcesses,
     handover: Handover,
     /// Removes local socket paths when dropped.
@@ -196,11 +192,7 @@ impl RunningServer {
     /// Returns the addresses that the server listens on.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
-        Addresses {
-            listeners: self.addresses.clone(),
-            quic: self.quic_addresses.clone(),
-            admin: self.admin.as_ref().map(AdminServer::address),
-        }
+        self.addresses.clone()
     }
 
     /// Reports which releases are being served. Callers should do this once, after the server has started.
@@ -246,19 +238,19 @@ impl RunningServer {
     #[doc(hidden)]
     #[must_use]
     pub fn publisher(&self) -> Option<Publisher> {
-        self.reload.as_ref().map(ReloadHandle::publisher).filter(Publisher::has_archives)
+        self.housekeeper.as_ref().map(HousekeeperHandle::publisher).filter(Publisher::has_archives)
     }
 
     /// Serves every release that `releases` receives from another process.
     ///
-    /// `place` is the index of an archive in the configuration (which must have been passed as an open
-    /// file). In notices, the archive will be called `folder`.
+    /// `index` is that of the archive in the configuration (which must have been passed as an open file). In notices,
+    /// the archive will be called `folder`.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
     // Only for our own programs.
     #[doc(hidden)]
-    pub fn follow(&self, place: usize, folder: PathBuf, releases: ReleaseReceiver) -> Result<(), StartError> {
+    pub fn follow(&self, index: usize, folder: PathBuf, releases: ReleaseReceiver) -> Result<(), StartError> {
         let Some(publisher) = self.publisher() else { return Ok(()) };
 
         let on_notice = self.on_notice.clone();
@@ -268,7 +260,7 @@ impl RunningServer {
             let end = loop {
                 match releases.receive() {
                     // The sender waits until we acknowledge the release, so we do that even if we refuse it.
-                    Ok(Some(file)) => match publisher.publish(place, file) {
+                    Ok(Some(file)) => match publisher.publish(index, file) {
                         Ok(()) => releases.acknowledge(),
                         Err(PublishError::Stopping) => return,
                         Err(error) => {
@@ -322,15 +314,7 @@ impl RunningServer {
                 let _ = worker.join();
             }
         }
-        drop(self.report);
-        // Stop these last, so that operators can still query the server and workers can still log while it
-        // drains.
-        if let Some(admin) = self.admin {
-            admin.stop();
-        }
-        if let Some(log) = self.log {
-            log.finish();
-        }
+        self.operators.stop();
     }
 
     /// Waits until the workers have exited or the time for it is over. Returns the number of workers
@@ -387,11 +371,11 @@ impl RunningServer {
             self.down_processes.clone().follow(supervisor, self.handover.clone(), wakers, &self.sandbox)?;
         }
 
-        let reopen = self.log.as_ref().map(LogWriter::reopen_handle);
+        let reopen = self.operators.log.as_ref().map(LogWriter::reopen_handle);
         let handler = SignalHandler {
             signals: KeptSignals::take(self.kept_signals.as_ref()).map_err(StartError::Signals)?,
             stop: self.stop.clone(),
-            reload: self.reload.clone(),
+            housekeeper: self.housekeeper.clone(),
             reopen,
             notify,
             on_notice: self.on_notice.clone(),

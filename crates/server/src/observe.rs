@@ -11,7 +11,6 @@ mod status;
 pub(crate) use access_log::{LogFile, LogWriter, ReopenHandle};
 pub(crate) use metrics::{Counters, Http3Metric, MethodKind, Snapshot};
 pub(crate) use observer::{CloseReason, Observer};
-pub(crate) use process_usage::ProcessSampler;
 pub(crate) use report::Report;
 pub(crate) use request_log::{LoggedRequest, LoggedResponse, RefusedRequest};
 pub(crate) use status::{ListenerStatus, OccupiedThreads, Release, SiteStatus, Status, ThreadCount};

@@ -6,19 +6,22 @@ mod builder;
 // Opens everything that is needed before the sandbox is entered. After that, it starts all threads.
 mod resources;
 
-// Plans for the workers, with and without HTTP/3.
+// The workers, their sockets, and what they share with other threads.
 mod http3_resources;
-mod worker_plans;
+mod shared;
+mod sockets;
+mod workers;
 
-// The admin listener of a single process, and the admin process if there are several.
+// The access log, the admin listener of a single process, and the admin process if there are several.
 mod admin_process;
 mod admin_server;
+mod operators;
 
 // SIGTERM, SIGHUP and others.
 mod signals;
 
 pub use admin_process::AdminProcess;
-pub(crate) use admin_server::AdminServer;
 pub use builder::{EmbeddedArchive, FolderReleases, Server, Settings};
+pub(crate) use operators::RunningOperators;
 pub(crate) use resources::Resources;
 pub(crate) use signals::SignalHandler;

@@ -20,7 +20,7 @@ fn archive_of(folder: &Path, name: &str) -> PathBuf {
     archive
 }
 
-/// The reload thread waited for a writer of the FIFO, and no longer checked any archive or lease.
+/// The housekeeping thread waited for a writer of the FIFO, and no longer checked any archive or lease.
 #[test]
 fn fifo_instead_of_an_archive_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -40,7 +40,7 @@ fn fifo_instead_of_an_archive_is_refused() {
     assert_eq!(server.get("/name.txt").body, b"second");
 }
 
-/// The reload thread waited for a writer of the FIFO, as above.
+/// The housekeeping thread waited for a writer of the FIFO, as above.
 #[test]
 fn fifo_instead_of_a_certificate_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Other releases in a release directory. We keep them open in addition to the current one because clients
 //! may have loaded pages from them.
 //!
-//! This belongs to the reload thread. An archive must be verified completely before it is served. At startup,
+//! This belongs to the housekeeping thread. An archive must be verified completely before it is served. At startup,
 //! we only do this for the newest ones; the others will follow in the background, so that large archives do
 //! not delay the start. Damaged archives are skipped with a notice, whereas archives that are still being
 //! copied are skipped silently. The current archive is not included here.

@@ -10,13 +10,14 @@ use std::time::SystemTime;
 use cannery_base::FileVersion;
 use cannery_transport::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
 
+use super::{Outcome, Reporter};
 use crate::config::{CertificateFiles, Config, Content, Tls};
 use crate::content::Trigger;
 use crate::error::StartError;
 use crate::notice::Notice;
 
-/// Certificates, and the files they were read from.
-pub(crate) struct WatchedCertificates {
+/// Loads certificates again when their files change.
+pub(crate) struct CertificateLoader {
     pub(crate) context: Context,
     tls: Tls,
     names: Vec<String>,
@@ -27,10 +28,10 @@ pub(crate) struct WatchedCertificates {
     watch: bool,
 }
 
-impl WatchedCertificates {
+impl CertificateLoader {
     /// Reads the configured certificates, reporting any warnings. Returns `None` without TLS
     /// listeners.
-    pub(crate) fn open(config: &Config) -> Result<Option<WatchedCertificates>, StartError> {
+    pub(crate) fn open(config: &Config) -> Result<Option<CertificateLoader>, StartError> {
         let Some(tls) = config.tls.clone().filter(|_| config.has_tls()) else { return Ok(None) };
         let names = names(config);
         // Do this before reading the files, so that we notice every later change.
@@ -52,7 +53,7 @@ impl WatchedCertificates {
         })?;
 
         let watch = !matches!(config.content, Content::Archives { watch: false, .. });
-        Ok(Some(WatchedCertificates { context, tls, names, settled: files.clone(), seen: files, watch }))
+        Ok(Some(CertificateLoader { context, tls, names, settled: files.clone(), seen: files, watch }))
     }
 
     /// Returns the paths of files that can be read again.
@@ -60,8 +61,22 @@ impl WatchedCertificates {
         paths(&self.tls)
     }
 
-    /// Checks the files, and loads any that have changed. Returns notices for the operator.
-    pub(super) fn check(&mut self, trigger: Trigger) -> Vec<Notice> {
+    /// Checks the files, and loads any that have changed.
+    pub(super) fn check(&mut self, trigger: Trigger, reporter: &Reporter) -> Outcome {
+        let notices = self.load_changed(trigger);
+        if notices.is_empty() {
+            return Outcome::Unchanged;
+        }
+
+        reporter.status.set_certificates(self.context.certificates());
+        for notice in &notices {
+            reporter.notify(notice);
+        }
+        Outcome::Changed
+    }
+
+    /// Loads the files that have changed. Returns notices for the operator.
+    fn load_changed(&mut self, trigger: Trigger) -> Vec<Notice> {
         let now = SystemTime::now();
         let mut notices = notices(&self.context.advance(now));
         let is_requested = trigger == Trigger::Request;

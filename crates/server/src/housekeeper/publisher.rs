@@ -5,12 +5,12 @@ use std::sync::mpsc::{Sender, channel};
 
 use cannery_archive::OpenError;
 
-use super::Order;
+use super::Command;
 
 /// Replaces archives that were passed as open files. May be cloned and sent to any thread.
 #[derive(Debug, Clone)]
 pub struct Publisher {
-    pub(super) orders: Sender<Order>,
+    pub(super) commands: Sender<Command>,
     /// For each archive in the configuration, tells if it is an open file.
     pub(super) replaceable: Vec<bool>,
 }
@@ -36,7 +36,7 @@ impl Publisher {
         self.replaceable.contains(&true)
     }
 
-    /// Serves `file` instead of the archive at index `place`.
+    /// Serves `file` instead of the archive with this index.
     ///
     /// Once this returns, all later requests will be answered from the new archive, while responses that
     /// have already started are not affected. The file is not compared with its digest, and
@@ -45,12 +45,12 @@ impl Publisher {
     /// # Errors
     /// Returns an error if the file cannot be served (see [`PublishError`]). The previous release is still being
     /// served in that case.
-    pub fn publish(&self, place: usize, file: File) -> Result<(), PublishError> {
-        if !self.replaceable.get(place).is_some_and(|replaceable| *replaceable) {
-            return Err(PublishError::NotReplaceable(place));
+    pub fn publish(&self, index: usize, file: File) -> Result<(), PublishError> {
+        if !self.replaceable.get(index).is_some_and(|replaceable| *replaceable) {
+            return Err(PublishError::NotReplaceable(index));
         }
         let (done, outcome) = channel();
-        self.orders.send(Order::Publish { place, file, done }).map_err(|_| PublishError::Stopping)?;
+        self.commands.send(Command::Publish { index, file, done }).map_err(|_| PublishError::Stopping)?;
         Ok(outcome.recv().map_err(|_| PublishError::Stopping)??)
     }
 }

@@ -1,11 +1,22 @@
-//! Unit tests of reloading.
+//! Unit tests of the housekeeping thread.
 
 use std::io::Write;
 
+use cannery_archive::{Archive, Loading};
+
 use super::*;
-use crate::content::{Entry, Sites};
-use crate::pages::BuiltinPages;
+use crate::config::NamedArchive;
+use crate::content;
 use crate::worker::simulation;
+
+fn reporter() -> Reporter {
+    Reporter { status: Arc::new(Status::new(std::iter::empty())), on_notice: NoticeHandler::ignore() }
+}
+
+fn open(archives: Vec<NamedArchive>, watch: bool) -> Archives {
+    let config = Config::plain(Content::Archives { archives, loading: Loading::Automatic, watch });
+    Archives::open(&config, None, Vec::new()).unwrap()
+}
 
 #[test]
 fn worker_never_drops_the_last_reference() {
@@ -17,36 +28,20 @@ fn worker_never_drops_the_last_reference() {
         std::fs::rename(&next, &path).unwrap();
     };
     release("first");
-    let archive = Archive::open(&path, Loading::Mapped).unwrap();
-    let entry =
-        Entry { host: None, site: Arc::new(Site::new(archive, VirtualHosts::Enabled)), earlier: Vec::new() };
-    let site = Arc::downgrade(&entry.site);
-    let current =
-        Arc::new(Current::new(Arc::new(Content::Sites(Sites::new(vec![entry], BuiltinPages::default())))));
-    let worker_content = current.get();
-    let served = Served { current, wakers: Vec::new() };
-    let mut reloader = Reloader {
-        watched: vec![Watched::new(&NamedArchive::new(None, path.clone()))],
-        certificates: None,
-        process: None,
-        worker_notices: None,
-        watchdog: None,
-        retired: Vec::new(),
-        loading: Loading::Mapped,
-        virtual_hosts: VirtualHosts::Enabled,
-        watch: true,
-        on_notice: NoticeHandler::ignore(),
-        status: None,
-    };
+    let mut archives = open(vec![NamedArchive::new(None, path.clone())], true);
+    let worker_content = archives.current().get();
+    let content::Content::Sites(sites) = &*worker_content else { panic!("sites are served") };
+    let site = Arc::downgrade(&sites.entries()[0].site);
 
     release("second");
-    assert_eq!(reloader.check_archives(Trigger::Request, &served), Outcome::Changed);
-    reloader.detach_written_archives(&served);
+    let reporter = reporter();
+    assert_eq!(archives.check(Trigger::Request, &reporter), Outcome::Changed);
+    archives.protect(&reporter);
     assert_eq!(site.strong_count(), 2, "the worker still refers to it");
     drop(worker_content);
     assert_eq!(site.strong_count(), 1, "the worker must not unmap it");
-    reloader.detach_written_archives(&served);
-    assert_eq!(site.strong_count(), 0, "the reloader must unmap it");
+    archives.protect(&reporter);
+    assert_eq!(site.strong_count(), 0, "the housekeeper must unmap it");
 }
 
 #[test]
@@ -56,36 +51,28 @@ fn published_file_is_served_at_once() {
         file.write_all(&simulation::archive(name)).unwrap();
         file
     };
-    let named = [
-        NamedArchive::from_file(None, "folder".into(), archive("first")),
-        NamedArchive::new(None, "a file that does not exist".into()),
-    ];
-    let entries = named.iter().map(|_| {
-        let archive = Archive::from_file(&archive("first"), Loading::Automatic).unwrap();
-        Entry { host: None, site: Arc::new(Site::new(archive, VirtualHosts::Enabled)), earlier: Vec::new() }
-    });
-    let sites = Sites::new(entries.collect(), BuiltinPages::default());
-    let current = Arc::new(Current::new(Arc::new(Content::Sites(sites))));
-    let served = Served { current: Arc::clone(&current), wakers: Vec::new() };
-    let reloader = Reloader {
-        watched: named.iter().map(Watched::new).collect(),
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("site.cdb");
+    std::fs::write(&path, simulation::archive("first")).unwrap();
+    let named =
+        vec![NamedArchive::from_file(None, "folder".into(), archive("first")), NamedArchive::new(None, path)];
+    let archives = open(named, false);
+    let current = archives.current();
+    // Workers have the sender.
+    let (_notices, worker_notices) = channel();
+    let housekeeper = Housekeeper {
+        archives,
         certificates: None,
-        process: None,
-        worker_notices: None,
+        sampler: None,
+        notices: WorkerNotices(worker_notices),
         watchdog: None,
-        retired: Vec::new(),
-        loading: Loading::Automatic,
-        virtual_hosts: VirtualHosts::Enabled,
-        watch: false,
-        on_notice: NoticeHandler::ignore(),
-        status: None,
+        reporter: reporter(),
     };
-    let status = Arc::new(Status::new(std::iter::empty()));
-    let handle = reloader.start(Vec::new(), status, served, &Sandbox::default()).unwrap();
+    let handle = housekeeper.start(&Sandbox::default()).unwrap();
     let publisher = handle.publisher();
     let digest = || {
         let content = current.get();
-        let Content::Sites(sites) = &*content else { panic!("sites are served") };
+        let content::Content::Sites(sites) = &*content else { panic!("sites are served") };
         sites.entries()[0].site.archive().facts().digest
     };
 
@@ -97,8 +84,8 @@ fn published_file_is_served_at_once() {
 
     let foreign = tempfile::tempfile().unwrap();
     assert!(matches!(publisher.publish(0, foreign), Err(PublishError::Open(_))));
-    for place in [1, 2] {
-        let error = publisher.publish(place, archive("third")).unwrap_err();
+    for index in [1, 2] {
+        let error = publisher.publish(index, archive("third")).unwrap_err();
         assert!(matches!(error, PublishError::NotReplaceable(_)), "{error}");
     }
     assert_ne!(digest(), first);

@@ -72,7 +72,8 @@ impl AdminProcess {
         };
         let on_notice = self.on_notice.clone();
         let signals = KeptSignals::take(self.kept_signals.as_ref()).map_err(StartError::Signals)?;
-        SignalHandler { signals, stop, reload: None, reopen: None, notify, on_notice }.start(&self.sandbox)
+        SignalHandler { signals, stop, housekeeper: None, reopen: None, notify, on_notice }
+            .start(&self.sandbox)
     }
 
     /// Restricts the calling thread to waiting.

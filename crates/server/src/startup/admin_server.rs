@@ -78,7 +78,7 @@ impl AdminListener {
 
 /// A running admin listener.
 #[derive(Debug)]
-pub(crate) struct AdminServer {
+pub(super) struct AdminServer {
     address: Address,
     /// Removes the path of a Unix socket when it is dropped.
     _claim: Option<Claim>,
@@ -88,7 +88,7 @@ pub(crate) struct AdminServer {
 }
 
 impl AdminServer {
-    pub(crate) fn address(&self) -> Address {
+    pub(super) fn address(&self) -> Address {
         self.address.clone()
     }
 
@@ -98,7 +98,7 @@ impl AdminServer {
     }
 
     /// Stops it and waits until it has stopped.
-    pub(crate) fn stop(self) {
+    pub(super) fn stop(self) {
         self.stop.set();
         self.waker.wake();
         self.wait();

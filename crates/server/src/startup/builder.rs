@@ -389,8 +389,8 @@ impl Server {
 fn serve(mut config: Config, followed: Vec<FollowedArchive>) -> Result<RunningServer, StartError> {
     let releases: Vec<_> = followed.into_iter().filter_map(|followed| followed.start(&mut config)).collect();
     let server = RunningServer::start(&config)?;
-    for (place, next) in releases {
-        replace_archives(&server, place, next)?;
+    for (index, next) in releases {
+        replace_archives(&server, index, next)?;
     }
     Ok(server)
 }
@@ -407,7 +407,7 @@ impl RunningServer {
     /// were bound.
     #[must_use]
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
-        let addresses = self.addresses.iter().filter_map(|(_, address)| match address {
+        let addresses = self.addresses.listeners.iter().filter_map(|(_, address)| match address {
             Address::Internet(address) => Some(*address),
             Address::Every(port) => Some(([127, 0, 0, 1], *port).into()),
             Address::Local(_) => None,

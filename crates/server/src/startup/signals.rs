@@ -8,7 +8,7 @@ use signal_hook::iterator::Signals;
 use crate::StopHandle;
 use crate::config::NoticeHandler;
 use crate::error::StartError;
-use crate::housekeeper::ReloadHandle;
+use crate::housekeeper::HousekeeperHandle;
 use crate::notice::Notice;
 use crate::observe::ReopenHandle;
 use crate::process::notify::Notify;
@@ -22,7 +22,7 @@ const INTERRUPTED: i32 = 130;
 pub(crate) struct SignalHandler {
     pub(crate) signals: Signals,
     pub(crate) stop: StopHandle,
-    pub(crate) reload: Option<ReloadHandle>,
+    pub(crate) housekeeper: Option<HousekeeperHandle>,
     pub(crate) reopen: Option<ReopenHandle>,
     /// Reports reloads and shutdown to the service manager.
     pub(crate) notify: Notify,
@@ -39,7 +39,7 @@ impl SignalHandler {
     /// # Errors
     /// Returns an error if a thread cannot be started.
     pub(crate) fn start(self, sandbox: &Sandbox) -> Result<(), StartError> {
-        let SignalHandler { mut signals, stop, reload, reopen, notify, on_notice } = self;
+        let SignalHandler { mut signals, stop, housekeeper, reopen, notify, on_notice } = self;
         if let Some(watchdog) = notify.watchdog() {
             thread::start("watchdog", sandbox, ThreadRole::Coordinator, watchdog)?;
         }
@@ -50,8 +50,8 @@ impl SignalHandler {
                 match signal {
                     SIGHUP => {
                         notify.reloading();
-                        if let Some(reload) = &reload {
-                            reload.request();
+                        if let Some(housekeeper) = &housekeeper {
+                            housekeeper.request_check();
                         }
                         notify.ready("serving");
                     }

@@ -67,43 +67,42 @@ impl<const LENGTH: usize> From<&'static [u8; LENGTH]> for EmbeddedArchive {
 /// An archive in the configuration that a folder will replace.
 #[derive(Debug)]
 pub(super) struct FollowedArchive {
-    place: usize,
+    index: usize,
     follow: Follow,
 }
 
 impl FollowedArchive {
-    /// Returns the configuration entry for index `place`, and the folder that replaces it, if any.
-    pub(super) fn split(archive: EmbeddedArchive, place: usize) -> (NamedArchive, Option<FollowedArchive>) {
+    /// Returns the configuration entry with this index, and the folder that replaces it, if any.
+    pub(super) fn split(archive: EmbeddedArchive, index: usize) -> (NamedArchive, Option<FollowedArchive>) {
         let EmbeddedArchive { bytes, folder } = archive;
         let named = NamedArchive::embedded(None, NAME.into(), bytes);
-        (named, folder.map(|follow| FollowedArchive { place, follow }))
+        (named, folder.map(|follow| FollowedArchive { index, follow }))
     }
 
     /// Starts to follow the folder, and changes the configuration entry.
     pub(super) fn start(self, config: &mut Config) -> Option<(usize, Receiver<File>)> {
         let FolderReleases { first, next } = (self.follow.0)()?;
         let Content::Archives { archives, .. } = &mut config.content else { return None };
-        let named = archives.get_mut(self.place)?;
+        let named = archives.get_mut(self.index)?;
         *named = NamedArchive::from_file(None, NAME.into(), first);
-        Some((self.place, next))
+        Some((self.index, next))
     }
 }
 
-/// Serves every archive that `next` receives, where `place` is the index of the configuration
-/// entry.
+/// Serves every archive that `next` receives, where `index` is that of the configuration entry.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started.
 pub(super) fn replace_archives(
     server: &RunningServer,
-    place: usize,
+    index: usize,
     next: Receiver<File>,
 ) -> Result<(), StartError> {
     let Some(publisher) = server.publisher() else { return Ok(()) };
     let on_notice = server.on_notice.clone();
     let run = move || {
         for archive in next {
-            match publisher.publish(place, archive) {
+            match publisher.publish(index, archive) {
                 Ok(()) => {}
                 Err(PublishError::Stopping) => return,
                 Err(error) => {

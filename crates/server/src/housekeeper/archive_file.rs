@@ -1,0 +1,101 @@
+//! A file that contains an archive, and its last known state.
+
+use std::io;
+use std::path::PathBuf;
+
+use cannery_archive::Lease;
+use cannery_base::FileVersion;
+
+use crate::config::NamedArchive;
+use crate::content::{ArchiveResources, Releases, Trigger};
+
+/// A file that contains an archive.
+#[derive(Debug)]
+pub(super) struct ArchiveFile {
+    /// Path of the archive, or a name for messages.
+    pub(super) path: PathBuf,
+    /// Whether the archive is an open file or embedded. Only a [`Publisher`](super::Publisher) can replace it.
+    pub(super) is_published: bool,
+    /// The file that we serve or have refused. We will not open it again until it changes.
+    settled: Option<FileVersion>,
+    /// The file that the last check found.
+    seen: Option<FileVersion>,
+    /// Whether we have already reported that the file is missing.
+    is_missing_reported: bool,
+    /// Lease on the file that we serve.
+    pub(super) lease: Option<Lease>,
+    /// Other releases in the same directory.
+    pub(super) releases: Option<Releases>,
+}
+
+/// Result of checking a file.
+pub(super) enum FileState {
+    /// The file is known or still being written.
+    Settled,
+    /// The file is new and seems to be complete. The next check will find it settled.
+    Ready,
+    /// The file cannot be read.
+    Missing(io::Error),
+}
+
+impl ArchiveFile {
+    /// Records the current state of the file. This should be done before it is opened, in order to notice any later
+    /// change.
+    pub(super) fn new(named: &NamedArchive) -> ArchiveFile {
+        let is_published = !named.is_opened_by_path();
+        let metadata = if is_published { None } else { named.path().metadata().ok() };
+        let version = metadata.map(|metadata| FileVersion::of(&metadata));
+        ArchiveFile {
+            path: named.path().to_owned(),
+            is_published,
+            settled: version,
+            seen: version,
+            is_missing_reported: false,
+            lease: None,
+            releases: None,
+        }
+    }
+
+    /// Takes the resources of the opened archive.
+    pub(super) fn with_resources(self, resources: ArchiveResources) -> ArchiveFile {
+        ArchiveFile { lease: resources.lease, releases: resources.releases, ..self }
+    }
+
+    /// Checks the file. A missing file is reported once, and then again for each request.
+    pub(super) fn check(&mut self, trigger: Trigger) -> FileState {
+        // A continuation only opens more releases of a directory.
+        if self.is_published || trigger == Trigger::Continuation {
+            return FileState::Settled;
+        }
+
+        let is_requested = trigger == Trigger::Request;
+        let version = match self.path.metadata() {
+            Ok(metadata) => FileVersion::of(&metadata),
+            Err(error) => {
+                self.seen = None;
+                let is_reported = std::mem::replace(&mut self.is_missing_reported, true);
+                return if is_reported && !is_requested {
+                    FileState::Settled
+                } else {
+                    FileState::Missing(error)
+                };
+            }
+        };
+
+        self.is_missing_reported = false;
+        let before = self.seen.replace(version);
+        if self.settled == Some(version) {
+            return FileState::Settled;
+        }
+
+        // A file that was renamed into place is complete. If it is being written in place, however, we
+        // cannot know, so wait until it stays the same between two checks.
+        let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&version));
+        if is_requested || renamed || before == Some(version) {
+            self.settled = Some(version);
+            FileState::Ready
+        } else {
+            FileState::Settled
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Archives: opens and verifies new releases while the workers are serving the old ones, and then replaces them.
+//!
+//! Note that an archive must stay mapped for as long as any connection sends from it. We leave the unmapping to the
+//! housekeeping thread because it takes milliseconds, during which a worker could not serve any requests.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use cannery_archive::{Archive, Lease, Loading, OpenError};
+use cannery_eventloop::Waker;
+use cannery_site::{Site, VirtualHosts};
+
+use super::archive_file::{ArchiveFile, FileState};
+use super::{Outcome, Reporter};
+use crate::config::{self, Config};
+use crate::content::{Content, Current, Entry, OpenRelease, Releases, Trigger, open};
+use crate::error::StartError;
+use crate::notice::Notice;
+use crate::pages::Challenges;
+
+/// The archives being served.
+pub(crate) struct Archives {
+    pub(super) files: Vec<ArchiveFile>,
+    /// Sites that we have replaced, but that a worker might still refer to.
+    retired: Vec<RetiredSite>,
+    loading: Loading,
+    virtual_hosts: VirtualHosts,
+    /// Whether to check the files at each interval.
+    watch: bool,
+    current: Arc<Current>,
+    /// The workers that serve the content.
+    wakers: Vec<Waker>,
+}
+
+/// A site that we do not serve any more.
+struct RetiredSite {
+    path: PathBuf,
+    lease: Option<Lease>,
+    site: Arc<Site>,
+}
+
+impl From<OpenRelease> for RetiredSite {
+    fn from(OpenRelease { path, site, lease }: OpenRelease) -> RetiredSite {
+        RetiredSite { path, lease, site }
+    }
+}
+
+/// Results of a check so far.
+struct Findings {
+    outcome: Outcome,
+    notices: Vec<Notice>,
+    /// New releases, and the indexes of their archives.
+    released: Vec<(usize, Arc<Site>)>,
+    /// Whether the content has to be replaced.
+    is_replaced: bool,
+}
+
+impl Archives {
+    /// Opens the content, whose archives these workers will serve.
+    ///
+    /// # Errors
+    /// Returns an error if an archive cannot be opened.
+    pub(crate) fn open(
+        config: &Config,
+        challenges: Option<Challenges>,
+        wakers: Vec<Waker>,
+    ) -> Result<Archives, StartError> {
+        let files: Vec<_> = config.content.archives().iter().map(ArchiveFile::new).collect();
+        let (content, resources) = Content::open(config, challenges)?;
+        let files = files.into_iter().zip(resources);
+        let (loading, watch) = match config.content {
+            config::Content::Archives { loading, watch, .. } => (loading, watch),
+            config::Content::Dummy { .. } => (Loading::Mapped, false),
+        };
+
+        Ok(Archives {
+            files: files.map(|(file, resources)| file.with_resources(resources)).collect(),
+            retired: Vec::new(),
+            loading,
+            virtual_hosts: config.virtual_hosts,
+            watch,
+            current: Arc::new(Current::new(Arc::new(content))),
+            wakers,
+        })
+    }
+
+    /// Returns the content being served.
+    pub(crate) fn current(&self) -> Arc<Current> {
+        Arc::clone(&self.current)
+    }
+
+    /// For each archive, tells if it was passed as an open file.
+    pub(super) fn replaceable(&self) -> Vec<bool> {
+        self.files.iter().map(|file| file.is_published).collect()
+    }
+
+    /// Returns `true` if a check with [`Trigger::Continuation`] would open more releases.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.files.iter().filter_map(|file| file.releases.as_ref()).any(Releases::is_incomplete)
+    }
+
+    /// Replaces the content, and wakes up the workers because they would not notice otherwise.
+    fn replace(&self, content: Content) {
+        self.current.replace(Arc::new(content));
+        for waker in &self.wakers {
+            waker.wake();
+        }
+    }
+
+    /// Serves `file` as the archive with this index.
+    pub(super) fn publish(
+        &mut self,
+        index: usize,
+        file: &File,
+        reporter: &Reporter,
+    ) -> Result<(), OpenError> {
+        let content = self.current.get();
+        let Content::Sites(sites) = &*content else { return Ok(()) };
+        let mut entries = sites.entries().to_vec();
+        let Some(entry) = entries.get_mut(index) else { return Ok(()) };
+
+        let site = Arc::new(Site::new(Archive::from_file(file, self.loading)?, self.virtual_hosts));
+        let facts = *site.archive().facts();
+        self.exchange(index, entry, site, None);
+        self.replace(Content::Sites(sites.with(entries)));
+        reporter.status.released(index, &facts);
+        Ok(())
+    }
+
+    /// Checks all archives, and serves new releases.
+    pub(super) fn check(&mut self, trigger: Trigger, reporter: &Reporter) -> Outcome {
+        let content = self.current.get();
+        let Content::Sites(sites) = &*content else { return Outcome::Unchanged };
+        if trigger == Trigger::Interval && !self.watch {
+            return Outcome::Unchanged;
+        }
+
+        let mut entries = sites.entries().to_vec();
+        let mut findings = Findings {
+            outcome: Outcome::Unchanged,
+            notices: Vec::new(),
+            released: Vec::new(),
+            is_replaced: false,
+        };
+        for (index, entry) in entries.iter_mut().enumerate() {
+            self.check_file(index, entry, trigger, &mut findings);
+            // Update these together with the current release, so that the previous one still answers for its
+            // pages.
+            self.scan_releases(index, entry, trigger, &mut findings);
+        }
+
+        if findings.is_replaced {
+            self.replace(Content::Sites(sites.with(entries)));
+        }
+        // Do not report a release until it is being served.
+        findings.report(reporter)
+    }
+
+    /// Opens the current release of an archive if its file has changed.
+    fn check_file(&mut self, index: usize, entry: &mut Entry, trigger: Trigger, findings: &mut Findings) {
+        let file = &mut self.files[index];
+        let path = file.path.clone();
+        match file.check(trigger) {
+            FileState::Settled => {}
+            FileState::Missing(error) => findings.refuse(path, error.to_string()),
+            FileState::Ready => match open_verified(&path, self.loading) {
+                Ok((archive, lease, notices)) => {
+                    let site = Arc::new(Site::new(archive, self.virtual_hosts));
+                    self.exchange(index, entry, Arc::clone(&site), lease);
+                    findings.released.push((index, site));
+                    findings.notices.extend(notices);
+                    findings.is_replaced = true;
+                    findings.outcome = Outcome::Changed;
+                }
+                Err(why) => findings.refuse(path, why),
+            },
+        }
+    }
+
+    /// Opens and closes other releases in the directory of an archive.
+    fn scan_releases(&mut self, index: usize, entry: &mut Entry, trigger: Trigger, findings: &mut Findings) {
+        let Some(releases) = &mut self.files[index].releases else { return };
+        let current = entry.site.archive().facts().digest;
+        let scan = releases.scan(&current, trigger, &mut findings.notices);
+        if scan.is_changed {
+            entry.earlier = releases.sites();
+            findings.is_replaced = true;
+            findings.outcome = Outcome::Changed;
+        }
+        self.retired.extend(scan.retired.into_iter().map(RetiredSite::from));
+    }
+
+    /// Puts a new site into an entry, and retires the previous one.
+    fn exchange(&mut self, index: usize, entry: &mut Entry, site: Arc<Site>, lease: Option<Lease>) {
+        let file = &mut self.files[index];
+        let lease = std::mem::replace(&mut file.lease, lease);
+        let site = std::mem::replace(&mut entry.site, site);
+        self.retired.push(RetiredSite { path: file.path.clone(), lease, site });
+    }
+
+    /// Copies every archive that another process is waiting to write to, and drops retired sites that no worker uses
+    /// any more.
+    pub(super) fn protect(&mut self, reporter: &Reporter) {
+        let content = self.current.get();
+        let Content::Sites(sites) = &*content else { return };
+
+        for (file, entry) in self.files.iter_mut().zip(sites.entries()) {
+            detach_if_written(&file.path, &entry.site, &mut file.lease, reporter);
+        }
+
+        // If the count is 1, then this is the last reference and nothing else can create another
+        // one.
+        self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
+
+        let releases = self.files.iter_mut().filter_map(|file| file.releases.as_mut());
+        for open in releases.flat_map(Releases::open_mut) {
+            detach_if_written(&open.path, &open.site, &mut open.lease, reporter);
+        }
+        for retired in &mut self.retired {
+            detach_if_written(&retired.path, &retired.site, &mut retired.lease, reporter);
+        }
+    }
+}
+
+impl Findings {
+    /// Keeps the current release because another one cannot be served.
+    fn refuse(&mut self, path: PathBuf, why: String) {
+        self.outcome = Outcome::Changed;
+        self.notices.push(Notice::Refused { path, why });
+    }
+
+    fn report(self, reporter: &Reporter) -> Outcome {
+        for (index, site) in &self.released {
+            reporter.status.released(*index, site.archive().facts());
+        }
+        for notice in &self.notices {
+            if matches!(notice, Notice::Refused { .. }) {
+                reporter.status.refused();
+            }
+            reporter.notify(notice);
+        }
+        self.outcome
+    }
+}
+
+/// Copies an archive if another process is waiting to write to it. The lease is released afterwards, which allows that
+/// process to continue.
+fn detach_if_written(path: &Path, site: &Site, lease: &mut Option<Lease>, reporter: &Reporter) {
+    let Some(lease) = lease.take_if(|lease| lease.is_being_broken()) else { return };
+    let path = path.to_owned();
+    let notice = match site.archive().detach() {
+        Ok(()) => Notice::WrittenInPlace { path },
+        Err(error) => Notice::CopyFailed { path, why: error.to_string() },
+    };
+    drop(lease);
+    reporter.notify(&notice);
+}
+
+/// Opens an archive, and verifies all of it before it is served.
+fn open_verified(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
+    let began = Instant::now();
+    let open::OpenedArchive { archive, lease, is_unguarded } =
+        open::open(path, loading).map_err(|error| error.to_string())?;
+    archive.verify(|_| {}).map_err(|error| error.to_string())?;
+
+    let mut notices = vec![Notice::reloaded(path.to_owned(), archive.facts(), began.elapsed())];
+    if is_unguarded {
+        notices.push(Notice::Unguarded { path: path.to_owned() });
+    }
+    Ok((archive, lease, notices))
+}
