@@ -8,53 +8,42 @@
 
 #![forbid(unsafe_code)]
 
+// The rooms, from the outermost to the innermost. Modules may only import from modules further down.
+
 // Connections: a state machine, parsers and encoders for each protocol.
 pub mod h1;
 pub mod h2;
 pub mod h3;
+
 // The PROXY protocol header, which a load balancer can send first.
 pub mod proxy;
 
-// Requests, and why we refuse some of them.
-mod head_store;
-mod priority;
-mod refusal;
-mod request_head;
-mod request_line;
-mod stored_request;
-
 // Responses, and the buffer they are written to.
-mod builtin_fields;
-mod multiplexed;
-mod output;
 mod response;
-mod response_fields;
-pub mod response_head;
-mod server_fields;
+
+// Requests, and why we refuse some of them.
+mod request;
 
 // Header compression of HTTP/2 and HTTP/3.
-pub mod hpack;
-pub mod huffman;
-pub mod qpack;
-mod table_owner;
+mod compression;
 
-// Shared by all protocols: budgets, limits, grammar, byte searches.
-mod abuse;
-mod archive_ref;
-mod decimal;
-mod grammar;
+// Shared by all protocols: budgets, grammar, byte searches.
+mod ground;
+
+// Limits, with their reasons.
 pub mod limits;
-mod scan;
 
-pub use archive_ref::ArchiveRef;
-pub use grammar::is_host;
-pub use head_store::{HeadStore, KeptLines};
-pub use multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
-pub use output::{Output, Segment};
-pub use priority::Priority;
-pub use refusal::Refusal;
-pub use request_head::{RequestHead, Version};
-pub use request_line::RequestLine;
+pub use compression::{hpack, huffman, qpack};
+pub use ground::archive_ref::ArchiveRef;
+pub use ground::grammar::is_host;
+pub use request::head::{RequestHead, Version};
+pub use request::head_store::{HeadStore, KeptLines};
+pub use request::line::RequestLine;
+pub use request::priority::Priority;
+pub use request::refusal::Refusal;
+pub use request::stored::StoredRequest;
 pub use response::Response;
-pub use server_fields::ServerFields;
-pub use stored_request::StoredRequest;
+pub use response::head as response_head;
+pub use response::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
+pub use response::output::{Output, Segment};
+pub use response::server_fields::ServerFields;

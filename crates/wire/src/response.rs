@@ -1,9 +1,27 @@
-//! Responses that have not been encoded for an HTTP version yet.
+//! Responses: before they are encoded, their fields in each syntax, and the buffer that they are written to.
+
+// What HTTP/2 and HTTP/3 have in common: responses that share a connection.
+pub(crate) mod multiplexed;
+
+// Fields, in the syntax of each protocol.
+pub(crate) mod fields;
+
+// Fields of responses without an archive.
+pub(crate) mod builtin_fields;
+
+// Fields that the server adds.
+pub(crate) mod server_fields;
+
+// Status lines and fields as text.
+pub mod head;
+
+// The buffer.
+pub(crate) mod output;
 
 use cannery_site::Answer;
 
-use crate::archive_ref::ArchiveRef;
-use crate::server_fields::ServerFields;
+use self::server_fields::ServerFields;
+use crate::ground::archive_ref::ArchiveRef;
 
 /// A response that has not been encoded yet.
 #[derive(Debug, Clone, Copy)]

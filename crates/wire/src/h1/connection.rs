@@ -8,10 +8,10 @@ use super::content::{Content, SKIPPED_BYTES_MAX, Unreadable};
 use super::encode::put_response;
 use super::parse::{Framing, Head, Parsed, parse};
 use crate::limits::HEAD_BYTES_MAX;
-use crate::output::Output;
-use crate::refusal::Refusal;
-use crate::request_head::Version;
+use crate::request::head::Version;
+use crate::request::refusal::Refusal;
 use crate::response::Response;
+use crate::response::output::Output;
 
 /// An HTTP/1 connection.
 #[derive(Debug, Default)]

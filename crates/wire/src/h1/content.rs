@@ -4,7 +4,7 @@
 //! §7.1 or is too long to be worth reading, the connection closes.
 
 use super::parse::Framing;
-use crate::grammar::{is_token_byte, is_value_byte};
+use crate::ground::grammar::{is_token_byte, is_value_byte};
 use crate::limits::{CHUNK_LINE_BYTES_MAX, CONTENT_SKIPPED_BYTES_MAX};
 
 /// [`CONTENT_SKIPPED_BYTES_MAX`] as `u32`, to keep the state of idle connections small.

@@ -4,11 +4,11 @@
 use cannery_archive::Extent;
 use cannery_site::{Body, MultipartPiece};
 
-use crate::archive_ref::slice;
+use crate::ground::archive_ref::slice;
 use crate::limits::COPIED_BODY_BYTES_MAX;
-use crate::output::Output;
 use crate::response::Response;
-use crate::response_fields::{Text, field_section};
+use crate::response::fields::{Text, field_section};
+use crate::response::output::Output;
 
 /// Appends a response. `connection` is the value of the `Connection` field.
 pub(crate) fn put_response(output: &mut Output, response: &Response<'_>, connection: Option<&str>) {

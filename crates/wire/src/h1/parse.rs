@@ -6,11 +6,11 @@
 
 use cannery_site::{Full, Method, Target, Values};
 
-use crate::grammar::{elements, is_host, is_token_byte, parse_length, trim};
+use crate::ground::grammar::{elements, is_host, is_token_byte, parse_length, trim};
+use crate::ground::scan::{is_name, plain_name_end, target_end, value_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
-use crate::refusal::Refusal;
-use crate::request_head::{RequestHead, Version};
-use crate::scan::{is_name, plain_name_end, target_end, value_end};
+use crate::request::head::{RequestHead, Version};
+use crate::request::refusal::Refusal;
 
 /// The head of an HTTP/1 request.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use cannery_archive::Extent;
 use cannery_site::{ErrorPage, Multipart, MultipartPiece};
 
 use crate::limits::COPIED_BODY_BYTES_MAX;
-use crate::output::{Output, Segment};
+use crate::response::output::{Output, Segment};
 
 /// The part of a response body that has not been written yet.
 #[derive(Debug)]

@@ -18,12 +18,12 @@ use super::flow::{INITIAL_WINDOW_BYTES, Window};
 use super::frame::{self, FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, PREFACE, flag, kind};
 use super::settings;
 use super::stream::{Content, Stream, Streams};
-use crate::abuse::Budget;
-use crate::head_store::{HeadStore, RequestInfo};
-use crate::hpack::{Decoder, EncoderTable};
-use crate::output::Output;
-use crate::priority::Priority;
-use crate::refusal::Refusal;
+use crate::compression::hpack::{Decoder, EncoderTable};
+use crate::ground::abuse::Budget;
+use crate::request::head_store::{HeadStore, RequestInfo};
+use crate::request::priority::Priority;
+use crate::request::refusal::Refusal;
+use crate::response::output::Output;
 
 /// An HTTP/2 connection.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use super::flow::TooLarge;
 use super::frame::{self, FrameHead, flag, kind};
 use super::settings;
 use crate::limits::PRIORITIES_REMEMBERED_MAX;
-use crate::output::Output;
-use crate::priority::Priority;
+use crate::request::priority::Priority;
+use crate::response::output::Output;
 
 /// Payload of the PING that follows our first GOAWAY. When this is acknowledged, we know that the peer has also seen the GOAWAY.
 const GOAWAY_PING: [u8; 8] = *b"cannery!";

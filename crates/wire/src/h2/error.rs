@@ -2,7 +2,7 @@
 //!
 //! All of them are the peer's fault. When the server itself fails, it sends a status instead.
 
-use crate::abuse::Exhausted;
+use crate::ground::abuse::Exhausted;
 
 /// Error codes we send (RFC 9113 §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

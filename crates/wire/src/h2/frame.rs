@@ -3,7 +3,7 @@
 //! This module does not know streams: callers need to decide which error an invalid frame causes.
 
 use super::error::ErrorCode;
-use crate::output::Output;
+use crate::response::output::Output;
 
 /// Connection preface of a client (RFC 9113 §3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

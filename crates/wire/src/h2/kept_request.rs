@@ -1,7 +1,7 @@
 //! A postponed request, kept with its stream.
 
-use crate::head_store::RequestInfo;
-use crate::stored_request::StoredRequest;
+use crate::request::head_store::RequestInfo;
+use crate::request::stored::StoredRequest;
 
 /// A request we will answer later.
 #[derive(Debug)]

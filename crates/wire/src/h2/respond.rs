@@ -11,13 +11,13 @@ use super::connection::{Connection, PendingRequest, StreamId};
 use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::kept_request::KeptRequest;
 use super::stream::Content;
-use crate::archive_ref::{ArchiveRef, slice};
+use crate::ground::archive_ref::{ArchiveRef, slice};
 use crate::limits::COPIED_BODY_BYTES_MAX;
-use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
-use crate::output::Output;
+use crate::request::stored::StoredRequest;
 use crate::response::Response;
-use crate::response_fields::{field_section, field_section_of};
-use crate::stored_request::StoredRequest;
+use crate::response::fields::{field_section, field_section_of};
+use crate::response::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
+use crate::response::output::Output;
 
 impl Multiplexed for Connection {
     type StreamId = StreamId;

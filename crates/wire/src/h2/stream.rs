@@ -9,7 +9,7 @@ use super::body::Body;
 use super::flow::{INITIAL_WINDOW_BYTES, TooLarge, Window};
 use super::kept_request::Unanswered;
 use crate::limits::STREAMS_MAX;
-use crate::priority::Priority;
+use crate::request::priority::Priority;
 
 #[derive(Debug)]
 pub(super) struct Stream {

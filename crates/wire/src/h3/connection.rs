@@ -12,15 +12,15 @@ use super::sections::SectionReader;
 use super::settings;
 use super::stream_id::StreamId;
 use super::varint;
-use crate::abuse::Budget;
-use crate::head_store::{HeadStore, RequestInfo, Trailers, Verdict};
+use crate::compression::qpack::EncoderTable;
+use crate::ground::abuse::Budget;
 use crate::limits::{CONTENT_BLOCK_BYTES, CONTENT_SKIPPED_BYTES_MAX, PRIORITIES_REMEMBERED_MAX};
-use crate::output::Output;
-use crate::priority::Priority;
-use crate::qpack::EncoderTable;
-use crate::refusal::Refusal;
-use crate::request_head::Version;
-use crate::stored_request::StoredRequest;
+use crate::request::head::Version;
+use crate::request::head_store::{HeadStore, RequestInfo, Trailers, Verdict};
+use crate::request::priority::Priority;
+use crate::request::refusal::Refusal;
+use crate::request::stored::StoredRequest;
+use crate::response::output::Output;
 
 /// An HTTP/3 connection.
 #[derive(Debug)]

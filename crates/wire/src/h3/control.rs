@@ -6,7 +6,7 @@ use super::settings::{self, PeerSettings};
 use super::stream_id::StreamId;
 use super::varint;
 use crate::limits::CONTROL_FRAME_BYTES_MAX;
-use crate::priority::Priority;
+use crate::request::priority::Priority;
 
 /// Reads a client's control stream.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use super::frame::{kind, put_head};
 use super::stream_id::StreamId;
 use super::varint;
-use crate::output::Output;
+use crate::response::output::Output;
 
 /// A HEADERS frame under construction. We leave room for the frame head and fill it in later, because we do
 /// not know the length before the field section is encoded.

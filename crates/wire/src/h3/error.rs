@@ -1,6 +1,6 @@
 //! Error codes of HTTP/3 (RFC 9114 §8.1) and QPACK (RFC 9204 §6).
 
-use crate::abuse::Exhausted;
+use crate::ground::abuse::Exhausted;
 
 /// Error codes we send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,13 +91,13 @@ impl ErrorCode {
     }
 }
 
-impl From<crate::qpack::Error> for ErrorCode {
-    fn from(error: crate::qpack::Error) -> Self {
+impl From<crate::compression::qpack::Error> for ErrorCode {
+    fn from(error: crate::compression::qpack::Error) -> Self {
         match error {
-            crate::qpack::Error::FieldSection(_) => ErrorCode::QpackDecompression,
-            crate::qpack::Error::EncoderStream(_) => ErrorCode::QpackEncoderStream,
-            crate::qpack::Error::DecoderStream(_) => ErrorCode::QpackDecoderStream,
-            crate::qpack::Error::TooLarge => ErrorCode::ExcessiveLoad,
+            crate::compression::qpack::Error::FieldSection(_) => ErrorCode::QpackDecompression,
+            crate::compression::qpack::Error::EncoderStream(_) => ErrorCode::QpackEncoderStream,
+            crate::compression::qpack::Error::DecoderStream(_) => ErrorCode::QpackDecoderStream,
+            crate::compression::qpack::Error::TooLarge => ErrorCode::ExcessiveLoad,
         }
     }
 }

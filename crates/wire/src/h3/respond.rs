@@ -9,13 +9,13 @@ use cannery_site::{Body, ErrorPage, MultipartPiece};
 use super::connection::{Connection, PendingRequest};
 use super::encode::{HeadersFrame, put_data_head};
 use super::stream_id::StreamId;
-use crate::archive_ref::{ArchiveRef, slice};
+use crate::ground::archive_ref::{ArchiveRef, slice};
 use crate::limits::STREAM_BODY_COPIED_BYTES_MAX;
-use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
-use crate::output::Output;
+use crate::request::stored::StoredRequest;
 use crate::response::Response;
-use crate::response_fields::{field_section, field_section_of};
-use crate::stored_request::StoredRequest;
+use crate::response::fields::{field_section, field_section_of};
+use crate::response::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
+use crate::response::output::Output;
 
 impl Multiplexed for Connection {
     type StreamId = StreamId;

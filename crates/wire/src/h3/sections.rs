@@ -2,9 +2,9 @@
 
 use super::error::ErrorCode;
 use super::stream_id::StreamId;
-use crate::head_store::{HeadStore, Trailers, Verdict};
-use crate::qpack::{Decoder, InsertCount};
-use crate::request_head::Version;
+use crate::compression::qpack::{Decoder, InsertCount};
+use crate::request::head::Version;
+use crate::request::head_store::{HeadStore, Trailers, Verdict};
 
 /// We collect acknowledgments up to this length. If we sent each one at once, every response packet would carry another frame that
 /// QUIC needs to keep track of. On the other hand, the peer's encoder cannot evict entries until we acknowledge the sections that

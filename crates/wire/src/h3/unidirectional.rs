@@ -5,8 +5,8 @@ use super::control::Notice;
 use super::error::ErrorCode;
 use super::peer_streams::Purpose;
 use super::stream_id::StreamId;
-use crate::head_store::HeadStore;
 use crate::limits::INSTRUCTION_BYTES_PER_TOKEN;
+use crate::request::head_store::HeadStore;
 
 /// Whether we want to read more of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

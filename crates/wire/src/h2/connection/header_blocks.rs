@@ -4,14 +4,14 @@
 //! change the table that all later blocks depend on.
 
 use super::{Connection, FrameOutcome, PendingRequest};
+use crate::compression::hpack::DecodeError;
 use crate::h2::error::{ErrorCode, Fault};
 use crate::h2::flow::Window;
 use crate::h2::frame::{self, FrameHead, flag};
 use crate::h2::stream::Content;
-use crate::head_store::{HeadStore, Trailers, Verdict};
-use crate::hpack::DecodeError;
 use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX};
-use crate::request_head::Version;
+use crate::request::head::Version;
+use crate::request::head_store::{HeadStore, Trailers, Verdict};
 
 /// An incomplete header block (RFC 9113 §4.3).
 #[derive(Debug)]

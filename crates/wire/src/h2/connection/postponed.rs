@@ -10,8 +10,8 @@ use crate::h2::frame;
 use crate::h2::kept_request::{KeptRequest, Unanswered};
 use crate::h2::stream::{Content, Stream};
 use crate::limits::CONTENT_BLOCK_BYTES;
-use crate::output::Output;
-use crate::stored_request::StoredRequest;
+use crate::request::stored::StoredRequest;
+use crate::response::output::Output;
 
 impl Connection {
     /// Turns the pending request into a stream.

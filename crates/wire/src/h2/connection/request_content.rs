@@ -5,7 +5,7 @@ use crate::h2::error::{ErrorCode, Fault};
 use crate::h2::flow::INITIAL_WINDOW_BYTES;
 use crate::h2::frame::{self, FrameHead, flag};
 use crate::h2::stream::{Content, ContentError};
-use crate::output::Output;
+use crate::response::output::Output;
 
 impl Connection {
     /// Handles a DATA frame by counting its content. If this is the last frame, the stream ends.

@@ -10,15 +10,15 @@ use cannery_testkit::http2::{
     RST_STREAM, SETTINGS, WINDOW_UPDATE, decode_response, field_block, frame, settings,
 };
 
-use crate::archive_ref::ArchiveRef;
+use crate::ground::archive_ref::ArchiveRef;
 use crate::h2::{Connection, ReceivedContent, Step, StreamId};
-use crate::head_store::HeadStore;
-use crate::multiplexed::{Multiplexed, OwnHead};
-use crate::output::{Output, Segment};
-use crate::refusal::Refusal;
+use crate::request::head_store::HeadStore;
+use crate::request::refusal::Refusal;
+use crate::request::stored::StoredRequest;
 use crate::response::Response;
-use crate::server_fields::ServerFields;
-use crate::stored_request::StoredRequest;
+use crate::response::multiplexed::{Multiplexed, OwnHead};
+use crate::response::output::{Output, Segment};
+use crate::response::server_fields::ServerFields;
 
 /// Maximum payload that the connection may send. Our peers never allow more (RFC 9113 §4.2).
 const PAYLOAD_BYTES_MAX: usize = 16_384;

@@ -4,8 +4,8 @@ use cannery_testkit::http2::{END_STREAM, data, reset};
 
 use super::super::flow::Window;
 use super::peer::{Content, Frame, Peer, RECEIVED_BYTES_MAX, get, post};
-use crate::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
-use crate::server_fields::ServerFields;
+use crate::response::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
+use crate::response::server_fields::ServerFields;
 
 const CONTENT_LENGTH: &str = "content-length";
 

@@ -3,7 +3,7 @@
 use cannery_testkit::http2::{PROTOCOL_ERROR, field_block};
 
 use super::peer::{Frame, Peer, get, in_frames, last_headers, request};
-use crate::refusal::Refusal;
+use crate::request::refusal::Refusal;
 
 /// Returns the status or the code of the reset, along with the refusal (if any).
 fn outcome(fields: &[(&str, &str)]) -> (Result<u16, u32>, Option<Refusal>) {

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use crate::compression::qpack::{Decoder, put_field};
 use crate::h3::frame::{kind, put_head};
 use crate::h3::{Connection, ErrorCode, Reading, RequestEnd, Step, StreamId};
-use crate::head_store::HeadStore;
 use crate::limits::{CREDIT_MAX, FIELD_SECTION_BYTES_MAX, RESETS_MAX};
-use crate::multiplexed::{Multiplexed, OwnHead};
-use crate::output::Output;
-use crate::priority::Priority;
-use crate::qpack::{Decoder, put_field};
-use crate::refusal::Refusal;
+use crate::request::head_store::HeadStore;
+use crate::request::priority::Priority;
+use crate::request::refusal::Refusal;
+use crate::response::multiplexed::{Multiplexed, OwnHead};
+use crate::response::output::Output;
 
 const GET: &[(&str, &str)] = &[(":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", "a")];
 
@@ -334,8 +334,9 @@ fn heads_of_responses_are_decoded_by_qpack() {
     let section = client.output.parts().0[3..].to_vec();
     let mut decoded = Vec::new();
     let mut strings = Vec::new();
-    let take =
-        |field: crate::hpack::Field<'_>| decoded.push((field.name_text.to_vec(), field.value.to_vec()));
+    let take = |field: crate::compression::hpack::Field<'_>| {
+        decoded.push((field.name_text.to_vec(), field.value.to_vec()))
+    };
     Decoder::new().decode(&section, &mut strings, take).unwrap();
     assert_eq!(decoded, fields.map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec())));
 }
