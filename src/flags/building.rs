@@ -230,11 +230,13 @@ fn parse_encoder(text: &str) -> Result<Encoder, String> {
     match text.trim() {
         "" | "none" => Ok(Encoder::Identity),
         "gz" => Ok(Encoder::Gzip),
-        "br" => Ok(Encoder::Brotli),
-        word => Encoder::ALL.into_iter().find(|encoder| encoder.name() == word).ok_or_else(|| {
-            let words = Encoder::ALL.map(Encoder::name).join(", ");
-            format!("possible values: {words}; `br`, `gz` and `none` mean brotli, gzip and identity")
-        }),
+        word => Encoder::ALL
+            .into_iter()
+            .find(|encoder| [encoder.name(), encoder.coding().name()].contains(&word))
+            .ok_or_else(|| {
+                let words = Encoder::ALL.map(Encoder::name).join(", ");
+                format!("possible values: {words}; `br`, `gz` and `none` mean brotli, gzip and identity")
+            }),
     }
 }
 

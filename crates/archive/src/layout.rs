@@ -3,6 +3,7 @@
 //! Each submodule encodes and decodes one structure. Outside this module, offsets should not appear anywhere.
 
 // The container: its two widths, its hash, and records that consist of key and data.
+pub(crate) mod coding;
 pub(crate) mod entry;
 pub(crate) mod format;
 pub(crate) mod hash;

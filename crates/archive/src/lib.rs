@@ -38,6 +38,7 @@ mod program;
 pub use checksum::{Digest, ETag};
 pub use error::{Corrupt, OpenError, VerifyError, WriteError};
 pub use key::{KEY_BYTES_MAX, Key, KeyBuffer, PathError, UrlPiece, percent_encode};
+pub use layout::coding::Coding;
 pub use layout::entry::Entry;
 pub use layout::facts::{Facts, SCHEMA_PREFIX_BYTES, SCHEMA_VERSION, has_schema_version};
 pub use layout::format::Format;
@@ -48,8 +49,8 @@ pub use layout::hpack::{HpackLine, HpackLines, HpackRuns, LINE_IDS, NO_LINE_ID, 
 pub use layout::piece::{Piece, Pieces};
 pub use layout::qpack::{NewQpackLine, QpackLine, QpackLines, QpackRuns};
 pub use layout::record::{
-    BodyId, Coding, Extent, HeadId, NewRecord, NewRepresentation, Origin, Record, Redirect, Representation,
-    Resource, Rewrite,
+    BodyId, Extent, HeadId, NewRecord, NewRepresentation, Origin, Record, Redirect, Representation, Resource,
+    Rewrite,
 };
 pub use layout::rule_index::{AFFIX_BYTES_MAX, Candidates, INDEX_RULES_MAX, PATTERN_SEGMENTS_MAX};
 pub use layout::scope::{NewRule, NewScope, Rule, RuleFilter, Scope, ScopeEntry};

@@ -1,7 +1,6 @@
 //! Contents: read, compressed and stored once each.
 
 pub(crate) mod caches; // The two caches, on disk or in memory.
-pub(crate) mod coders; // Encoders: gzip, Zopfli, brotli, zstd.
 pub(crate) mod compress_cache; // Cache of compressed contents.
 pub(crate) mod content; // Distinct contents.
 pub(crate) mod encode; // Compresses contents.

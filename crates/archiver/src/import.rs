@@ -15,6 +15,8 @@ use cannery_archive::{
 use cannery_wire::response_head::{override_bit, put_field, status_line};
 use serde_json::json;
 
+use crate::codings::bounded::DecodeError;
+use crate::codings::coders::decode;
 use crate::contents::store::Store;
 use crate::destination::Destination;
 use crate::destination::publish::Staging;
@@ -22,7 +24,6 @@ use crate::kawipiko::{self, Kind, Path, ReadError};
 use crate::records::render::Heads;
 use crate::settings::error::Error;
 use crate::settings::options::Options;
-use crate::sources::decode::{DecodeError, decode};
 
 /// Fields that the server adds itself, or that mustn't be stored with a response.
 const OWN_FIELDS: [&str; 9] = [

@@ -42,6 +42,9 @@ mod destination;
 // Options, effort, cancellation, errors.
 mod settings;
 
+// Encoders and decoders of each content coding.
+mod codings;
+
 // kawipiko archive reader.
 mod kawipiko;
 
@@ -63,6 +66,10 @@ mod ground;
 pub use builds::changes::{BuiltFiles, Change};
 pub use builds::compiler::{Build, Compiler};
 pub use builds::followed::FollowedNames;
+pub use codings::bounded::DecodeError;
+pub use codings::coders::decode;
+pub use codings::encoder::Encoder;
+pub use codings::levels::{LevelError, Levels};
 pub use contents::read::ENCODED_BYTES_MAX;
 pub use destination::disk::{MEMORY_ARCHIVE_BYTES_MAX, TemporaryDirectory};
 pub use destination::publish::replace_file;
@@ -79,9 +86,8 @@ pub use rulefiles::{headers, pattern, redirects};
 pub use settings::cancel::CancelFlag;
 pub use settings::effort::Effort;
 pub use settings::error::{Error, ErrorClass, PreviousError};
-pub use settings::options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, LinkException, Options};
+pub use settings::options::{FormatChoice, LastModified, LinkCheck, LinkException, Options};
 pub use settings::{error, library, options};
-pub use sources::decode::{DecodeError, decode};
 pub use tree::{boundary, skip, walk};
 
 use std::collections::HashSet;

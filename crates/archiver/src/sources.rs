@@ -1,7 +1,6 @@
 //! Source files: their bytes, which must be read whole and unchanged, and what is known about
 //! them from the last build.
 
-pub(crate) mod decode; // Decoders, with a limit.
 pub(crate) mod snapshot; // The last build.
 pub(crate) mod source; // Reads source files, unchanged and whole.
 pub(crate) mod source_facts; // What one pass over a source finds out.

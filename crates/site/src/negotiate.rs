@@ -65,7 +65,7 @@ impl Weights {
             let Some((name, weight)) = parse_element(element) else { continue };
             if name == b"*" {
                 others.get_or_insert(weight);
-            } else if let Some(coding) = coding_of(name) {
+            } else if let Some(coding) = Coding::from_name(name) {
                 listed[coding as usize].get_or_insert(weight);
             }
         }
@@ -81,19 +81,6 @@ impl Weights {
     fn of(&self, coding: Coding) -> u16 {
         self.0[coding as usize]
     }
-}
-
-fn coding_of(name: &[u8]) -> Option<Coding> {
-    let known: [(&[u8], Coding); 5] = [
-        (b"gzip", Coding::Gzip),
-        (b"br", Coding::Brotli),
-        (b"zstd", Coding::Zstd),
-        (b"identity", Coding::Identity),
-        // Another name for `gzip` (RFC 9110 §8.4.1.3).
-        (b"x-gzip", Coding::Gzip),
-    ];
-
-    known.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, coding)| coding)
 }
 
 /// Parses an element of the list: a name, possibly with a weight. This returns `None` for a malformed element, which should be

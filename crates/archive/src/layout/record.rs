@@ -2,6 +2,7 @@
 //!
 //! Since resources refer to bodies and heads by position, a response does not need a second lookup.
 
+use super::coding::Coding;
 use super::format::Format;
 use super::piece::{self, Piece, Pieces};
 use super::{Fields, length_u8, put_bytes_u16};
@@ -13,39 +14,6 @@ const REWRITE: u8 = 3;
 const DATED_RESOURCE: u8 = 4;
 
 const HAS_QUERY: u8 = 1 << 0;
-
-/// Content coding of a representation (RFC 9110 §8.4.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Coding {
-    /// No coding.
-    Identity,
-    /// `gzip`, RFC 1952.
-    Gzip,
-    /// `br`, RFC 7932.
-    Brotli,
-    /// `zstd`, RFC 8878.
-    Zstd,
-}
-
-impl Coding {
-    /// All codings, ordered by their numbers in the file.
-    pub const ALL: [Coding; 4] = [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd];
-
-    /// Returns the coding's name in HTTP.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Coding::Identity => "identity",
-            Coding::Gzip => "gzip",
-            Coding::Brotli => "br",
-            Coding::Zstd => "zstd",
-        }
-    }
-
-    fn decode(number: u8) -> Option<Coding> {
-        Coding::ALL.get(usize::from(number)).copied()
-    }
-}
 
 /// Origin of a path. `extract` and `explain` use this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use cannery_base::FileStamp;
 
-use crate::contents::coders::Coders;
+use crate::codings::coders::Coders;
 use crate::contents::compress_cache::{CompressCache, Outcome, ResultKey};
 use crate::contents::memory_cache::MemoryCache;
 use crate::contents::sources_cache::{SourcesCache, Verified};

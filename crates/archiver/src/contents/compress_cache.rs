@@ -16,11 +16,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cannery_archive::{Digest, Extent};
 
-use crate::contents::coders::{self, Coders};
+use crate::codings::coders::Coders;
+use crate::codings::encoder::Encoder;
 use crate::ground::diagnostic::Diagnostic;
 use crate::ground::temporary;
 use crate::settings::error::Error;
-use crate::settings::options::Encoder;
 
 /// Magic bytes. The digit is incremented whenever the format changes, or the rule that decides
 /// which results pay off.
@@ -197,7 +197,7 @@ impl CompressCache {
     fn place(&self, key: &ResultKey) -> PathBuf {
         let digest = key.content.to_string();
         // The version's dots would look like a file extension to `with_extension`.
-        let name = format!("{digest}-{}-{}", coders::version(key.encoder).replace('.', "_"), key.level);
+        let name = format!("{digest}-{}-{}", key.encoder.version().replace('.', "_"), key.level);
         self.folder.join(&digest[..2]).join(name)
     }
 }
@@ -242,7 +242,7 @@ fn read(
         return Ok(Outcome::NotWorth);
     }
 
-    let coding = coders::coding(key.encoder);
+    let coding = key.encoder.coding();
     let length = usize::try_from(length).map_err(|_| Unusable::Corrupt)?;
     let is_true = verified == Some(&digest) || coders.decodes_to(coding, coded, length, &key.content);
     if !is_true {

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cannery_archive::{Coding, Digest};
 use rayon::slice::ParallelSliceMut;
 
+use crate::codings::coders::Coders;
+use crate::codings::encoder::Encoder;
 use crate::contents::caches::Caches;
-use crate::contents::coders::{self, Coders};
 use crate::contents::compress_cache::{Outcome, ResultKey};
 use crate::contents::content::{ContentId, Contents, Form};
 use crate::contents::read::store_identity;
@@ -22,7 +23,7 @@ use crate::ground::progress::Progress;
 use crate::settings::cancel::CancelFlag;
 use crate::settings::effort::Effort;
 use crate::settings::error::Error;
-use crate::settings::options::{Encoder, Options};
+use crate::settings::options::Options;
 use crate::sources::source::{SourceId, Sources};
 
 /// Maximum number of bytes being compressed or waiting to be committed.
@@ -81,11 +82,11 @@ impl Encoding<'_> {
     /// If several of them produce the same coding, only the best one is returned.
     fn encoders(&self) -> impl Iterator<Item = Encoder> + '_ {
         let wanted = &self.options.encoders;
-        wanted.iter().copied().filter(|encoder| match encoder {
-            Encoder::Identity => false,
-            Encoder::Gzip => !wanted.contains(&Encoder::Zopfli),
-            Encoder::Zopfli | Encoder::Brotli | Encoder::Zstd => true,
-        })
+        let is_superseded = |encoder: Encoder| {
+            wanted.range(encoder..).any(|other| *other != encoder && other.coding() == encoder.coding())
+        };
+        let compresses = move |encoder: &Encoder| *encoder != Encoder::Identity && !is_superseded(*encoder);
+        wanted.iter().copied().filter(compresses)
     }
 
     /// Returns the number of bytes to compress.
@@ -126,7 +127,7 @@ impl Encoding<'_> {
             };
 
             if let Some((body, length, digest)) = stored {
-                let coding = coders::coding(job.encoder);
+                let coding = job.encoder.coding();
                 content.forms.push(Form { coding, body, length, etag: digest.etag() });
             }
 
@@ -222,7 +223,7 @@ impl Encoding<'_> {
             // Almost always, the first eight bytes suffice, and these can be compared faster as a
             // number.
             let beginning = job.digest.0.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
-            (Reverse(job.length * cost(job.encoder)), beginning, job.digest, job.encoder)
+            (Reverse(job.length * job.encoder.cost()), beginning, job.digest, job.encoder)
         });
         jobs
     }
@@ -236,24 +237,13 @@ impl Encoding<'_> {
                 store_identity(content, source, self.sources, store)?;
             }
 
-            // These are only useful if they are smaller than gzip: clients that accept Brotli or Zstandard
-            // should accept gzip too.
+            // Others are only useful if they are smaller than gzip: clients that accept them should accept gzip too.
             let gzip = content.forms.iter().find(|form| form.coding == Coding::Gzip).map(|form| form.length);
-            let special = |coding| matches!(coding, Coding::Brotli | Coding::Zstd);
+            let special = |coding| !matches!(coding, Coding::Identity | Coding::Gzip);
             content.forms.retain(|form| !special(form.coding) || gzip.is_none_or(|gzip| form.length < gzip));
             content.forms.sort_by_key(|form| (form.length, form.coding));
         }
         Ok(())
-    }
-}
-
-/// Approximate time per byte relative to the fastest encoder, with each encoder at its highest
-/// level.
-const fn cost(encoder: Encoder) -> u64 {
-    match encoder {
-        Encoder::Identity | Encoder::Gzip | Encoder::Zstd => 1,
-        Encoder::Brotli => 4,
-        Encoder::Zopfli => 12,
     }
 }
 

@@ -120,7 +120,7 @@ impl MemoryCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::options::Encoder;
+    use crate::codings::encoder::Encoder;
 
     #[test]
     fn held_bytes_are_limited() {

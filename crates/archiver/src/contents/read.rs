@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use cannery_archive::{BodyId, Coding, Digest, Extent, WriteError};
 use cannery_base::{FileStamp, FileVersion};
 
+use crate::codings::encoder::Encoder;
 use crate::contents::caches::Caches;
 use crate::contents::content::{Content, Contents, Form, SourceContent};
 use crate::contents::store::Store;
@@ -22,7 +23,7 @@ use crate::ground::progress::Progress;
 use crate::properties::classify::MediaTypes;
 use crate::settings::cancel::CancelFlag;
 use crate::settings::error::Error;
-use crate::settings::options::{Encoder, Options};
+use crate::settings::options::Options;
 use crate::sources::source::{Source, SourceId, Sources};
 use crate::sources::source_facts::{Examination, Probe, SourceFacts};
 

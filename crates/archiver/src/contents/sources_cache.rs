@@ -21,11 +21,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use cannery_archive::Digest;
 use cannery_base::{FileStamp, FileVersion};
 
+use crate::codings::encoder::Encoder;
 use crate::contents::compress_cache::ResultKey;
 use crate::ground::diagnostic::Diagnostic;
 use crate::ground::temporary;
 use crate::settings::error::Error;
-use crate::settings::options::Encoder;
 use crate::sources::source_facts::{Probe, SourceFacts};
 
 /// Magic bytes. The digit is the format version.

@@ -12,8 +12,8 @@ use cannery_base::{FileStamp, FileVersion};
 /// gigabytes.
 pub(crate) const DECODED_BYTES_MAX: u64 = 512 << 20;
 
-/// Suffixes of compressed files. The last one was used by older versions of Unity.
-const SUFFIXES: [&[u8]; 6] = [b".br", b".gz", b".gzip", b".zst", b".zstd", b".unityweb"];
+/// A suffix of compressed files in older versions of Unity.
+const UNITY_SUFFIX: &str = ".unityweb";
 
 /// How to decode a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,19 +23,15 @@ pub(crate) struct Precompressed {
     pub(crate) length: u64,
 }
 
-/// Returns the coding for a lower-case name in `Content-Encoding` (RFC 9110 §8.4.1).
+/// Returns the coding for a name in `Content-Encoding` (RFC 9110 §8.4.1), if such files can be decoded.
 pub(crate) fn coding_of(name: &str) -> Option<Coding> {
-    match name {
-        "br" => Some(Coding::Brotli),
-        "gzip" | "x-gzip" => Some(Coding::Gzip),
-        "zstd" => Some(Coding::Zstd),
-        _ => None,
-    }
+    Coding::from_name(name.as_bytes()).filter(|coding| *coding != Coding::Identity)
 }
 
 /// Returns the name that determines the media type.
 pub(crate) fn inner_name(path: &[u8]) -> &[u8] {
-    SUFFIXES.iter().find_map(|suffix| path.strip_suffix(*suffix)).unwrap_or(path)
+    let suffixes = Coding::ALL.into_iter().flat_map(Coding::suffixes).chain([&UNITY_SUFFIX]);
+    suffixes.into_iter().find_map(|suffix| path.strip_suffix(suffix.as_bytes())).unwrap_or(path)
 }
 
 /// Returns a stamp for the decoded file that no real file can have.

@@ -9,7 +9,6 @@ use cannery_archive::SCHEMA_VERSION;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::contents::coders;
 use crate::ground::report::Report;
 use crate::routes::{Routes, RuleName};
 use crate::settings::options::Options;
@@ -68,8 +67,7 @@ pub(crate) fn encode(
         .encoders
         .iter()
         .map(|encoder| {
-            let description =
-                json!({ "level": options.levels.of(*encoder), "version": coders::version(*encoder) });
+            let description = json!({ "level": options.levels.of(*encoder), "version": encoder.version() });
             (encoder.name(), description)
         })
         .collect();

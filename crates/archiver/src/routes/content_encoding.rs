@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use cannery_archive::{Coding, Digest, Origin};
 
+use crate::codings::bounded::DecodeError;
+use crate::codings::coders::decode;
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::properties::precompressed::{self, DECODED_BYTES_MAX, Precompressed, coding_of};
 use crate::routes::{Routes, Target, site_index};
 use crate::rulefiles::headers::{CONTENT_ENCODING, HeaderField, HeaderRule};
 use crate::settings::error::Error;
-use crate::sources::decode::{DecodeError, decode};
 use crate::sources::source::{Source, SourceId, Sources};
 
 /// Decodes each file that is compressed according to a rule. This is how we learn its length. Also removes

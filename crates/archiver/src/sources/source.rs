@@ -16,10 +16,10 @@ use std::time::Duration;
 use cannery_archive::{Digest, Extent};
 use cannery_base::{FileStamp, FileVersion};
 
+use crate::codings::coders::decode;
 use crate::properties::classify::{MediaTypes, essence};
 use crate::properties::precompressed::{self, DECODED_BYTES_MAX, Precompressed};
 use crate::settings::error::Error;
-use crate::sources::decode::decode;
 use crate::sources::snapshot::Earlier;
 use crate::sources::source_facts::SourceFacts;
 use crate::sources::unreadable::UnreadableFiles;

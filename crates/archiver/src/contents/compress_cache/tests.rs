@@ -1,7 +1,7 @@
 //! Unit tests of the cache of compressed contents.
 
 use super::*;
-use crate::settings::options::Levels;
+use crate::codings::levels::Levels;
 
 const CONTENT: &[u8] = b"the same and the same and the same and the same and the same and the same";
 
