@@ -2,14 +2,26 @@
 //!
 //! Answers do not depend on the protocol; the `wire` crate encodes them.
 
+// Built-in pages for errors.
+pub(crate) mod error_page;
+
+// Targets of redirects.
+pub(crate) mod location;
+
+// Several ranges in one body.
+pub(crate) mod multipart;
+
+// Fields of header rules.
+pub(crate) mod site_fields;
+
 use cannery_archive::{Corrupt, Extent, Head, Origin, PathError, Representation};
 
-use crate::conditional::Validators;
-use crate::error_page::ErrorPage;
-use crate::location::Location;
-use crate::multipart::Multipart;
-use crate::site_fields::SiteFields;
-use crate::target::Target;
+use self::error_page::ErrorPage;
+use self::location::Location;
+use self::multipart::Multipart;
+use self::site_fields::SiteFields;
+use crate::request::conditional::Validators;
+use crate::request::target::Target;
 
 /// The answer to a request.
 #[derive(Debug, Clone, Copy)]

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use cannery_archive::{Archive, Corrupt, Key, Origin, Record, Resource};
 
 use crate::answer::{Answer, Reason};
-use crate::deliver::{Delivery, HeadKind};
-use crate::immutable::is_immutable;
 use crate::lookup::Lookup;
+use crate::request::target::Target;
 use crate::request::{Method, Request};
-use crate::resolve::{self, Search};
 use crate::site::{RequestBuffers, Scratch, Site};
 use crate::sites::{Place, Sites};
-use crate::target::Target;
+use crate::steps::deliver::{Delivery, HeadKind};
+use crate::steps::immutable::is_immutable;
+use crate::steps::resolve::{self, Search};
 
 impl Site {
     /// Returns the answer from this release or an earlier one.

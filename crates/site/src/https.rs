@@ -2,11 +2,11 @@
 //!
 //! Challenges of certificate authorities and the heartbeat for monitors should not be redirected.
 
+use crate::answer::location::{LOCATION_BYTES_MAX, Location};
 use crate::answer::{Answer, Reason};
-use crate::location::{LOCATION_BYTES_MAX, Location};
+use crate::request::target::Target;
 use crate::request::{Method, Request};
 use crate::site::Scratch;
-use crate::target::Target;
 
 /// Path prefix at which certificate authorities request ACME challenges, using plain HTTP (RFC 8555 §8.3).
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";

@@ -6,56 +6,44 @@
 
 #![forbid(unsafe_code)]
 
-// Input: a request and its target.
-mod intent;
-mod request;
-mod target;
+// The rooms, from the outermost to the innermost. Modules may only import from modules further down.
+
+// An open archive, and what can answer in place of its current release.
+mod earlier;
+mod https;
+mod site;
+
+// From the record of a path to an answer.
+mod lookup;
+
+// The steps: we start with the path's record, followed by representation, conditions, range, and finally the response.
+mod steps;
 
 // Output: an answer, including the parts that are encoded while they are sent.
 mod answer;
-mod error_page;
-mod location;
-mod multipart;
-mod site_fields;
 
-// From a request to an answer.
-mod lookup;
-mod site;
+// Input: a request, its target, and what it asks for.
+mod request;
 
-// The steps: we start with the host's site and the path's record, followed by representation, conditions, range, and finally the
-// response.
-mod asset;
-mod captures;
-mod conditional;
-mod deliver;
-mod immutable;
-mod negotiate;
-mod range;
-mod resolve;
+// The sites to search for a host.
 mod sites;
 
-// Errors, and answers that are not from the current release.
-mod custom_page;
-mod earlier;
-mod failure;
-mod https;
-
-pub use answer::{Answer, Body, ContentRange, Fields, Page, Reason};
-pub use asset::{FILE_SUFFIXES, TEXT_SUFFIXES, is_asset, suffix};
-pub use captures::CAPTURES_MAX;
-pub use conditional::Validators;
-pub use error_page::{ErrorPage, PLAIN_HTTP};
-pub use https::https_redirect;
-pub use immutable::is_immutable;
-pub use intent::Intent;
-pub use location::{LOCATION_BYTES_MAX, Location};
-pub use multipart::{Multipart, MultipartPiece};
-pub use negotiate::Weights;
-pub use range::RANGES_MAX;
-pub use request::{Conditions, Full, Method, Request, Single, Values};
-pub use site::{Scratch, Site, VirtualHosts};
-pub use site_fields::{
+pub use answer::error_page::{ErrorPage, PLAIN_HTTP};
+pub use answer::location::{LOCATION_BYTES_MAX, Location};
+pub use answer::multipart::{Multipart, MultipartPiece};
+pub use answer::site_fields::{
     SITE_FIELDS_MAX, SiteFields, SiteLine, is_caching_field, is_representation_field, is_short_lived,
 };
+pub use answer::{Answer, Body, ContentRange, Fields, Page, Reason};
+pub use https::https_redirect;
+pub use request::captures::CAPTURES_MAX;
+pub use request::conditional::Validators;
+pub use request::intent::Intent;
+pub use request::range::RANGES_MAX;
+pub use request::target::Target;
+pub use request::{Conditions, Full, Method, Request, Single, Values};
+pub use site::{Scratch, Site, VirtualHosts};
 pub use sites::Sites;
-pub use target::Target;
+pub use steps::asset::{FILE_SUFFIXES, TEXT_SUFFIXES, is_asset, suffix};
+pub use steps::immutable::is_immutable;
+pub use steps::negotiate::Weights;

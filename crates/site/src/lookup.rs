@@ -4,19 +4,19 @@ use cannery_archive::{
     Archive, Candidates, Corrupt, Key, KeyBuffer, Origin, Piece, Pieces, Record, Resource,
 };
 
-use crate::answer::{Answer, Reason};
-use crate::captures::{Captures, Runs};
-use crate::deliver::{self, Delivery, HeadKind};
-use crate::failure::Failure;
-use crate::immutable::{has_immutable, is_data};
-use crate::location::{LOCATION_BYTES_MAX, Location};
-use crate::range::Parts;
-use crate::request::{Method, Request};
-use crate::resolve::{Found, Search};
-use crate::site_fields::{
+use crate::answer::location::{LOCATION_BYTES_MAX, Location};
+use crate::answer::site_fields::{
     SiteFields, is_caching_field, is_representation_field, matches_host, restricts_caching,
 };
+use crate::answer::{Answer, Reason};
+use crate::request::captures::{Captures, Runs};
+use crate::request::range::Parts;
+use crate::request::{Method, Request};
 use crate::sites::{Place, Sites};
+use crate::steps::deliver::{self, Delivery, HeadKind};
+use crate::steps::failure::Failure;
+use crate::steps::immutable::{has_immutable, is_data};
+use crate::steps::resolve::{Found, Search};
 
 /// `Cache-Control` that the archiver sets for files that may change.
 const REVALIDATED: &[u8] = b"public, no-cache";

@@ -1,6 +1,21 @@
 //! Requests: method, target, and the few fields needed for the answer. All bytes are borrowed.
 
-use crate::intent::Intent;
+// The purpose of the response.
+pub(crate) mod intent;
+
+// Authority, path and query.
+pub(crate) mod target;
+
+// Conditions.
+pub(crate) mod conditional;
+
+// Ranges.
+pub(crate) mod range;
+
+// Parts of a path that rules refer to.
+pub(crate) mod captures;
+
+use self::intent::Intent;
 
 /// A method (RFC 9110 §9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

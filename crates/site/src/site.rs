@@ -2,15 +2,15 @@
 
 use cannery_archive::{Archive, Key, KeyBuffer, Record};
 
+use crate::answer::site_fields::SiteFields;
 use crate::answer::{Answer, Reason};
-use crate::deliver::{self, Delivery, HeadKind};
-use crate::failure::Failure;
 use crate::lookup::{Buffers, ContentRules, HeaderRuleSearch, Lookup};
+use crate::request::target::{self, Target};
 use crate::request::{Method, Request, Values};
-use crate::resolve::{self, Found};
-use crate::site_fields::SiteFields;
 use crate::sites::Place;
-use crate::target::{self, Target};
+use crate::steps::deliver::{self, Delivery, HeadKind};
+use crate::steps::failure::Failure;
+use crate::steps::resolve::{self, Found};
 
 /// An open archive, ready to answer requests.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! Responses: before they are encoded, their fields in each syntax, and the buffer that they are written to.
 
-// What HTTP/2 and HTTP/3 have in common: responses that share a connection.
-pub(crate) mod multiplexed;
-
 // Fields, in the syntax of each protocol.
 pub(crate) mod fields;
+
+// The interface that HTTP/2 and HTTP/3 have in common.
+pub(crate) mod multiplexed;
 
 // Fields of responses without an archive.
 pub(crate) mod builtin_fields;

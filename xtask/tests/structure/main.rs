@@ -51,9 +51,11 @@ const UNSAFE_FILES: [&str; 6] = [
 const UNSAFE_CRATES: [&str; 2] = ["crates/archive/src/lib.rs", "crates/eventloop/src/lib.rs"];
 
 /// The files that list each module before those that it imports.
-const ORDERED: [&str; 7] = [
+const ORDERED: [&str; 9] = [
     "crates/archiver/src/lib.rs",
     "crates/server/src/lib.rs",
+    "crates/site/src/lib.rs",
+    "crates/site/src/steps.rs",
     "crates/transport/src/lib.rs",
     "crates/transport/src/quic.rs",
     "crates/wire/src/lib.rs",

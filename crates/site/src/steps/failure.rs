@@ -2,8 +2,8 @@
 
 use cannery_archive::{Archive, Corrupt, Extent, PathError};
 
+use super::custom_page;
 use crate::answer::{Answer, Body, Fields, Page, Reason};
-use crate::custom_page;
 use crate::request::Values;
 use crate::sites::Place;
 

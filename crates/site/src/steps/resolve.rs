@@ -6,11 +6,11 @@
 
 use cannery_archive::{Archive, Candidates, Corrupt, Key, Record, Resource, Rule, RuleFilter, ScopeEntry};
 
+use super::asset::{PathKind, file_path, is_asset, suffix};
 use crate::answer::Reason;
-use crate::asset::{PathKind, file_path, is_asset, suffix};
-use crate::captures::Runs;
-use crate::intent::{Intent, PageUse};
-use crate::location::SlashChange;
+use crate::answer::location::SlashChange;
+use crate::request::captures::Runs;
+use crate::request::intent::{Intent, PageUse};
 use crate::sites::{Place, Sites};
 
 /// Maximum length of a fallback page's suffix, in bytes.

@@ -2,12 +2,12 @@
 
 use cannery_archive::{Archive, Head, Representation, Resource};
 
+use super::failure::Failure;
+use super::negotiate;
+use crate::answer::multipart::Multipart;
 use crate::answer::{Answer, Body, Fields, Reason};
-use crate::conditional::{self, Validators, Verdict};
-use crate::failure::Failure;
-use crate::multipart::Multipart;
-use crate::negotiate;
-use crate::range::{self, Parts, Ranges};
+use crate::request::conditional::{self, Validators, Verdict};
+use crate::request::range::{self, Parts, Ranges};
 use crate::request::{Method, Request, Single};
 
 /// How to send a resource.

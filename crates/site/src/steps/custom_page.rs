@@ -4,8 +4,8 @@
 
 use cannery_archive::{Archive, Corrupt, Extent, Record, Resource, ScopeEntry};
 
+use super::negotiate;
 use crate::answer::Page;
-use crate::negotiate;
 use crate::request::Values;
 use crate::sites::{Place, Sites};
 

@@ -8,7 +8,7 @@
 
 use cannery_archive::{Key, Piece, Redirect, UrlPiece};
 
-use crate::captures::Captures;
+use crate::request::captures::Captures;
 
 /// Maximum length of a `Location`, in bytes. Beyond this, the answer is 414.
 ///

@@ -5,7 +5,7 @@
 
 use cannery_archive::{ETag, Extent, Head};
 
-use crate::range::Parts;
+use crate::request::range::Parts;
 
 /// Start of a boundary, to be followed by the entity tag. This way, the content cannot contain the boundary by accident, and all
 /// machines use the same one.
