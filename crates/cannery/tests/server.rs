@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
+#[path = "server/observed.rs"]
+mod observed;
 #[path = "server/responses.rs"]
 mod responses;
 mod support;
@@ -1115,7 +1117,11 @@ fn faults_of_the_program_are_errors_at_the_start() {
     assert!(error.to_string().contains("/{a}/x") && error.to_string().contains("/y/{b}"), "{error}");
     assert!(matches!(Server::new().bind("nowhere").start(), Err(StartError::Address { .. })));
     assert!(matches!(Server::new().site_of("a b", "site.cdb").start(), Err(StartError::Host(_))));
-    assert!(matches!(Server::new().site("/missing.cdb").start(), Err(StartError::Archive { .. })));
+    let missing = Server::new().site("/missing.cdb").bind("127.0.0.1:0").start();
+    assert!(matches!(missing, Err(StartError::Archive { .. })));
+    for result in [Server::new().route("GET /a", handler).start().map(drop), Server::new().run()] {
+        assert!(matches!(result, Err(StartError::NoListener)), "{result:?}");
+    }
 }
 
 #[test]
@@ -1137,4 +1143,24 @@ fn server_without_a_site_has_its_routes_only() {
     assert_eq!(over_http1(address, "GET", "/b", &[], b"").status, 404);
     server.stop_handle().stop();
     server.wait();
+}
+
+#[test]
+fn dropped_server_stops() {
+    let server = Server::new()
+        .route("GET /a", |_: &Request<'_>| "a")
+        .configure(|settings| settings.admin(AdminPage::new("127.0.0.1:0".parse().unwrap())))
+        .bind("127.0.0.1:0")
+        .start()
+        .unwrap();
+    let mut addresses = server.local_addresses();
+    let Some(cannery::config::Address::Internet(admin)) = server.addresses().admin else {
+        panic!("an address")
+    };
+    addresses.push(admin);
+    assert_eq!(over_http1(addresses[0], "GET", "/a", &[], b"").status, 200);
+    drop(server);
+    for address in addresses {
+        await_condition(|| TcpStream::connect(address).is_err());
+    }
 }

@@ -22,6 +22,8 @@ pub struct Response {
     body: Body,
     /// The error that this response was made for.
     error: Option<Box<HandlerError>>,
+    /// Number of the route that the request was for.
+    route: Option<usize>,
 }
 
 /// The body of a response.
@@ -48,7 +50,7 @@ impl Response {
     /// Creates a response without content.
     #[must_use]
     pub fn new(status: u16) -> Response {
-        Response { status, media_type: None, fields: Vec::new(), body: Body::EMPTY, error: None }
+        Response { status, media_type: None, fields: Vec::new(), body: Body::EMPTY, error: None, route: None }
     }
 
     /// Creates a 200 with these bytes.
@@ -251,6 +253,18 @@ impl Response {
     #[must_use]
     pub fn take_body(&mut self) -> Body {
         std::mem::replace(&mut self.body, Body::EMPTY)
+    }
+
+    /// Returns the number of the route that the request was for.
+    // Only for the server.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn route(&self) -> Option<usize> {
+        self.route
+    }
+
+    pub(crate) fn with_route(self, route: Option<usize>) -> Response {
+        Response { route, ..self }
     }
 
     /// Drops the body, for a response to HEAD.

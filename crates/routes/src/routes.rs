@@ -58,7 +58,7 @@ pub struct HandlerResponse {
     pub fault: Option<String>,
 }
 
-/// What to do for a request.
+/// A request that the routes respond to: its handler or error, and the middleware around it.
 // Only for the server.
 #[doc(hidden)]
 pub struct Call<'r, 'p> {
@@ -198,12 +198,12 @@ impl Routes {
     /// Middleware sees it, except middleware that may block: this can be called on a thread that serves connections.
     pub fn refuse(&self, parts: Parts<'_>, error: &HandlerError) -> HandlerResponse {
         let call = self.find(parts.method, parts.host, parts.path);
-        let (chain, captures, pattern) = match &call {
-            Some(call) => (call.chain, call.captures, call.pattern()),
-            None => (&self.chains[0], None, None),
+        let (chain, captures, pattern, number) = match &call {
+            Some(call) => (call.chain, call.captures, call.pattern(), call.number()),
+            None => (&self.chains[0], None, None, None),
         };
         let call = Call { routes: self, chain, action: Action::Refuse(error), captures };
-        call.run_as(parts, pattern)
+        call.run_as(parts, pattern, number)
     }
 
     /// Returns the pattern with this number. They are numbered from 0, in the order they were added.
@@ -299,14 +299,14 @@ impl<'r> Call<'r, '_> {
     /// Runs the middleware and the handler.
     #[must_use]
     pub fn run(&self, parts: Parts<'_>) -> HandlerResponse {
-        self.run_as(parts, self.pattern())
+        self.run_as(parts, self.pattern(), self.number())
     }
 
-    fn run_as(&self, parts: Parts<'_>, pattern: Option<&str>) -> HandlerResponse {
+    fn run_as(&self, parts: Parts<'_>, pattern: Option<&str>, number: Option<usize>) -> HandlerResponse {
         let mut request =
             Request::new(parts, self.captures, pattern).with_find_client(self.routes.find_client.as_deref());
         let run = Run { call: self, fault: RefCell::new(None) };
-        let response = run.next(&mut request, &self.chain.layers);
+        let response = run.next(&mut request, &self.chain.layers).with_route(number);
         HandlerResponse { response, fault: run.fault.into_inner() }
     }
 }

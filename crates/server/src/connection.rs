@@ -370,9 +370,10 @@ impl<S: Socket> Connection<S> {
             output.put_archive(extent);
         }
 
-        self.pending = Some(PendingWrite::from_rest(output, sent, &cx.release.content, cx.clock.now));
+        let waited = cx.observer.response_deferred();
+        let since = cx.clock.now.checked_sub(waited).unwrap_or(cx.clock.now);
+        self.pending = Some(PendingWrite::from_rest(output, sent, &cx.release.content, since));
         output.clear();
-        cx.observer.response_deferred();
         self.set_deadline(Processed::Requests, cx);
         Next::Event
     }
@@ -550,11 +551,11 @@ impl<S: Socket> Connection<S> {
             }
             self.pending = self.write_output(cx)?;
             self.protocol.release_content();
-            if self.pending.is_some() {
+            if let Some(pending) = &mut self.pending {
+                pending.has_waited(cx.observer.response_deferred());
                 if self.is_draining() {
                     self.phase = Phase::Draining { is_peer_done: false };
                 }
-                cx.observer.response_deferred();
             }
 
             if progress != Progress::OutputFull {

@@ -28,7 +28,7 @@ use cannery_wire::{
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::notice::Notice;
-use crate::observe::{LoggedRequest, LoggedResponse, Observer, RefusedRequest, Status};
+use crate::observe::{Handled, LoggedRequest, LoggedResponse, Observer, RefusedRequest, Status};
 use crate::pages::admin::Admin;
 use crate::pages::{BuiltinPages, Challenges, Page, is_document};
 use crate::trusted_hosts::TrustedHosts;
@@ -155,7 +155,14 @@ impl Content {
 
         if let Some(before) = length_before {
             let bytes = output.length() - before;
-            observer.request_answered(&LoggedRequest { peer: *peer, tls, head, response: &response, bytes });
+            observer.request_answered(&LoggedRequest {
+                peer: *peer,
+                tls,
+                head,
+                response: &response,
+                bytes,
+                handled: Handled::default(),
+            });
         }
     }
 

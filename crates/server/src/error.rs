@@ -41,6 +41,9 @@ pub enum StartError {
         /// The cause.
         source: cannery_eventloop::ParseAddressError,
     },
+    /// There is no address to listen on.
+    #[error("there is no address to listen on: call `bind`, `bind_tls` or `bind_quic`")]
+    NoListener,
     /// There is a listener for TLS or HTTP/3, but no certificate.
     #[error("there is a listener for TLS or HTTP/3, but no certificate")]
     NoCertificate,

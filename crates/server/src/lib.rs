@@ -108,12 +108,15 @@ use crate::worker::{StopFlag, StopReport};
 /// handler does not return).
 const WORKER_END_MAX: Duration = Duration::from_secs(1);
 
-/// A running server.
+/// A running server. Dropping it stops it as [`StopHandle::stop`] does, without waiting for responses in flight.
 #[derive(Debug)]
+#[must_use = "dropping a running server stops it"]
 pub struct RunningServer {
     addresses: Addresses,
     workers: Vec<JoinHandle<()>>,
     stop: StopHandle,
+    /// Not part of `stop` because handles may be dropped.
+    _stop_when_dropped: StopWhenDropped,
     housekeeper: Option<HousekeeperHandle>,
     operators: RunningOperators,
     down_processes: DownProcesses,
@@ -139,6 +142,16 @@ pub struct StopHandle {
     wakers: Vec<Waker>,
     status: Arc<Status>,
     reports: Sender<StopReport>,
+}
+
+/// Stops a server when it is dropped.
+#[derive(Debug)]
+struct StopWhenDropped(StopHandle);
+
+impl Drop for StopWhenDropped {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 impl StopHandle {

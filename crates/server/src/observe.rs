@@ -12,5 +12,5 @@ pub(crate) use access_log::{LogFile, LogWriter, ReopenHandle};
 pub(crate) use metrics::{Counters, Http3Metric, MethodKind, Snapshot};
 pub(crate) use observer::{CloseReason, Observer};
 pub(crate) use report::Report;
-pub(crate) use request_log::{LoggedRequest, LoggedResponse, RefusedRequest};
+pub(crate) use request_log::{Handled, LoggedRequest, LoggedResponse, RefusedRequest};
 pub(crate) use status::{ListenerStatus, OccupiedThreads, Release, SiteStatus, Status, ThreadCount};

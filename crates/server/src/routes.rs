@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Token, Waker};
 use cannery_routes::{
@@ -37,6 +37,7 @@ pub(crate) use streams::{Dispatch, StreamOutcome, StreamRoutes};
 pub(crate) use watch::Watchdog;
 
 use crate::notice::Notice;
+use crate::observe::Handled;
 use pool::Job;
 use watch::WatchedThread;
 
@@ -133,6 +134,8 @@ pub(crate) enum DeliveryContent {
 pub(crate) struct HandledRequest {
     pub(crate) request: StoredRequest,
     pub(crate) response: Option<Response>,
+    /// When it was sent to the pool. The connection fills this in.
+    pub(crate) since: Option<Instant>,
 }
 
 /// Sends deliveries to a worker. Can be used from any thread.
@@ -262,7 +265,7 @@ impl WorkerRoutes {
             Err(refused) => match *refused {
                 Job::Answer { request, .. } => {
                     let response = Some(self.busy(&request.head(), client));
-                    Err(Box::new(HandledRequest { request, response }))
+                    Err(Box::new(HandledRequest { request, response, since: None }))
                 }
                 Job::Produce { .. } => unreachable!("the pool returns the job that it refuses"),
             },
@@ -302,7 +305,7 @@ impl WorkerRoutes {
             Body::Bytes(bytes) => return Some(PreparedBody::Bytes(bytes)),
             Body::Failed => return Some(PreparedBody::Bytes(Cow::Borrowed(b""))),
             Body::Stream(reader) => reader,
-            // Nobody would receive what the function writes.
+            // No client would receive what the function writes.
             Body::Producer(_) if is_head => body_channel().1,
             Body::Producer(produce) => {
                 let (writer, reader) = body_channel();
@@ -317,6 +320,13 @@ impl WorkerRoutes {
             reader.set_waker(Box::new(move || mailbox.deliver(address, DeliveryContent::MoreBody)));
         }
         Some(PreparedBody::Stream(reader))
+    }
+
+    /// Returns what logs and metrics show about a response of a handler. `since` is when its request was sent to the pool, if it was.
+    pub(crate) fn handled(&self, response: &Response, since: Option<Instant>, now: Instant) -> Handled<'_> {
+        let route = response.route().and_then(|number| Some((number, self.routes.pattern(number)?)));
+        let waited = since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        Handled { route, waited }
     }
 
     /// Returns the response to a request whose content is too long for its handler (RFC 9110 §15.5.14).

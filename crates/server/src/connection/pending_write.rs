@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cannery_eventloop::Socket;
 use cannery_wire::limits::{SEGMENTS_MAX, ZERO_COPY_BODY_BYTES_MIN};
@@ -155,6 +155,11 @@ impl PendingWrite {
     }
 
     /// Returns when the responses were written.
+    /// Adds time that the request has waited for a handler before.
+    pub(super) fn has_waited(&mut self, waited: Duration) {
+        self.since = self.since.checked_sub(waited).unwrap_or(self.since);
+    }
+
     pub(super) fn since(&self) -> Instant {
         self.since
     }

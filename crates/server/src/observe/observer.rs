@@ -21,6 +21,8 @@ pub(crate) struct Observer {
     log: Option<LogBuffer>,
     /// Requests that were answered in this iteration. Their responses are sent before it ends.
     answered_in_iteration: u64,
+    /// Those of them that waited for a handler before this iteration: their place among the others, and the time.
+    waited_in_iteration: Vec<(u64, Duration)>,
 }
 
 /// Why a connection has ended.
@@ -38,7 +40,7 @@ pub(crate) enum CloseReason {
 
 impl Observer {
     pub(crate) fn new(counters: Option<Arc<Counters>>, log: Option<LogBuffer>) -> Observer {
-        Observer { counters, log, answered_in_iteration: 0 }
+        Observer { counters, log, answered_in_iteration: 0, waited_in_iteration: Vec::new() }
     }
 
     /// Records an accepted connection.
@@ -65,6 +67,9 @@ impl Observer {
     pub(crate) fn request_answered(&mut self, logged: &LoggedRequest<'_>) {
         if let Some(counters) = &self.counters {
             self.answered_in_iteration += 1;
+            if !logged.handled.waited.is_zero() {
+                self.waited_in_iteration.push((self.answered_in_iteration, logged.handled.waited));
+            }
             count(counters, logged);
         }
         if let Some(log) = &mut self.log {
@@ -127,9 +132,13 @@ impl Observer {
         }
     }
 
-    /// Excludes the last response from the latency of this iteration because it could not be sent immediately.
-    pub(crate) fn response_deferred(&mut self) {
-        self.answered_in_iteration = self.answered_in_iteration.saturating_sub(1);
+    /// Excludes the last response from the latency of this iteration because it could not be sent immediately. Returns the time that
+    /// its request has waited for a handler.
+    pub(crate) fn response_deferred(&mut self) -> Duration {
+        let last = self.answered_in_iteration;
+        self.answered_in_iteration = last.saturating_sub(1);
+        let waited = self.waited_in_iteration.pop_if(|(place, _)| *place == last);
+        waited.map_or(Duration::ZERO, |(_, waited)| waited)
     }
 
     /// Records the latency of a deferred response, from the request until it was sent.
@@ -164,8 +173,12 @@ impl Observer {
     pub(crate) fn iteration_done(&mut self, took: Duration) {
         let responses = std::mem::take(&mut self.answered_in_iteration);
         if let Some(counters) = &self.counters {
-            counters.latency.add(took, responses);
+            for (_, waited) in &self.waited_in_iteration {
+                counters.latency.add(took + *waited, 1);
+            }
+            counters.latency.add(took, responses.saturating_sub(self.waited_in_iteration.len() as u64));
         }
+        self.waited_in_iteration.clear();
     }
 
     /// Returns `true` if some log lines need to be written at the next tick.
@@ -229,6 +242,9 @@ fn count(counters: &Counters, logged: &LoggedRequest<'_>) {
         Method::Other | Method::Unknown => MethodKind::Other,
     };
     counters.methods[method as usize].add(1);
+    if let Some((route, _)) = logged.handled.route {
+        counters.count_route(route, status);
+    }
     if status == 404 {
         counters.count_missing(logged.head.request.target);
     }

@@ -1,6 +1,7 @@
 //! A request and the response, as counters and logs get to see them.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use cannery_site::{Answer, Fields};
 use cannery_transport::Version;
@@ -16,6 +17,16 @@ pub(crate) struct LoggedRequest<'a> {
     pub(crate) response: &'a LoggedResponse<'a>,
     /// Bytes of the response head and content that are sent to the peer.
     pub(crate) bytes: u64,
+    pub(crate) handled: Handled<'a>,
+}
+
+/// What a handler has to do with a response. Responses of the site have the default.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Handled<'a> {
+    /// Number and pattern of the route.
+    pub(crate) route: Option<(usize, &'a str)>,
+    /// Time that the request has waited for the pool and its handler, until this iteration.
+    pub(crate) waited: Duration,
 }
 
 /// Bytes that were refused as a request.

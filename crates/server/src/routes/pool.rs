@@ -5,10 +5,11 @@
 //! returns only occupies its own thread. Bodies have a separate pool because they can occupy a thread
 //! until a slow client has received everything.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,6 @@ use super::body_threads::BodyThreads;
 use super::limits::HANDLERS_WAITING_MAX;
 use super::watch::{Watchdog, WatchedThread};
 use super::{ConnectionAddress, DeliveryContent, HandledRequest, Mailbox, RouteClient, Ticket, answer};
-use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::{OccupiedThreads, Status, ThreadCount};
 
@@ -35,31 +35,28 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// Starts the threads, which count themselves in `status` while they are working, and exit after all
-    /// workers have exited.
+    /// Creates pools of up to `threads` threads. They are started when they are needed, count themselves in `status` while they are
+    /// working, and exit after all workers have exited.
     ///
     /// At any time, the content of all requests may have up to `content_bytes_max` bytes (but a single
     /// request can always have more). Also returns a watchdog, which will report handlers that take longer
     /// than `limit`.
-    ///
-    /// # Errors
-    /// Returns an error if a thread cannot be started.
-    pub(crate) fn start(
+    pub(crate) fn new(
         threads: usize,
         content_bytes_max: usize,
         routes: &Arc<Routes>,
         limit: Duration,
         status: &Arc<Status>,
-    ) -> Result<(Pools, Watchdog), StartError> {
-        let start = |name, count: fn(&OccupiedThreads) -> &ThreadCount| {
-            Pool::start(name, threads, content_bytes_max, status, count)
+    ) -> (Pools, Watchdog) {
+        let pool = |name, count: fn(&OccupiedThreads) -> &ThreadCount| {
+            Pool::new(name, threads, content_bytes_max, status, count)
         };
-        let (handlers, calls) = start("handler", |occupied| &occupied.handlers)?;
-        let (producers, _) = start("body", |occupied| &occupied.bodies)?;
+        let (handlers, calls) = pool("handler", |occupied| &occupied.handlers);
+        let (producers, _) = pool("body", |occupied| &occupied.bodies);
         let bodies = BodyThreads::default();
         let watchdog =
             Watchdog::new(Arc::clone(routes), Arc::clone(status), &calls, limit).with_bodies(bodies.clone());
-        Ok((Pools { handlers, producers, bodies }, watchdog))
+        (Pools { handlers, producers, bodies }, watchdog)
     }
 
     /// Lets a thread write a body. Returns `false` if too many bodies are waiting for a thread or have been
@@ -80,10 +77,37 @@ impl Pools {
 /// Submits jobs to the threads of a pool.
 #[derive(Clone)]
 pub(super) struct Pool {
-    jobs: SyncSender<Job>,
+    /// The threads exit once all of these have been dropped.
+    queue: Arc<OpenQueue>,
+    /// The number that each thread stores for its handler, for all threads that there may be.
+    calls: Arc<[Arc<AtomicU64>]>,
+    name: &'static str,
+    status: Arc<Status>,
+    count: fn(&OccupiedThreads) -> &ThreadCount,
     /// Content size of all requests that are waiting or running, in bytes.
     content_bytes: Arc<AtomicUsize>,
     content_bytes_max: usize,
+}
+
+/// Closes the queue when it is dropped.
+struct OpenQueue(Arc<Queue>);
+
+/// Jobs that are waiting for a thread.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    /// Notified when there is another job, and when the queue is closed.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    jobs: VecDeque<Job>,
+    /// Threads that are waiting for a job.
+    idle: usize,
+    /// Threads that were started.
+    started: usize,
+    is_closed: bool,
 }
 
 /// Work for a thread of a pool.
@@ -104,30 +128,55 @@ pub(super) enum Job {
     Produce { produce: Producer, writer: BodyWriter, bodies: BodyThreads, notices: Sender<Notice> },
 }
 
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next job. Returns `None` once the queue is closed and empty.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            if state.is_closed {
+                return None;
+            }
+            state.idle += 1;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+impl Drop for OpenQueue {
+    fn drop(&mut self) {
+        self.0.lock().is_closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
 impl Pool {
-    fn start(
-        name: &str,
+    /// Also returns the numbers that the threads will store for their handlers.
+    fn new(
+        name: &'static str,
         threads: usize,
         content_bytes_max: usize,
         status: &Arc<Status>,
         count: fn(&OccupiedThreads) -> &ThreadCount,
-    ) -> Result<(Pool, Vec<Arc<AtomicU64>>), StartError> {
-        let content_bytes = Arc::new(AtomicUsize::new(0));
-        let (jobs, waiting) = sync_channel(HANDLERS_WAITING_MAX);
-        let waiting = Arc::new(Mutex::new(waiting));
-        let mut calls = Vec::new();
-        for number in 0..threads {
-            let waiting = Arc::clone(&waiting);
-            let content_bytes = Arc::clone(&content_bytes);
-            let status = Arc::clone(status);
-            let watched = WatchedThread::default();
-            calls.push(watched.call());
-            // These threads do not enter a sandbox: handlers can do anything the program may do.
-            let thread = Builder::new().name(format!("{name}-{number}"));
-            let run = move || run(&waiting, &content_bytes, count(&status.pool_threads), &watched);
-            thread.spawn(run).map_err(StartError::Thread)?;
-        }
-        Ok((Pool { jobs, content_bytes, content_bytes_max }, calls))
+    ) -> (Pool, Vec<Arc<AtomicU64>>) {
+        let calls: Vec<_> = (0..threads).map(|_| WatchedThread::default().call()).collect();
+        let pool = Pool {
+            queue: Arc::new(OpenQueue(Arc::default())),
+            calls: calls.as_slice().into(),
+            name,
+            status: Arc::clone(status),
+            count,
+            content_bytes: Arc::default(),
+            content_bytes_max,
+        };
+        (pool, calls)
     }
 
     /// Submits a job. Returns it if too many are waiting.
@@ -139,35 +188,51 @@ impl Pool {
             self.content_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Box::new(job));
         }
+        self.push(job).inspect_err(|_| _ = self.content_bytes.fetch_sub(bytes, Ordering::Relaxed))
+    }
 
-        self.jobs.try_send(job).map_err(|error| match error {
-            TrySendError::Full(job) | TrySendError::Disconnected(job) => {
-                self.content_bytes.fetch_sub(bytes, Ordering::Relaxed);
-                Box::new(job)
-            }
-        })
+    fn push(&self, job: Job) -> Result<(), Box<Job>> {
+        let mut state = self.queue.0.lock();
+        if state.jobs.len() >= HANDLERS_WAITING_MAX {
+            return Err(Box::new(job));
+        }
+        state.jobs.push_back(job);
+        // Threads that were notified before are still idle, but there is a job for each of them.
+        if state.idle >= state.jobs.len() || state.started == self.calls.len() {
+            self.queue.0.changed.notify_one();
+            return Ok(());
+        }
+
+        if self.start_thread(state.started).is_ok() {
+            state.started += 1;
+        } else if state.started == 0 {
+            // Without any thread, it would never run.
+            return state.jobs.pop_back().map_or(Ok(()), |job| Err(Box::new(job)));
+        }
+        Ok(())
+    }
+
+    fn start_thread(&self, number: usize) -> std::io::Result<()> {
+        let queue = Arc::clone(&self.queue.0);
+        let content_bytes = Arc::clone(&self.content_bytes);
+        let status = Arc::clone(&self.status);
+        let watched = WatchedThread::of(Arc::clone(&self.calls[number]));
+        let count = self.count;
+        // These threads do not enter a sandbox: handlers can do anything the program may do.
+        let thread = Builder::new().name(format!("{}-{number}", self.name));
+        thread.spawn(move || run(&queue, &content_bytes, count(&status.pool_threads), &watched))?;
+        Ok(())
     }
 }
 
 /// Runs jobs until all workers have exited.
-fn run(
-    waiting: &Mutex<Receiver<Job>>,
-    content_bytes: &AtomicUsize,
-    occupied: &ThreadCount,
-    watched: &WatchedThread,
-) {
-    loop {
-        let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        match job {
-            Ok(job) => {
-                let bytes = job.content_bytes();
-                occupied.change(1);
-                job.run(watched);
-                occupied.change(-1);
-                content_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            }
-            Err(_) => return,
-        }
+fn run(queue: &Queue, content_bytes: &AtomicUsize, occupied: &ThreadCount, watched: &WatchedThread) {
+    while let Some(job) = queue.next() {
+        let bytes = job.content_bytes();
+        occupied.change(1);
+        job.run(watched);
+        occupied.change(-1);
+        content_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -189,7 +254,7 @@ impl Job {
                 }
 
                 let response = answer(&routes, &request, client, watched, &notices);
-                let finished = Box::new(HandledRequest { request, response: Some(response) });
+                let finished = Box::new(HandledRequest { request, response: Some(response), since: None });
                 mailbox.deliver(address, DeliveryContent::Response(ticket, finished));
             }
 
@@ -210,5 +275,48 @@ impl Job {
                     notices.send(Notice::HandlerFailed { why: format!("the body of a response: {fault}") });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn threads_start_when_they_are_needed() {
+        let status = Arc::new(Status::new(std::iter::empty()));
+        let (pools, _) = Pools::new(2, 0, &Arc::default(), Duration::MAX, &status);
+        let started = || pools.producers.queue.0.lock().started;
+        let (sender, names) = channel();
+        let (proceed, waiting) = channel::<()>();
+        let waiting = Arc::new(Mutex::new(waiting));
+        let produce = |is_waiting: bool| {
+            let (writer, reader) = cannery_routes::body_channel();
+            let (sender, waiting) = (sender.clone(), Arc::clone(&waiting));
+            let job = move |_: &mut BodyWriter| {
+                if is_waiting {
+                    let _ = waiting.lock().unwrap().recv();
+                }
+                sender.send(std::thread::current().name().unwrap_or_default().to_owned())?;
+                drop(reader);
+                Ok(())
+            };
+            assert!(pools.produce(Box::new(job), writer, channel().0));
+        };
+        assert_eq!((started(), pools.handlers.queue.0.lock().started), (0, 0));
+        produce(true);
+        assert_eq!(started(), 1);
+        produce(false);
+        let free = names.recv().unwrap();
+        assert_eq!(started(), 2, "one thread is busy");
+        for _ in 0..9 {
+            produce(false);
+        }
+        assert!(names.iter().take(9).all(|name| name == free));
+        assert_eq!(started(), 2);
+        proceed.send(()).unwrap();
+        assert_ne!(names.recv().unwrap(), free);
     }
 }

@@ -57,14 +57,15 @@ pub(crate) struct Dispatch<'a> {
 }
 
 impl Dispatch<'_> {
-    /// Returns the request and the response. If the handler took too long, the response is a 503.
-    pub(crate) fn complete(&mut self, handled: HandledRequest) -> (StoredRequest, Response) {
-        let HandledRequest { request, response } = handled;
+    /// Returns the request, the response, and when the request was sent to the pool. If the handler took too long, the response is a
+    /// 503.
+    pub(crate) fn complete(&mut self, handled: HandledRequest) -> (StoredRequest, Response, Option<Instant>) {
+        let HandledRequest { request, response, since } = handled;
         let response = response.unwrap_or_else(|| {
             self.observer.handler_timed_out();
             self.routes.too_slow(&request.head(), self.client)
         });
-        (request, response)
+        (request, response, since)
     }
 }
 
@@ -108,7 +109,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 if http.announced_content(stream).is_some_and(|bytes| bytes > bytes_max.into()) =>
             {
                 let response = dispatch.routes.content_too_long(head, dispatch.client);
-                self.respond(http, stream, head, response, dispatch);
+                self.respond(http, stream, head, response, None, dispatch);
                 StreamOutcome::Answered
             }
             Treatment::Receive { bytes_max } => {
@@ -117,14 +118,14 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
             }
             Treatment::Run(route) => {
                 let response = dispatch.routes.run(&route, head, b"", dispatch.client);
-                self.respond(http, stream, head, response, dispatch);
+                self.respond(http, stream, head, response, None, dispatch);
                 StreamOutcome::Answered
             }
             Treatment::Send { timeout } => {
                 self.send(http, stream, StoredRequest::new(head), timeout, dispatch)
             }
             Treatment::Respond(response) => {
-                self.respond(http, stream, head, response, dispatch);
+                self.respond(http, stream, head, response, None, dispatch);
                 StreamOutcome::Answered
             }
         }
@@ -152,7 +153,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 return self.send(http, stream, request, None, dispatch);
             }
         };
-        self.respond(http, stream, &head, response, dispatch);
+        self.respond(http, stream, &head, response, None, dispatch);
         StreamOutcome::Answered
     }
 
@@ -172,8 +173,8 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 StreamOutcome::Later
             }
             Err(refused) => {
-                let (request, response) = dispatch.complete(*refused);
-                self.respond(http, stream, &request.head(), response, dispatch);
+                let (request, response, since) = dispatch.complete(*refused);
+                self.respond(http, stream, &request.head(), response, since, dispatch);
                 StreamOutcome::Answered
             }
         }
@@ -181,10 +182,11 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
 
     /// Takes output from a handler.
     pub(crate) fn deliver(&mut self, delivered: DeliveryContent) {
-        if let DeliveryContent::Response(ticket, finished) = delivered
+        if let DeliveryContent::Response(ticket, mut finished) = delivered
             && let Some(index) = self.running.iter().position(|running| running.expected.is_for(ticket))
         {
             let running = self.running.swap_remove(index);
+            finished.since = Some(running.since);
             self.finished.push_back((running.stream, finished));
         }
     }
@@ -203,8 +205,11 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
     /// Gives up on handlers that have been running for `timeout`, or for the limit of their own.
     pub(crate) fn give_up(&mut self, now: Instant, timeout: Duration) {
         while let Some(index) = self.running.iter().position(|running| running.deadline(timeout) <= now) {
-            let Running { stream, request, .. } = self.running.swap_remove(index);
-            self.finished.push_back((stream, Box::new(HandledRequest { request, response: None })));
+            let Running { stream, request, since, .. } = self.running.swap_remove(index);
+            self.finished.push_back((
+                stream,
+                Box::new(HandledRequest { request, response: None, since: Some(since) }),
+            ));
         }
     }
 
@@ -217,8 +222,8 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         while let Some((stream, finished)) = self.finished.pop_front() {
             // The client might have cancelled the request in the meantime.
             if http.resume(stream) == Resumption::Ready {
-                let (request, response) = dispatch.complete(*finished);
-                self.respond(http, stream, &request.head(), response, dispatch);
+                let (request, response, since) = dispatch.complete(*finished);
+                self.respond(http, stream, &request.head(), response, since, dispatch);
                 return Some(stream);
             }
         }
@@ -231,6 +236,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         stream: S,
         head: &RequestHead<'_>,
         mut response: Response,
+        since: Option<Instant>,
         dispatch: &mut Dispatch<'_>,
     ) {
         let length_before = dispatch.output.length();
@@ -262,7 +268,9 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
             };
             let bytes = dispatch.output.length() - length_before;
             let peer = dispatch.client.peer;
+            let handled = dispatch.routes.handled(&response, since, dispatch.now);
             dispatch.observer.request_answered(&LoggedRequest {
+                handled,
                 peer,
                 tls: dispatch.tls,
                 head,

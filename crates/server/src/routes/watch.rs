@@ -35,6 +35,11 @@ pub(super) struct WatchedThread {
 }
 
 impl WatchedThread {
+    /// Returns a thread that stores its number here.
+    pub(super) fn of(call: Arc<Call>) -> WatchedThread {
+        WatchedThread { call, calls: Cell::default() }
+    }
+
     /// Runs a handler of the route with this number, or middleware for a path without a handler.
     pub(super) fn run<R>(&self, route: Option<usize>, handler: impl FnOnce() -> R) -> R {
         self.calls.set(self.calls.get().wrapping_add(1));

@@ -99,16 +99,26 @@ impl AdminServer {
 
     /// Stops it and waits until it has stopped.
     pub(super) fn stop(self) {
-        self.stop.set();
-        self.waker.wake();
+        self.order_stop();
         self.wait();
     }
 
+    fn order_stop(&self) {
+        self.stop.set();
+        self.waker.wake();
+    }
+
     /// Waits until it has stopped.
-    pub(super) fn wait(self) {
-        for thread in self.threads {
+    pub(super) fn wait(mut self) {
+        for thread in self.threads.drain(..) {
             // The panic handler has reported a panic.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for AdminServer {
+    fn drop(&mut self) {
+        self.order_stop();
     }
 }

@@ -306,6 +306,7 @@ impl Server {
             return Err(StartError::Processes);
         }
         let (config, followed) = self.into_parts()?;
+        check_listeners(&config)?;
         serve(config, followed)
     }
 
@@ -334,6 +335,9 @@ impl Server {
         // them.
         config.kept_signals = Some(KeptSignals::new().map_err(StartError::Signals)?);
         role.inherit(&mut config)?;
+        if role != Role::Operators {
+            check_listeners(&config)?;
+        }
         let notify = Notify::from_environment().map_err(StartError::Notify)?;
 
         match role {
@@ -383,6 +387,13 @@ impl Server {
         self.error.get_or_insert(error);
         self
     }
+}
+
+/// Makes sure that the server has an address, or a socket of a service manager.
+fn check_listeners(config: &Config) -> Result<(), StartError> {
+    let has_own = !config.listen.is_empty() || config.has_tls();
+    let inherits = !config.inheritance.listeners.is_empty() || !config.inheritance.standby.is_empty();
+    if has_own || inherits { Ok(()) } else { Err(StartError::NoListener) }
 }
 
 /// Starts the server. Also starts to follow folders.

@@ -11,7 +11,6 @@ use super::operators::Operators;
 use super::shared::Shared;
 use super::sockets::Sockets;
 use super::workers::Workers;
-use crate::RunningServer;
 use crate::config::{Config, LogTarget, Responders};
 use crate::connection::memory_budget::MemoryLimits;
 use crate::error::StartError;
@@ -21,6 +20,7 @@ use crate::pages::challenges::{self, Webroot};
 use crate::routes::{Pools, Watchdog};
 use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::BackendChoice;
+use crate::{RunningServer, StopWhenDropped};
 
 /// Open resources of a server.
 pub(crate) struct Resources {
@@ -61,7 +61,9 @@ impl Resources {
         let tls = certificates.as_ref().map(|certificates| &certificates.context);
         let sockets = Sockets::open(config, tls, wakers.clone())?;
 
-        let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
+        let patterns = || config.routes().map(|routes| routes.patterns());
+        let make_counters = || Counters::with_routes(patterns().into_iter().flatten());
+        let counters: Vec<_> = wakers.iter().map(|_| Arc::new(make_counters())).collect();
         let sampler = config.samples_process().then(|| ProcessSampler::open(counters.clone()));
         // This must come last because it measures the memory in use.
         let memory_limits = MemoryLimits::measure(config.threads, pool_threads(config));
@@ -135,7 +137,7 @@ impl Resources {
         if let Some(webroot) = self.webroot {
             webroot.start(&sandbox)?;
         }
-        let (pools, mut watchdog) = start_pools(config, &self.memory_limits, status)?.unzip();
+        let (pools, mut watchdog) = pools(config, &self.memory_limits, status).unzip();
 
         // Show operators the addresses and certificates.
         let mut addresses = self.sockets.addresses();
@@ -172,6 +174,7 @@ impl Resources {
         Ok(RunningServer {
             addresses,
             workers,
+            _stop_when_dropped: StopWhenDropped(shared.stop.clone()),
             stop: shared.stop,
             housekeeper,
             operators,
@@ -198,14 +201,9 @@ fn pool_threads(config: &Config) -> usize {
     }
 }
 
-/// Starts the threads for handlers that may block.
-fn start_pools(
-    config: &Config,
-    memory_limits: &MemoryLimits,
-    status: &Arc<Status>,
-) -> Result<Option<(Pools, Watchdog)>, StartError> {
-    let Responders::Handlers { routes, threads } = &config.responders else { return Ok(None) };
+/// Returns the pools for handlers that may block.
+fn pools(config: &Config, memory_limits: &MemoryLimits, status: &Arc<Status>) -> Option<(Pools, Watchdog)> {
+    let Responders::Handlers { routes, threads } = &config.responders else { return None };
     let limit = config.timeouts.unwrap_or_default().handler;
-    let content_bytes_max = memory_limits.handlers_content_bytes;
-    Pools::start(threads.get(), content_bytes_max, routes, limit, status).map(Some)
+    Some(Pools::new(threads.get(), memory_limits.handlers_content_bytes, routes, limit, status))
 }

@@ -161,7 +161,7 @@ fn route(
         },
     };
 
-    let routed = match respond(http, line, &head.common, response, &mut dispatch) {
+    let routed = match respond(http, line, &head.common, response, None, &mut dispatch) {
         Stage::Done => Routed::Answered,
         stage => HandledH1::begin(http, line, stage),
     };
@@ -191,6 +191,7 @@ fn respond(
     line: Line,
     head: &RequestHead<'_>,
     mut response: Response,
+    since: Option<Instant>,
     dispatch: &mut Dispatch<'_>,
 ) -> Stage {
     let length_before = dispatch.output.length();
@@ -225,7 +226,8 @@ fn respond(
         let logged = LoggedResponse::Own { status: response.status(), content_bytes };
         let bytes = dispatch.output.length() - length_before;
         let peer = dispatch.client.peer;
-        let logged = LoggedRequest { peer, tls: dispatch.tls, head, response: &logged, bytes };
+        let handled = dispatch.routes.handled(&response, since, dispatch.now);
+        let logged = LoggedRequest { peer, tls: dispatch.tls, head, response: &logged, bytes, handled };
         dispatch.observer.request_answered(&logged);
     }
     stage
@@ -270,11 +272,12 @@ impl HandledH1 {
 
     /// Takes output from a handler.
     pub(super) fn deliver(&mut self, delivered: DeliveryContent) {
-        if let (Stage::Running(running), DeliveryContent::Response(ticket, finished)) =
+        if let (Stage::Running(running), DeliveryContent::Response(ticket, mut finished)) =
             (&self.stage, delivered)
             // A late response of a handler that we have given up has another ticket.
             && running.expected.is_for(ticket)
         {
+            finished.since = Some(running.since);
             self.stage = Stage::Finished(finished);
         }
     }
@@ -282,9 +285,9 @@ impl HandledH1 {
     /// Gives up on a handler that takes too long. It will get an error response instead.
     pub(super) fn give_up(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Running(Running { request, .. }) => {
+            Stage::Running(Running { request, since, .. }) => {
                 self.http.close_after_next();
-                Stage::Finished(Box::new(HandledRequest { request, response: None }))
+                Stage::Finished(Box::new(HandledRequest { request, response: None, since: Some(since) }))
             }
             stage => stage,
         };
@@ -320,8 +323,8 @@ impl HandledH1 {
                     return Progress::Complete;
                 }
                 Stage::Finished(finished) => {
-                    let (request, response) = dispatch.complete(*finished);
-                    respond(&mut self.http, self.line, &request.head(), response, &mut dispatch)
+                    let (request, response, since) = dispatch.complete(*finished);
+                    respond(&mut self.http, self.line, &request.head(), response, since, &mut dispatch)
                 }
                 Stage::Streaming { body, framing } => {
                     // The output needs to be empty because the body should not take more from the handler
@@ -375,7 +378,7 @@ impl HandledH1 {
                 Treatment::Receive { .. } | Treatment::Site => return send(request, None, dispatch),
             },
         };
-        respond(&mut self.http, self.line, &head, response, dispatch)
+        respond(&mut self.http, self.line, &head, response, None, dispatch)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cannery_wire::RequestLine;
 
@@ -14,7 +14,7 @@ use super::line::{Line, Moment};
 use super::message::{BUFFERS, Message};
 use super::{combined, failures, json};
 use crate::config::{LogFormat, TrustedProxies};
-use crate::observe::request_log::{LoggedRequest, RefusedRequest};
+use crate::observe::request_log::{Handled, LoggedRequest, RefusedRequest};
 
 /// Lines are sent to the writer thread once they reach this size in bytes, even if a second has not passed
 /// yet. Sending wakes up a thread, and each write allocates pages of the file; with this many lines, both
@@ -110,6 +110,7 @@ impl LogBuffer {
             status: logged.response.status(),
             bytes: logged.response.content_bytes(),
             coding: if is_json { logged.response.coding() } else { None },
+            handled: logged.handled,
         });
     }
 
@@ -129,6 +130,7 @@ impl LogBuffer {
             status: refused.refusal.status(),
             bytes: refused.content_bytes,
             coding: None,
+            handled: Handled::default(),
         });
     }
 
@@ -138,7 +140,7 @@ impl LogBuffer {
             LogFormat::Failures => failures::encode(&mut self.bytes, line),
             LogFormat::Combined => combined::encode(&mut self.bytes, line, &self.time),
             LogFormat::Json => {
-                let moment = self.moment();
+                let moment = self.moment(line.handled.waited);
                 json::encode(&mut self.bytes, line, &self.time, moment);
             }
         }
@@ -150,10 +152,10 @@ impl LogBuffer {
 
     /// Reads the current time, for formats that need it more precisely than the seconds of the loop's
     /// clock.
-    fn moment(&mut self) -> Moment {
+    fn moment(&mut self, waited: Duration) -> Moment {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.set_time(now.as_secs());
-        Moment { milliseconds: now.subsec_millis(), duration: self.woken_at.elapsed() }
+        Moment { milliseconds: now.subsec_millis(), duration: waited + self.woken_at.elapsed() }
     }
 
     pub(in crate::observe) fn has_lines(&self) -> bool {

@@ -76,6 +76,7 @@ mod tests {
     use cannery_wire::RequestLine;
 
     use super::*;
+    use crate::observe::request_log::Handled;
 
     #[test]
     fn requests_of_browsers_get_one_line() {
@@ -92,6 +93,7 @@ mod tests {
                 status: 404,
                 bytes: 0,
                 coding: None,
+                handled: Handled::default(),
             })
         };
 

@@ -41,6 +41,10 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Mo
         put_text(out, "coding", coding);
     }
 
+    if let Some((_, pattern)) = line.handled.route {
+        put_text(out, "route", pattern.as_bytes());
+    }
+
     out.extend_from_slice(b",\"duration\":");
     put_number(out, moment.duration.as_secs());
     out.push(b'.');

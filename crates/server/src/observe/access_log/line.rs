@@ -6,6 +6,8 @@ use std::time::Duration;
 use cannery_transport::Version;
 use cannery_wire::RequestLine;
 
+use crate::observe::request_log::Handled;
+
 /// Contents of an access log line.
 pub(super) struct Line<'a> {
     pub(super) client: Option<SocketAddr>,
@@ -21,6 +23,7 @@ pub(super) struct Line<'a> {
     pub(super) bytes: u64,
     /// `None` for identity.
     pub(super) coding: Option<&'a [u8]>,
+    pub(super) handled: Handled<'a>,
 }
 
 /// Times in a line that are more precise than a second.
@@ -28,6 +31,6 @@ pub(super) struct Line<'a> {
 pub(super) struct Moment {
     /// Milliseconds within the second.
     pub(super) milliseconds: u32,
-    /// Time since the worker woke up to process the request.
+    /// Time since the worker woke up to process the request, including earlier waits for a handler.
     pub(super) duration: Duration,
 }

@@ -7,6 +7,10 @@ use cannery_wire::Refusal;
 
 use super::{Counter, Histogram, Http3Metric, Missing};
 
+/// Routes with counters of their own. All further ones are counted together, because processes send each other statistics in one
+/// datagram.
+pub(crate) const COUNTED_ROUTES_MAX: usize = 256;
+
 /// Statuses from 100 to 599.
 const STATUSES: usize = 500;
 
@@ -40,6 +44,16 @@ pub(crate) struct Counters {
     pub(crate) latency: Histogram,
     statuses: [Counter; STATUSES],
     missing: Mutex<Missing>,
+    /// For each route, in the order of their numbers.
+    pub(super) routes: Vec<RouteCounters>,
+}
+
+/// Counters of a route.
+#[derive(Debug)]
+pub(crate) struct RouteCounters {
+    pub(super) pattern: String,
+    /// Responses by the first digit of their status, starting from 2.
+    pub(super) classes: [Counter; 4],
 }
 
 /// Request methods, as far as metrics distinguish them.
@@ -89,11 +103,34 @@ impl Default for Counters {
             latency: Histogram::default(),
             statuses: std::array::from_fn(|_| Counter::default()),
             missing: Mutex::default(),
+            routes: Vec::new(),
         }
     }
 }
 
 impl Counters {
+    /// Returns counters for a server with these routes.
+    pub(crate) fn with_routes<'p>(patterns: impl Iterator<Item = &'p str>) -> Counters {
+        let route = |pattern: &str| RouteCounters {
+            pattern: pattern.to_owned(),
+            classes: std::array::from_fn(|_| Counter::default()),
+        };
+        let mut routes: Vec<_> = patterns.take(COUNTED_ROUTES_MAX).map(route).collect();
+        if routes.len() == COUNTED_ROUTES_MAX {
+            routes.push(route("other"));
+        }
+        Counters { routes, ..Counters::default() }
+    }
+
+    /// Counts a response of the route with this number.
+    pub(crate) fn count_route(&self, number: usize, status: u16) {
+        let counters = self.routes.get(number).or(self.routes.last());
+        let class = usize::from(status / 100).wrapping_sub(2);
+        if let Some(counter) = counters.and_then(|counters| counters.classes.get(class)) {
+            counter.add(1);
+        }
+    }
+
     /// Counts a response with this status.
     #[inline]
     pub(crate) fn count_status(&self, status: u16) {

@@ -7,7 +7,7 @@ use cannery_wire::Refusal;
 use serde::{Deserialize, Serialize};
 
 use super::histogram::Counts;
-use super::{Counters, Http3Metric, MethodKind, Missing};
+use super::{Counter, Counters, Http3Metric, MethodKind, Missing};
 
 /// The sum of all workers' counters.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub(crate) struct Snapshot {
     pub(crate) latency: Counts,
     pub(crate) latency_nanoseconds: u64,
     pub(crate) missing: Missing,
+    /// For each route that has responded, responses by the first digit of their status, starting from 2.
+    pub(crate) routes: BTreeMap<String, [u64; 4]>,
 }
 
 impl Snapshot {
@@ -74,6 +76,12 @@ impl Snapshot {
         }
         self.latency_nanoseconds += counters.latency.read(&mut self.latency);
         counters.add_missing_to(&mut self.missing);
+        for route in &counters.routes {
+            let counts = route.classes.each_ref().map(Counter::get);
+            if counts.iter().any(|count| *count > 0) {
+                self.add_route(&route.pattern, counts);
+            }
+        }
     }
 
     /// Adds the counters of another process.
@@ -112,6 +120,16 @@ impl Snapshot {
         }
         self.latency.merge(&other.latency);
         self.missing.merge(&other.missing);
+        for (pattern, counts) in &other.routes {
+            self.add_route(pattern, *counts);
+        }
+    }
+
+    fn add_route(&mut self, pattern: &str, counts: [u64; 4]) {
+        let sums = self.routes.entry(pattern.to_owned()).or_default();
+        for (sum, count) in sums.iter_mut().zip(counts) {
+            *sum = sum.saturating_add(count);
+        }
     }
 
     /// Counts all open connections of an exited process as broken.

@@ -45,6 +45,7 @@ pub(super) fn stats(stats: &Stats) -> String {
         "latency_seconds": { "p50": latency(0.5), "p90": latency(0.9), "p99": latency(0.99),
             "p99_9": latency(0.999) },
         "missing": missing,
+        "routes": all.routes,
         "reloads": stats.reloads,
         "log_lines_dropped": all.log_lines_dropped,
         "sites": stats.sites,

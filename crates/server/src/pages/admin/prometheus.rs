@@ -58,6 +58,7 @@ pub(super) fn render(stats: &Stats) -> String {
     connections(&mut metrics, all);
     http3(&mut metrics, all);
     requests(&mut metrics, all);
+    routes(&mut metrics, all);
     latency(&mut metrics, all);
     handlers(&mut metrics, stats);
     releases(&mut metrics, stats);
@@ -190,6 +191,16 @@ fn handlers(metrics: &mut Metrics, stats: &Stats) {
     }
     let help = "Requests whose handler on the pool had no response in time.";
     metrics.single("handlers_timed_out_total", "counter", help, stats.counted.handlers_timed_out);
+}
+
+fn routes(metrics: &mut Metrics, all: &Snapshot) {
+    let name = "route_responses_total";
+    metrics.begin(name, "counter", "Responses of routes, by pattern and class of the status.");
+    for (pattern, counts) in &all.routes {
+        for (class, count) in ["2xx", "3xx", "4xx", "5xx"].into_iter().zip(counts).filter(|(_, n)| **n > 0) {
+            metrics.value(name, &[("route", pattern), ("status", class)], count);
+        }
+    }
 }
 
 fn latency(metrics: &mut Metrics, all: &Snapshot) {

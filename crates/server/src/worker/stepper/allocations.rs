@@ -84,7 +84,7 @@ fn static_request_beside_routes_does_not_allocate() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&archive("release")).unwrap();
     let mut stepper = Stepper::with_routes(content(&file), Instrumentation::NONE, |status| {
-        let (pools, mut watchdog) = Pools::start(1, usize::MAX, &routes, Duration::MAX, status)?;
+        let (pools, mut watchdog) = Pools::new(1, usize::MAX, &routes, Duration::MAX, status);
         let waker = Waker::new().map_err(StartError::EventLoop)?;
         Ok(Some(WorkerRoutes::new(routes, pools, waker, channel().0, &mut watchdog)))
     })

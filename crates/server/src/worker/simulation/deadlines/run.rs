@@ -354,7 +354,7 @@ impl Handlers {
     fn routes(&self) -> WorkerRoutes {
         let status = Arc::new(Status::new(std::iter::empty()));
         let routes = Arc::clone(&self.routes);
-        let (pools, mut watchdog) = Pools::start(1, usize::MAX, &routes, Duration::MAX, &status).unwrap();
+        let (pools, mut watchdog) = Pools::new(1, usize::MAX, &routes, Duration::MAX, &status);
         WorkerRoutes::new(routes, pools, Waker::new().unwrap(), channel().0, &mut watchdog)
     }
 

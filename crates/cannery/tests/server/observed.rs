@@ -1,0 +1,65 @@
+//! Routes in logs and metrics.
+
+use super::*;
+use cannery::config::{AccessLog, LogFormat, LogTarget};
+
+/// How long the slow handler takes at least.
+const SLEEP: Duration = Duration::from_millis(300);
+
+fn with_slow_route(server: Server) -> Server {
+    server.blocking_route("GET /sleep/{name}", |_: &Request<'_>| {
+        // This is the work of the handler. No condition is awaited.
+        thread::sleep(SLEEP);
+        "slept"
+    })
+}
+
+#[test]
+fn logs_name_the_route_and_include_its_time() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let target = LogTarget::File(log.path().to_owned());
+    let mut fixture = Fixture::start_with(|server| {
+        let access_log = AccessLog::new(target, LogFormat::Json);
+        with_slow_route(server).configure(|settings| settings.access_log(access_log))
+    });
+    assert_eq!(get(fixture.at, "/sleep/a").0, 200);
+    assert_eq!(get(fixture.at, "/hello/you").0, 200);
+    assert_eq!(get(fixture.at, "/").0, 200);
+    // The log is complete once the server has stopped.
+    let server = fixture.server.take().unwrap();
+    server.stop_handle().stop();
+    server.wait();
+
+    let text = fs::read_to_string(log.path()).unwrap();
+    let lines = |target: &str| -> Vec<serde_json::Value> {
+        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.filter(|line| line["target"] == target).collect()
+    };
+    for (target, route) in
+        [("/sleep/a", Some("GET /sleep/{name}")), ("/hello/you", Some("GET /hello/{name}")), ("/", None)]
+    {
+        let lines = lines(target);
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines.iter().all(|line| line["route"].as_str() == route), "{text}");
+    }
+    let durations: Vec<_> = lines("/sleep/a").iter().map(|line| line["duration"].as_f64().unwrap()).collect();
+    assert!(durations.iter().all(|duration| *duration >= SLEEP.as_secs_f64()), "{durations:?}");
+}
+
+#[test]
+fn metrics_count_routes_and_include_their_time() {
+    let fixture = Fixture::start_with(|server| with_slow_route(with_admin(server)));
+    assert_eq!(get(fixture.at, "/sleep/a").0, 200);
+    assert_eq!(get(fixture.at, "/fail").0, 500);
+    await_metric(&fixture, "cannery_request_duration_seconds_count", 6);
+    await_metric(&fixture, "cannery_route_responses_total{route=\"GET /sleep/{name}\",status=\"2xx\"}", 3);
+    await_metric(&fixture, "cannery_route_responses_total{route=\"GET /fail\",status=\"5xx\"}", 3);
+
+    let Some(cannery::config::Address::Internet(admin)) = fixture.server.as_ref().unwrap().addresses().admin
+    else {
+        panic!("an address")
+    };
+    let metrics = exchange(admin, b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    let sum = metrics.lines().find_map(|line| line.strip_prefix("cannery_request_duration_seconds_sum "));
+    assert!(sum.unwrap().parse::<f64>().unwrap() >= 3.0 * SLEEP.as_secs_f64(), "{sum:?}");
+}
