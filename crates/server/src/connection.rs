@@ -8,10 +8,6 @@
 //! ProxyHeader ──▶ Handshake ──▶ Open ──▶ Draining ──▶ Lingering ──▶ closed
 //! ```
 
-// Worker state that is used by one connection at a time.
-mod context;
-pub(crate) mod memory_budget;
-
 // From the first byte to the last: PROXY header, TLS handshake, deadlines, closing.
 mod handshake;
 
@@ -30,7 +26,6 @@ mod transport;
 // Output that is batched with other connections, or sent later.
 mod flow;
 mod pending_write;
-mod send_batch;
 
 // Memory accounting, and tracking the peer's progress.
 mod ack_tracker;
@@ -41,8 +36,6 @@ mod limits_page;
 
 #[cfg(test)]
 pub(crate) use close::LINGER;
-pub(crate) use context::{AddedFields, DRAIN_GRACE, Http3Context, Policy, WorkerContext};
-pub(crate) use deadlines::OLD_RELEASE_TIMEOUT;
 pub(crate) use recv::ReadUntil;
 
 use std::io;
@@ -55,6 +48,7 @@ use cannery_wire::Refusal;
 use cannery_wire::limits::HEAD_BYTES_MAX;
 
 use crate::config::ListenerKind;
+use crate::context::{Body, SendBatch, WorkerContext};
 use crate::deadlines::Wait;
 use crate::routes::DeliveryContent;
 use deadlines::Processed;
@@ -62,7 +56,6 @@ use flow::Flow;
 use pending_write::PendingWrite;
 use protocol::{Client, Progress, Protocol};
 use recv::RecvOutcome;
-use send_batch::{Body, SendBatch};
 use transport::Transport;
 
 /// Maximum number of bytes that a connection may receive and send in one loop iteration.
@@ -97,7 +90,7 @@ pub(crate) struct Connection<S> {
     has_timed_out: bool,
     /// Bytes that this connection has reserved in the worker's [`MemoryBudget`].
     ///
-    /// [`MemoryBudget`]: memory_budget::MemoryBudget
+    /// [`MemoryBudget`]: crate::context::MemoryBudget
     memory: u32,
     /// Bytes that this connection needs while it is idle.
     idle_memory: u32,

@@ -11,6 +11,9 @@ use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
 use crate::config::Timeouts;
 
+/// A connection may keep sending from an old release for this long, after which we send GOAWAY.
+pub(crate) const OLD_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Why a connection is waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {

@@ -62,7 +62,7 @@ use self::limits::{
 use self::routing::{Peers, Route, Router};
 use self::send_queue::SendQueue;
 use self::timers::Timers;
-use crate::connection::WorkerContext;
+use crate::context::WorkerContext;
 #[cfg(test)]
 use crate::fault;
 use crate::notice::Notice;

@@ -22,6 +22,9 @@ mod http3;
 // One TCP connection: TLS, HTTP/1 or HTTP/2, deadlines, sending.
 mod connection;
 
+// A worker's state that is used by one connection at a time, of any protocol.
+mod context;
+
 // The housekeeping thread: archives, certificates, statistics of the process, notices.
 mod housekeeper;
 

@@ -41,7 +41,8 @@ use self::shedding::ShedLog;
 use self::slab::Slab;
 use self::standby::Standbys;
 use crate::config::{ListenerKind, Standby};
-use crate::connection::{Connection, Next, ReadUntil, WorkerContext};
+use crate::connection::{Connection, Next, ReadUntil};
+use crate::context::WorkerContext;
 #[cfg(test)]
 use crate::fault;
 use crate::http3::{Http3, Http3Plan};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use cannery_eventloop::Socket;
 
-use super::context::WorkerContext;
 use super::{Connection, Next, Phase, ReadUntil};
+use crate::context::WorkerContext;
 use crate::deadlines::Wait;
 
 /// Time for which a peer may keep sending after our last response.

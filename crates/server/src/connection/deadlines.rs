@@ -5,14 +5,11 @@ use std::time::{Duration, Instant};
 use cannery_eventloop::Socket;
 use cannery_wire::Refusal;
 
-use super::context::{DRAIN_GRACE, WorkerContext};
 use super::protocol::{Awaits, StreamBytes};
 use super::{Connection, Next, Phase, ReadUntil};
 use crate::config::Timeouts;
-use crate::deadlines::{Wait, bytes_min};
-
-/// A connection may keep sending from an old release for this long, after which we send GOAWAY.
-pub(crate) const OLD_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::context::{DRAIN_GRACE, WorkerContext};
+use crate::deadlines::{OLD_RELEASE_TIMEOUT, Wait, bytes_min};
 
 /// Content of the data that was processed since the deadline was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

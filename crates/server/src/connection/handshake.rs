@@ -6,12 +6,12 @@ use cannery_eventloop::Socket;
 use cannery_wire::Refusal;
 use cannery_wire::proxy::{self, Source};
 
-use super::context::WorkerContext;
 use super::flow::Flow;
 use super::protocol::Protocol;
 use super::tls_stream::TlsStream;
 use super::{Connection, Phase};
 use crate::config::ListenerKind;
+use crate::context::WorkerContext;
 use crate::deadlines::Wait;
 
 impl<S: Socket> Connection<S> {

@@ -7,8 +7,8 @@ use cannery_transport::limits as tls_limits;
 use cannery_wire::limits as http_limits;
 
 use super::LINGER;
-use super::context::DRAIN_GRACE;
 use crate::config::Timeouts;
+use crate::context::DRAIN_GRACE;
 use crate::http3::{
     ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKE_SILENCE_MAX, HANDSHAKES_WAITING_MAX,
     SHARED_SOCKETS_MAX, SILENCE_MIN,

@@ -5,7 +5,7 @@
 use cannery_eventloop::Socket;
 
 use super::Connection;
-use super::context::WorkerContext;
+use crate::context::WorkerContext;
 
 /// An idle HTTP/1 connection without TLS. This is the slot in the slab.
 pub(super) const PLAIN_BYTES: u32 = 256;

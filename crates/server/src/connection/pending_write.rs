@@ -12,9 +12,9 @@ use cannery_eventloop::Socket;
 use cannery_wire::limits::{SEGMENTS_MAX, ZERO_COPY_BODY_BYTES_MIN};
 use cannery_wire::{Output, Segment};
 
-use super::send_batch::Body;
 use super::transport::Writer;
 use crate::content::Content;
+use crate::context::Body;
 
 /// Responses that still have to be sent.
 #[derive(Debug)]

@@ -15,9 +15,9 @@ use cannery_wire::{Output, Refusal, RequestLine, Response, ServerFields, h1, h2}
 
 use self::handled_h1::{HandledH1, Routed};
 use self::http2::Http2;
-use super::context::{Policy, Responder, WorkerContext};
 use crate::config::{ListenerKind, Timeouts};
 use crate::content::{Content, IncomingRequest, OnH1};
+use crate::context::{Policy, Responder, WorkerContext};
 use crate::deadlines::Wait;
 use crate::observe::{Observer, RefusedRequest};
 use crate::routes::{ConnectionAddress, DeliveryContent, Dispatch, RouteClient, WorkerRoutes};

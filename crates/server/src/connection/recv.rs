@@ -1,18 +1,6 @@
-//! Limits and outcomes of receiving, with and without TLS.
+//! Outcomes of receiving, with and without TLS.
 
 use cannery_eventloop::Readiness;
-
-/// Maximum number of bytes that we receive per call.
-pub(super) const RECEIVE_BYTES: usize = 64 * 1024;
-
-/// Whatever is left of an iteration's budget.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct IterationBudget {
-    /// Bytes that the current connection may still receive and send.
-    pub(super) bytes: u64,
-    /// TLS handshakes for which the worker may still run the expensive step.
-    pub(crate) handshakes: u32,
-}
 
 /// Where to stop reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,18 +15,8 @@ use cannery_wire::limits::{SEALED_BYTES_MAX, SEALED_BYTES_MIN, SEGMENTS_MAX};
 
 use super::ack_tracker::AckTracker;
 use super::flow::Flow;
-use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
-
-/// Buffers shared by all TLS streams of a worker. No memory is taken until they are needed.
-#[derive(Default)]
-pub(super) struct TlsBuffers {
-    /// Records: first an incomplete one from before, then newly received data.
-    received: Vec<u8>,
-    /// Plaintext of `received`.
-    pub(super) plaintext: Vec<u8>,
-    /// Records to be sent.
-    records: Vec<u8>,
-}
+use super::recv::{ReadUntil, RecvOutcome};
+use crate::context::{IterationBudget, RECEIVE_BYTES, TlsBuffers};
 
 /// TLS on one connection.
 pub(super) struct TlsStream {

@@ -7,43 +7,9 @@ use cannery_transport::Session;
 
 use super::ack_tracker::AckTracker;
 use super::flow::Flow;
-use super::recv::{IterationBudget, RECEIVE_BYTES, ReadUntil, RecvOutcome};
-use super::tls_stream::{TlsBuffers, TlsStream};
-
-/// Buffers that are used by one transport at a time. This way, idle connections do not need their
-/// own.
-pub(super) struct Buffers {
-    /// Data received without TLS.
-    received: Vec<u8>,
-    /// For zero-copy sends of large bodies.
-    pipe: SplicePipe,
-    tls: TlsBuffers,
-}
-
-impl Buffers {
-    pub(super) fn new() -> Buffers {
-        Buffers { received: vec![0; RECEIVE_BYTES], pipe: SplicePipe::new(), tls: TlsBuffers::default() }
-    }
-
-    /// Puts back a buffer that was taken with [`Transport::take_received`].
-    #[inline]
-    pub(super) fn restore(&mut self, buffer: ReceivedBuffer) {
-        *self.plaintext(buffer.is_decrypted) = buffer.bytes;
-    }
-
-    #[inline]
-    fn plaintext(&mut self, is_decrypted: bool) -> &mut Vec<u8> {
-        if is_decrypted { &mut self.tls.plaintext } else { &mut self.received }
-    }
-}
-
-/// A buffer with the data that was received last.
-pub(super) struct ReceivedBuffer {
-    pub(super) bytes: Vec<u8>,
-    /// Whether the bytes were encrypted. This needs to be remembered as the connection might have started TLS
-    /// by the time the buffer is put back.
-    is_decrypted: bool,
-}
+use super::recv::{ReadUntil, RecvOutcome};
+use super::tls_stream::TlsStream;
+use crate::context::{Buffers, IterationBudget, ReceivedBuffer, TlsBuffers};
 
 /// A socket, possibly with TLS.
 #[derive(Debug)]
@@ -119,8 +85,7 @@ impl<S: Socket> Transport<S> {
     /// [`Buffers::restore`].
     #[inline]
     pub(super) fn take_received(&self, buffers: &mut Buffers) -> ReceivedBuffer {
-        let is_decrypted = self.tls.is_some();
-        ReceivedBuffer { bytes: std::mem::take(buffers.plaintext(is_decrypted)), is_decrypted }
+        buffers.take(self.tls.is_some())
     }
 
     /// Returns a writer for plaintext.

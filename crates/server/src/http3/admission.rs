@@ -26,7 +26,7 @@ use super::bounded_queue::{BoundedQueue, Full};
 use super::connection::Connection;
 use super::limits::{ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKES_WAITING_MAX};
 use super::{Http3, Passed, Running};
-use crate::connection::WorkerContext;
+use crate::context::WorkerContext;
 use crate::observe::Http3Metric;
 
 /// Connection attempts that wait for their next step, by their stage.

@@ -12,7 +12,7 @@ use super::shared::Shared;
 use super::sockets::Sockets;
 use super::workers::Workers;
 use crate::config::{Config, LogTarget, Responders};
-use crate::connection::memory_budget::MemoryLimits;
+use crate::context::MemoryLimits;
 use crate::error::StartError;
 use crate::housekeeper::{Archives, CertificateLoader, Housekeeper, ProcessSampler, Reporter, WorkerNotices};
 use crate::observe::{Counters, LogFile, Status};

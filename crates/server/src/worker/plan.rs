@@ -11,8 +11,9 @@ use cannery_transport::Context;
 use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 
 use crate::config::{Config, ListenerKind, Standby};
-use crate::connection::{AddedFields, ITERATION_BYTES_MAX, Policy};
+use crate::connection::ITERATION_BYTES_MAX;
 use crate::content::Current;
+use crate::context::{AddedFields, Policy};
 use crate::http3::Http3Plan;
 use crate::notice::Notice;
 use crate::observe::Observer;

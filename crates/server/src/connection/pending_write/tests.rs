@@ -2,9 +2,10 @@
 
 use cannery_eventloop::Received;
 
-use super::super::transport::{Buffers, Transport};
+use super::super::transport::Transport;
 use super::*;
 use crate::config::{self, Config};
+use crate::context::Buffers;
 
 /// A socket after a reset by its peer.
 struct Broken;

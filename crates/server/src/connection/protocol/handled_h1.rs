@@ -16,7 +16,7 @@ use cannery_wire::limits::CONTENT_BLOCK_BYTES;
 use cannery_wire::{Output, Refusal, RequestHead, RequestLine, StoredRequest, Version};
 
 use super::{Awaits, Client, Progress, refuse_h1};
-use crate::connection::context::{Responder, WorkerContext};
+use crate::context::{Responder, WorkerContext};
 use crate::observe::{LoggedRequest, LoggedResponse};
 use crate::routes::{
     BodyFraming, DeliveryContent, Dispatch, Expectation, HandledRequest, PreparedBody, Treatment, put_chunk,

@@ -9,8 +9,8 @@ use cannery_wire::{Output, h2};
 
 use super::{Client, Progress, StreamBytes};
 use crate::config::Timeouts;
-use crate::connection::context::{Responder, WorkerContext};
 use crate::content::{Content, IncomingRequest, OnStream};
+use crate::context::{Responder, WorkerContext};
 use crate::deadlines::{self, Wait};
 use crate::routes::limits::HANDLER_BODY_PENDING_BYTES;
 use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};

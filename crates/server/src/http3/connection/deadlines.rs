@@ -7,7 +7,7 @@ use super::super::limits::HANDSHAKE_SILENCE_MAX;
 use super::super::liveness::{self, Presence};
 use super::{Connection, Phase, Response};
 use crate::config::Timeouts;
-use crate::connection::WorkerContext;
+use crate::context::WorkerContext;
 use crate::deadlines::{self, Pace, Progress, Wait};
 
 /// Tells if a connection is late.

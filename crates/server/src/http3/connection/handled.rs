@@ -7,7 +7,7 @@ use cannery_transport::quic::{ConnectionKey, StreamId};
 use cannery_wire::h3::{self, ErrorCode};
 
 use super::{Connection, SendTime};
-use crate::connection::WorkerContext;
+use crate::context::WorkerContext;
 use crate::http3::bodies::Bodies;
 use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
 

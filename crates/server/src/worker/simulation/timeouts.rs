@@ -10,7 +10,7 @@ use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
 use super::{ITERATIONS_MAX, worker};
 use crate::config::Timeouts;
-use crate::connection::DRAIN_GRACE;
+use crate::context::DRAIN_GRACE;
 
 /// The body of `/large`.
 const LARGE_BYTES: usize = 80_000;

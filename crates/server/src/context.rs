@@ -4,6 +4,19 @@
 //! [`CurrentRelease`] whenever a release is replaced. Everything else is changed by whichever connection is
 //! being served.
 
+// Buffers and batches that connections fill one after the other.
+mod buffers;
+mod send_batch;
+
+// Limits.
+mod iteration_budget;
+mod memory_budget;
+
+pub(crate) use buffers::{Buffers, RECEIVE_BYTES, ReceivedBuffer, TlsBuffers};
+pub(crate) use iteration_budget::IterationBudget;
+pub(crate) use memory_budget::{MemoryBudget, MemoryLimits};
+pub(crate) use send_batch::{Body, SendBatch};
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,10 +28,6 @@ use cannery_transport::{Context, Version};
 use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 use cannery_wire::{HeadStore, KeptLines, Output, ServerFields};
 
-use super::memory_budget::MemoryBudget;
-use super::recv::IterationBudget;
-use super::send_batch::SendBatch;
-use super::transport::Buffers;
 use crate::config::{LiveFolder, Timeouts};
 use crate::content::{Content, Current};
 use crate::observe::Observer;
@@ -34,8 +43,8 @@ pub(crate) struct WorkerContext {
     pub(crate) policy: Policy,
     pub(crate) clock: Clock,
     pub(crate) release: CurrentRelease,
-    pub(super) responder: Responder,
-    pub(super) buffers: Buffers,
+    pub(crate) responder: Responder,
+    pub(crate) buffers: Buffers,
     /// Small responses that are sent together with those of other connections.
     pub(crate) batch: SendBatch,
     pub(crate) budget: IterationBudget,
@@ -88,12 +97,12 @@ pub(crate) struct CurrentRelease {
 }
 
 /// Buffers and header fields used to process a request and write the response.
-pub(super) struct Responder {
-    pub(super) fields: Fields,
-    pub(super) scratch: Scratch,
+pub(crate) struct Responder {
+    pub(crate) fields: Fields,
+    pub(crate) scratch: Scratch,
     /// Request heads, for HTTP/2 and HTTP/3.
-    pub(super) heads: HeadStore,
-    pub(super) output: Output,
+    pub(crate) heads: HeadStore,
+    pub(crate) output: Output,
 }
 
 impl WorkerContext {
@@ -202,7 +211,7 @@ impl WorkerContext {
 
     /// Gives the next connection its byte budget.
     #[inline]
-    pub(super) fn renew_byte_budget(&mut self) {
+    pub(crate) fn renew_byte_budget(&mut self) {
         self.budget.bytes = self.policy.iteration_bytes_max;
     }
 
@@ -290,7 +299,7 @@ impl<'a> Http3Context<'a> {
 }
 
 /// Header fields that end every response head.
-pub(super) struct Fields {
+pub(crate) struct Fields {
     plain: ServerFields,
     tls: ServerFields,
     http3: ServerFields,
@@ -328,7 +337,7 @@ impl Fields {
     }
 
     #[inline]
-    pub(super) fn for_connection(&self, has_tls: bool) -> &ServerFields {
+    pub(crate) fn for_connection(&self, has_tls: bool) -> &ServerFields {
         if has_tls { &self.tls } else { &self.plain }
     }
 }

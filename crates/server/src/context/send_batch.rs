@@ -26,8 +26,8 @@ const BATCH_BYTES_MAX: usize = 128 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Body {
     /// Number of the archive.
-    pub(super) archive: u16,
-    pub(super) extent: Extent,
+    pub(crate) archive: u16,
+    pub(crate) extent: Extent,
 }
 
 /// Responses to be sent, in order.
@@ -46,7 +46,7 @@ pub(crate) struct SendBatch {
 
 impl SendBatch {
     /// Creates an empty batch with enough capacity for the largest one.
-    pub(super) fn new() -> SendBatch {
+    pub(crate) fn new() -> SendBatch {
         SendBatch {
             bytes: Vec::with_capacity(BATCH_BYTES_MAX),
             ends: Vec::with_capacity(RESPONSES_MAX),
@@ -58,20 +58,20 @@ impl SendBatch {
 
     /// Returns `true` if a response with this many inline bytes can be batched.
     #[inline]
-    pub(super) fn fits(inline_bytes: usize) -> bool {
+    pub(crate) fn fits(inline_bytes: usize) -> bool {
         (1..=INLINE_BYTES_MAX).contains(&inline_bytes)
     }
 
     /// Adds the inline bytes of a response. Callers should add the body (if any) next, and finally the
     /// connection.
     #[inline]
-    pub(super) fn push(&mut self, inline: &[u8]) {
+    pub(crate) fn push(&mut self, inline: &[u8]) {
         self.bytes.extend_from_slice(inline);
     }
 
     /// Adds a body to the response that was pushed last.
     #[inline]
-    pub(super) fn push_body(&mut self, body: Body) {
+    pub(crate) fn push_body(&mut self, body: Body) {
         self.bodies.push((self.ends.len(), body));
     }
 
@@ -121,13 +121,13 @@ impl SendBatch {
     }
 
     #[inline]
-    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }
 
     /// Drops a response that was pushed but not completed.
     #[cold]
-    pub(super) fn drop_incomplete(&mut self) {
+    pub(crate) fn drop_incomplete(&mut self) {
         self.bytes.truncate(self.ends.last().map_or(0, |&(_, end)| end));
         let responses = self.ends.len();
         self.bodies.retain(|&(response, _)| response < responses);

@@ -50,7 +50,7 @@ pub(crate) struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    pub(super) fn new(bytes_max: u64) -> MemoryBudget {
+    pub(crate) fn new(bytes_max: u64) -> MemoryBudget {
         MemoryBudget {
             connections: 0,
             received: 0,
