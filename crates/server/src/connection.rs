@@ -48,13 +48,13 @@ use cannery_wire::Refusal;
 use cannery_wire::limits::HEAD_BYTES_MAX;
 
 use crate::config::ListenerKind;
-use crate::context::{Body, SendBatch, WorkerContext};
+use crate::context::{Body, Client, Renewal, SendBatch, WorkerContext};
 use crate::deadlines::Wait;
 use crate::routes::DeliveryContent;
 use deadlines::Processed;
 use flow::Flow;
 use pending_write::PendingWrite;
-use protocol::{Client, Progress, Protocol};
+use protocol::{Progress, Protocol};
 use recv::RecvOutcome;
 use transport::Transport;
 
@@ -472,9 +472,8 @@ impl<S: Socket> Connection<S> {
         }
 
         let mut sending = if is_drained { Sending::Batched } else { Sending::Direct };
-        if cx.policy.live_folder.is_some() {
-            cx.refresh_folder();
-            // We may switch to a new release here while the batch refers to the current one.
+        if cx.before_requests() == Renewal::Possible {
+            // The batch refers to the previous release.
             sending = Sending::Direct;
         }
 

@@ -8,12 +8,16 @@
 mod buffers;
 mod send_batch;
 
+// Live reload.
+mod live_hook;
+
 // Limits.
 mod iteration_budget;
 mod memory_budget;
 
 pub(crate) use buffers::{Buffers, RECEIVE_BYTES, ReceivedBuffer, TlsBuffers};
 pub(crate) use iteration_budget::IterationBudget;
+pub(crate) use live_hook::{LiveHook, Renewal};
 pub(crate) use memory_budget::{MemoryBudget, MemoryLimits};
 pub(crate) use send_batch::{Body, SendBatch};
 
@@ -23,12 +27,11 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Now, Token};
 use cannery_site::Scratch;
-use cannery_transport::quic::ConnectionKey;
 use cannery_transport::{Context, Version};
 use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 use cannery_wire::{HeadStore, KeptLines, Output, ServerFields};
 
-use crate::config::{LiveFolder, Timeouts};
+use crate::config::Timeouts;
 use crate::content::{Content, Current};
 use crate::observe::Observer;
 use crate::routes::{ConnectionAddress, Dispatch, RouteClient, WorkerRoutes};
@@ -67,8 +70,7 @@ pub(crate) struct Policy {
     pub(crate) expects_proxy_header: bool,
     /// The `https` port that we redirect requests without TLS to, if we do.
     pub(crate) https_port: Option<u16>,
-    /// The folder that the content is made from, if someone may be editing it.
-    pub(crate) live_folder: Option<LiveFolder>,
+    pub(crate) live: LiveHook,
     /// Creates TLS sessions.
     pub(crate) tls: Option<Context>,
     /// Maximum number of bytes that a connection may receive and send per iteration.
@@ -159,20 +161,27 @@ impl WorkerContext {
 
     /// Waits until recent changes of an edited folder are served.
     ///
-    /// This should be called after receiving requests but before processing them. The responses
-    /// will then contain every change that was made before the request.
-    #[cold]
-    pub(crate) fn refresh_folder(&mut self) {
-        if let Some(folder) = &self.policy.live_folder {
-            folder.0.refresh();
-            self.adopt_release();
+    /// This must be called after receiving requests but before processing them. The responses will then contain every
+    /// change that was made before the request.
+    #[inline]
+    pub(crate) fn before_requests(&mut self) -> Renewal {
+        if !self.policy.live.is_active() {
+            return Renewal::Impossible;
         }
+        self.renew_release();
+        Renewal::Possible
+    }
+
+    #[cold]
+    fn renew_release(&mut self) {
+        self.policy.live.await_changes();
+        self.adopt_release();
     }
 
     /// Tells the head store to keep field lines in case handlers or live reload will want to see
     /// them.
     fn set_kept_lines(&mut self) {
-        if self.routes.is_some() || self.policy.live_folder.is_some() {
+        if self.routes.is_some() || self.policy.live.is_active() {
             self.responder.heads.keep_lines(KeptLines::All);
         }
     }
@@ -225,18 +234,31 @@ impl WorkerContext {
         self.clock.draining_since.is_some_and(|since| self.clock.now >= since + DRAIN_GRACE)
     }
 
-    /// Returns the parts that are needed to process an HTTP/3 request.
-    pub(crate) fn http3(&mut self) -> Http3Context<'_> {
-        let Responder { fields, scratch, heads, output } = &mut self.responder;
-        Http3Context {
-            content: &self.release.content,
-            fields: &fields.http3,
-            scratch,
-            heads,
-            output,
-            observer: &mut self.observer,
-            routes: self.routes.as_deref(),
-            now: self.clock.now,
+    /// Returns the parts that requests over TCP need.
+    #[inline]
+    pub(crate) fn request(&mut self, has_tls: bool) -> RequestContext<'_> {
+        self.parts(|fields| fields.for_connection(has_tls))
+    }
+
+    /// Returns the parts that requests over HTTP/3 need.
+    pub(crate) fn http3(&mut self) -> RequestContext<'_> {
+        self.parts(|fields| &fields.http3)
+    }
+
+    #[inline]
+    fn parts(&mut self, fields: impl FnOnce(&Fields) -> &ServerFields) -> RequestContext<'_> {
+        let responder = &mut self.responder;
+        RequestContext {
+            heads: &mut responder.heads,
+            scratch: &mut responder.scratch,
+            response: ResponseContext {
+                content: &self.release.content,
+                fields: fields(&responder.fields),
+                output: &mut responder.output,
+                observer: &mut self.observer,
+                routes: self.routes.as_deref(),
+                now: self.clock.now,
+            },
         }
     }
 
@@ -258,43 +280,77 @@ impl WorkerContext {
     }
 }
 
-/// The parts of the context that are needed to process an HTTP/3 request.
-pub(crate) struct Http3Context<'a> {
+/// The parts of the context that a request needs.
+pub(crate) struct RequestContext<'a> {
+    /// Request heads, for HTTP/2 and HTTP/3.
+    pub(crate) heads: &'a mut HeadStore,
+    pub(crate) scratch: &'a mut Scratch,
+    pub(crate) response: ResponseContext<'a>,
+}
+
+/// The parts of the context that a response is written with.
+pub(crate) struct ResponseContext<'a> {
+    /// The release being served.
     pub(crate) content: &'a Arc<Content>,
     pub(crate) fields: &'a ServerFields,
-    pub(crate) scratch: &'a mut Scratch,
-    pub(crate) heads: &'a mut HeadStore,
     pub(crate) output: &'a mut Output,
     pub(crate) observer: &'a mut Observer,
-    pub(crate) routes: Option<&'a WorkerRoutes>,
+    routes: Option<&'a WorkerRoutes>,
     pub(crate) now: Instant,
 }
 
-impl<'a> Http3Context<'a> {
-    /// Returns the parts that a handler's response depends on, or `None` if the server has no handlers.
-    pub(crate) fn dispatch(self, key: ConnectionKey, client: &Option<SocketAddr>) -> Option<Dispatch<'a>> {
-        self.heads_and_dispatch(key, client).1
-    }
+/// Client properties that responses and the access log depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client<'p> {
+    pub(crate) address: &'p Option<SocketAddr>,
+    pub(crate) has_tls: bool,
+    pub(crate) tls_version: Option<Version>,
+}
 
-    /// Like [`dispatch`](Self::dispatch), but also returns the request heads.
-    pub(crate) fn heads_and_dispatch(
+impl<'p> Client<'p> {
+    /// Returns an HTTP/3 client.
+    pub(crate) fn quic(address: &'p Option<SocketAddr>) -> Client<'p> {
+        Client { address, has_tls: true, tls_version: Some(Version::Tls13) }
+    }
+}
+
+impl<'a> ResponseContext<'a> {
+    /// Returns the parts that a handler's response depends on, or `None` if the server has no handlers. `connection` is
+    /// where the response goes to, and `content` is the site beside the routes.
+    #[inline]
+    pub(crate) fn into_dispatch(
         self,
-        key: ConnectionKey,
-        client: &Option<SocketAddr>,
-    ) -> (&'a HeadStore, Option<Dispatch<'a>>) {
-        let Http3Context { content, fields, heads, output, observer, routes, now, .. } = self;
-        let dispatch = routes.map(|routes| Dispatch {
+        connection: Option<ConnectionAddress>,
+        client: Client<'_>,
+        content: &'a Content,
+    ) -> Option<Dispatch<'a>> {
+        let routes = self.routes?;
+        Some(Dispatch {
             routes,
             content,
-            address: ConnectionAddress::Quic(key),
-            client: RouteClient { peer: *client, is_tls: true },
-            now,
-            tls: Some(Version::Tls13),
-            fields,
-            output,
-            observer,
-        });
-        (heads, dispatch)
+            address: connection?,
+            client: RouteClient { peer: *client.address, is_tls: client.has_tls },
+            now: self.now,
+            tls: client.tls_version,
+            fields: self.fields,
+            output: self.output,
+            observer: self.observer,
+        })
+    }
+
+    /// Like [`into_dispatch`](Self::into_dispatch), but only borrows the parts.
+    #[inline]
+    pub(crate) fn dispatch<'b>(
+        &'b mut self,
+        connection: Option<ConnectionAddress>,
+        client: Client<'_>,
+        content: &'b Content,
+    ) -> Option<Dispatch<'b>> {
+        let ResponseContext { fields, routes, now, .. } = *self;
+        let output = &mut *self.output;
+        let observer = &mut *self.observer;
+        ResponseContext { content: self.content, fields, output, observer, routes, now }
+            .into_dispatch(connection, client, content)
     }
 }
 

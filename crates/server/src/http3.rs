@@ -293,8 +293,8 @@ impl<D: DatagramSocket> Http3<D> {
         self.expire_timers(cx.clock.now);
 
         self.running_next.extend(self.changed.drain(..));
-        if cx.policy.live_folder.is_some() && !self.running_next.is_empty() {
-            cx.refresh_folder();
+        if !self.running_next.is_empty() {
+            cx.before_requests();
         }
         // We do this here because it may take longer than a connection should run.
         self.bodies.release(&cx.release.content);

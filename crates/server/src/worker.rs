@@ -315,9 +315,9 @@ impl<L: EventLoop> Worker<L> {
                     self.send_batch();
                     self.cx.adopt_release();
                     self.update_standbys();
-                    self.obey_handover();
+                    self.apply_handover();
                     self.accept_handed_over();
-                    if self.cx.policy.live_folder.is_some() {
+                    if self.cx.policy.live.is_active() {
                         self.process_again();
                     }
                     self.take_deliveries();
@@ -383,7 +383,7 @@ impl<L: EventLoop> Worker<L> {
     }
 
     /// Stops reading the UDP sockets if another process takes them over.
-    fn obey_handover(&mut self) {
+    fn apply_handover(&mut self) {
         if self.handover.is_ordered()
             && let Some(http3) = &mut self.http3
         {

@@ -5,22 +5,19 @@
 mod handled_h1;
 mod http2;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::Token;
-use cannery_transport::Version;
-use cannery_wire::{Output, Refusal, RequestLine, Response, ServerFields, h1, h2};
+use cannery_wire::{Output, Refusal, RequestLine, Response, h1, h2};
 
 use self::handled_h1::{HandledH1, Routed};
 use self::http2::Http2;
 use crate::config::{ListenerKind, Timeouts};
 use crate::content::{Content, IncomingRequest, OnH1};
-use crate::context::{Policy, Responder, WorkerContext};
+use crate::context::{Client, Policy, RequestContext, WorkerContext};
 use crate::deadlines::Wait;
-use crate::observe::{Observer, RefusedRequest};
-use crate::routes::{ConnectionAddress, DeliveryContent, Dispatch, RouteClient, WorkerRoutes};
+use crate::observe::RefusedRequest;
+use crate::routes::DeliveryContent;
 
 /// A connection's protocol, and the state of it.
 #[derive(Debug)]
@@ -29,14 +26,6 @@ pub(super) enum Protocol {
     /// HTTP/1 while a handler is working on a response.
     HandledH1(Box<HandledH1>),
     H2(Box<Http2>),
-}
-
-/// Client properties that responses and the access log depend on.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Client<'p> {
-    pub(super) address: &'p Option<SocketAddr>,
-    pub(super) has_tls: bool,
-    pub(super) tls_version: Option<Version>,
 }
 
 /// Data that a connection is waiting for.
@@ -64,36 +53,6 @@ pub(super) struct StreamBytes {
     pub(super) body: u64,
     /// Bytes of frames that do not belong to any response.
     pub(super) other: u64,
-}
-
-impl<'p> Client<'p> {
-    /// Returns the parts that a handler's response depends on, or `None` if the server has no handlers.
-    #[inline]
-    fn dispatch<'a>(
-        &self,
-        routes: &'a Option<Box<WorkerRoutes>>,
-        current: Option<Token>,
-        content: &'a Content,
-        now: Instant,
-        fields: &'a ServerFields,
-        output: &'a mut Output,
-        observer: &'a mut Observer,
-    ) -> Option<Dispatch<'a>> {
-        let routes = routes.as_deref()?;
-        let address = ConnectionAddress::Tcp(current?);
-        let client = RouteClient { peer: *self.address, is_tls: self.has_tls };
-        Some(Dispatch {
-            routes,
-            content,
-            address,
-            client,
-            now,
-            tls: self.tls_version,
-            fields,
-            output,
-            observer,
-        })
-    }
 }
 
 /// Progress in responding to requests.
@@ -392,16 +351,10 @@ fn respond_h1(
         let (mut used, step) = http.next_request(rest, &mut head);
         match step {
             h1::Step::Request => {
-                if let Some(folder) = &cx.policy.live_folder {
-                    let request = &head.common.request;
-                    let is_last = used == rest.len();
-                    if is_last && folder.is_pending(&head.common) && cx.release.content.answers_host(request)
-                    {
-                        // The page will not be ready until the folder changes. Since this is the last request
-                        // so far, it can be left in `rest`, to be read again once the worker is woken up.
-                        return H1Outcome::Progress(Progress::Complete);
-                    }
-                    folder.notice_service_worker(request.target, head.common.field_lines);
+                let is_last = used == rest.len();
+                if cx.policy.live.holds_back(&head.common, is_last, &cx.release.content) {
+                    // The request is left in `rest`, to be read again once the worker is woken up.
+                    return H1Outcome::Progress(Progress::Complete);
                 }
 
                 // Routes take precedence over the site.
@@ -447,16 +400,16 @@ fn respond_h1(
 /// Writes the site's response to a request.
 #[inline]
 fn answer_h1(http: &mut h1::Connection, head: &h1::Head<'_>, client: Client<'_>, cx: &mut WorkerContext) {
-    let WorkerContext { policy, release, responder, observer, .. } = cx;
-    let Responder { fields, scratch, output, .. } = responder;
+    let https_port = if client.has_tls { None } else { cx.policy.https_port };
+    let RequestContext { scratch, response, .. } = cx.request(client.has_tls);
     let incoming = IncomingRequest {
         exchange: OnH1 { http, head },
         peer: client.address,
         tls: client.tls_version,
-        https_port: if client.has_tls { None } else { policy.https_port },
-        fields: fields.for_connection(client.has_tls),
+        https_port,
+        fields: response.fields,
     };
-    release.content.answer(incoming, scratch, output, observer);
+    response.content.answer(incoming, scratch, response.output, response.observer);
 }
 
 /// First line of the connection preface (RFC 9113 §3.4), which is not a valid request line in any version
@@ -471,11 +424,11 @@ fn refuse_h1(
     client: Client<'_>,
     cx: &mut WorkerContext,
 ) {
-    let Responder { fields, output, .. } = &mut cx.responder;
-    let (answer, archive) = cx.release.content.refusal(refusal);
-    let fields = fields.for_connection(client.has_tls);
-    let content_bytes = http.refuse(&Response { answer: &answer, archive, fields }, output);
-    cx.observer.request_refused(&RefusedRequest {
+    let RequestContext { response, .. } = cx.request(client.has_tls);
+    let (answer, archive) = response.content.refusal(refusal);
+    let fields = response.fields;
+    let content_bytes = http.refuse(&Response { answer: &answer, archive, fields }, response.output);
+    response.observer.request_refused(&RefusedRequest {
         peer: *client.address,
         tls: client.tls_version,
         refusal,

@@ -35,7 +35,7 @@ use super::liveness::Liveness;
 use super::own_stream::OwnStream;
 use super::send_order::send_order;
 use crate::content::{IncomingRequest, OnStream};
-use crate::context::{DRAIN_GRACE, Http3Context, WorkerContext};
+use crate::context::{DRAIN_GRACE, RequestContext, ResponseContext, WorkerContext};
 use crate::deadlines::{OLD_RELEASE_TIMEOUT, Progress, Wait};
 use crate::observe::{CloseReason, Http3Metric, Observer};
 use crate::routes::limits::HANDLED_SEND_WINDOW_BYTES;
@@ -537,7 +537,7 @@ impl Connection {
         bodies: &mut Bodies,
     ) {
         let since = cx.release.since;
-        let Http3Context { output, content, .. } = cx.http3();
+        let ResponseContext { output, content, .. } = cx.http3().response;
         let (inline, segments) = output.parts();
         let copied_bytes = inline.len();
 
@@ -678,7 +678,7 @@ impl Connection {
     /// Closes the connection because of a client error (RFC 9114 §8).
     #[cold]
     fn fail(&mut self, code: ErrorCode, cx: &mut WorkerContext) {
-        cx.http3().output.clear();
+        cx.http3().response.output.clear();
         self.close(code, CloseReason::Broken, cx);
     }
 
@@ -819,7 +819,8 @@ fn respond(
     client: &Option<SocketAddr>,
     cx: &mut WorkerContext,
 ) {
-    let Http3Context { content, fields, scratch, heads, output, observer, .. } = cx.http3();
+    let RequestContext { heads, scratch, response } = cx.http3();
+    let ResponseContext { content, fields, output, observer, .. } = response;
     let head = heads.head();
     let incoming = IncomingRequest {
         exchange: OnStream { http, stream, head: &head },

@@ -13,7 +13,7 @@ use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 use crate::config::{Config, ListenerKind, Standby};
 use crate::connection::ITERATION_BYTES_MAX;
 use crate::content::Current;
-use crate::context::{AddedFields, Policy};
+use crate::context::{AddedFields, LiveHook, Policy};
 use crate::http3::Http3Plan;
 use crate::notice::Notice;
 use crate::observe::Observer;
@@ -112,7 +112,7 @@ impl<L, D> Plan<L, D> {
                 has_http2: config.versions.has_http2(),
                 expects_proxy_header: config.proxy_protocol,
                 https_port: None,
-                live_folder: config.live_folder.clone(),
+                live: LiveHook::new(config.live_folder.clone()),
                 tls: None,
                 iteration_bytes_max: ITERATION_BYTES_MAX,
                 memory_bytes_max: CONNECTIONS_BYTES_MAX,

@@ -15,12 +15,12 @@ use cannery_wire::h1::{self, ContentError, ContentTooLong, Framing};
 use cannery_wire::limits::CONTENT_BLOCK_BYTES;
 use cannery_wire::{Output, Refusal, RequestHead, RequestLine, StoredRequest, Version};
 
-use super::{Awaits, Client, Progress, refuse_h1};
-use crate::context::{Responder, WorkerContext};
+use super::{Awaits, Progress, refuse_h1};
+use crate::context::{Client, WorkerContext};
 use crate::observe::{LoggedRequest, LoggedResponse};
 use crate::routes::{
-    BodyFraming, DeliveryContent, Dispatch, Expectation, HandledRequest, PreparedBody, Treatment, put_chunk,
-    put_h1_head,
+    BodyFraming, ConnectionAddress, DeliveryContent, Dispatch, Expectation, HandledRequest, PreparedBody,
+    Treatment, put_chunk, put_h1_head,
 };
 
 /// An HTTP/1 connection with a request that a handler answers.
@@ -179,10 +179,10 @@ fn send(request: StoredRequest, timeout: Option<Duration>, dispatch: &mut Dispat
 
 /// Returns the parts that a handler's response depends on, or `None` if the server has no handlers.
 fn dispatch<'a>(client: Client<'_>, cx: &'a mut WorkerContext) -> Option<Dispatch<'a>> {
-    let WorkerContext { clock, responder, observer, routes, current, release, .. } = cx;
-    let Responder { fields, output, .. } = responder;
-    let fields = fields.for_connection(client.has_tls);
-    client.dispatch(routes, *current, &release.content, clock.now, fields, output, observer)
+    let connection = cx.current.map(ConnectionAddress::Tcp);
+    let response = cx.request(client.has_tls).response;
+    let content = response.content;
+    response.into_dispatch(connection, client, content)
 }
 
 /// Writes a response. Returns the next stage.

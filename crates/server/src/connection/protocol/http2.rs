@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use cannery_routes::BodyProgress;
 use cannery_wire::{Output, h2};
 
-use super::{Client, Progress, StreamBytes};
+use super::{Progress, StreamBytes};
 use crate::config::Timeouts;
 use crate::content::{Content, IncomingRequest, OnStream};
-use crate::context::{Responder, WorkerContext};
+use crate::context::{Client, RequestContext, ResponseContext, WorkerContext};
 use crate::deadlines::{self, Wait};
 use crate::routes::limits::HANDLER_BODY_PENDING_BYTES;
-use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
+use crate::routes::{ConnectionAddress, DeliveryContent, StreamOutcome, StreamRoutes};
 
 /// An HTTP/2 connection.
 #[derive(Debug)]
@@ -72,25 +72,24 @@ impl Http2 {
         client: Client<'_>,
         cx: &mut WorkerContext,
     ) -> Progress {
-        let WorkerContext { policy, clock, release, responder, observer, routes, current, .. } = &mut *cx;
-        let Responder { fields, scratch, heads, output } = responder;
-        let fields = fields.for_connection(client.has_tls);
-        let https_port = if client.has_tls { None } else { policy.https_port };
+        let https_port = if client.has_tls { None } else { cx.policy.https_port };
+        let connection = cx.current.map(ConnectionAddress::Tcp);
+        let RequestContext { heads, scratch, mut response } = cx.request(client.has_tls);
+        let ResponseContext { content: current, now, .. } = response;
 
-        self.resume(clock.now);
+        self.resume(now);
         // The time during which we did not receive does not count as the client's.
-        heads.set_time(clock.now.checked_sub(self.paused).unwrap_or(clock.now));
-        self.begin(output);
+        heads.set_time(now.checked_sub(self.paused).unwrap_or(now));
+        self.begin(response.output);
 
         if self.is_going_away {
-            self.http.go_away(output);
+            self.http.go_away(response.output);
         }
 
         // First, write the responses that handlers have finished. These might be older than the requests we
         // are about to read.
         if self.handled.is_used()
-            && let Some(mut dispatch) =
-                client.dispatch(routes, *current, &release.content, clock.now, fields, output, observer)
+            && let Some(mut dispatch) = response.dispatch(connection, client, current)
         {
             while let Some(stream) = self.handled.write_next(&mut self.http, &mut dispatch) {
                 self.http.settle(stream, dispatch.output);
@@ -99,11 +98,11 @@ impl Http2 {
 
         // All pending bodies of a connection must come from the same release.
         let pinned = self.content.take();
-        let content = pinned.as_ref().unwrap_or(&release.content);
+        let content = pinned.as_ref().unwrap_or(current);
         let last = loop {
-            let before = output.length();
-            let (used, step) = self.http.next_request(rest, heads, output);
-            self.bytes.other += output.length() - before;
+            let before = response.output.length();
+            let (used, step) = self.http.next_request(rest, heads, response.output);
+            self.bytes.other += response.output.length() - before;
             *rest = &rest[used..];
             self.is_active |=
                 matches!(step, h2::Step::Request(_) | h2::Step::Refused(..) | h2::Step::Received(..));
@@ -111,9 +110,7 @@ impl Http2 {
                 h2::Step::Request(stream) => (stream, None),
                 h2::Step::Refused(stream, refusal) => (stream, Some(refusal)),
                 h2::Step::Received(stream, received) => {
-                    if let Some(mut dispatch) =
-                        client.dispatch(routes, *current, content, clock.now, fields, output, observer)
-                    {
+                    if let Some(mut dispatch) = response.dispatch(connection, client, content) {
                         let is_whole = received == h2::ReceivedContent::Whole;
                         self.handled.receive(&mut self.http, stream, is_whole, &mut dispatch);
                     }
@@ -126,8 +123,7 @@ impl Http2 {
             let head = heads.head();
             if https_port.is_none()
                 && refusal.is_none()
-                && let Some(mut dispatch) =
-                    client.dispatch(routes, *current, content, clock.now, fields, output, observer)
+                && let Some(mut dispatch) = response.dispatch(connection, client, content)
             {
                 let outcome = self.handled.begin(&mut self.http, stream, &head, &mut dispatch);
                 if outcome != StreamOutcome::Site {
@@ -140,40 +136,40 @@ impl Http2 {
                 peer: client.address,
                 tls: client.tls_version,
                 https_port,
-                fields,
+                fields: response.fields,
             };
             match refusal {
-                None => content.answer(incoming, scratch, output, observer),
-                Some(refusal) => content.refuse(refusal, incoming, output, observer),
+                None => content.answer(incoming, scratch, response.output, response.observer),
+                Some(refusal) => content.refuse(refusal, incoming, response.output, response.observer),
             }
         };
 
         let has_handled = self.handled.is_used();
         if has_handled {
             self.handled.forget_cancelled(&mut self.http);
-            self.take_body_bytes(output);
+            self.take_body_bytes(response.output);
         }
         let has_bodies = self.http.has_bodies();
         // This may also be the rest of a body whose handler has finished.
         let has_pending_bytes = self.http.has_pending_bytes();
         if has_pending_bytes {
-            let before = output.length();
-            self.http.fill(output);
-            self.bytes.body += output.length() - before;
+            let before = response.output.length();
+            self.http.fill(response.output);
+            self.bytes.body += response.output.length() - before;
         }
 
         if self.window_deadline.is_some() && !self.http.has_pending_bytes() {
             self.window_deadline = None;
         }
         if has_bodies {
-            // Even if everything fits into the output, the output might still refer to the release.
-            self.content = pinned.or_else(|| Some(Arc::clone(&release.content)));
+            // Even if everything fits into the response.output, the response.output might still refer to the release.
+            self.content = pinned.or_else(|| Some(Arc::clone(current)));
         }
 
         let may_have_more = has_pending_bytes || has_handled;
         if self.http.has_ended() {
             Progress::Closing
-        } else if last == h2::Step::Full || may_have_more && !output.is_empty() {
+        } else if last == h2::Step::Full || may_have_more && !response.output.is_empty() {
             Progress::OutputFull
         } else {
             Progress::Complete

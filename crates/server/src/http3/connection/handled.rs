@@ -7,9 +7,9 @@ use cannery_transport::quic::{ConnectionKey, StreamId};
 use cannery_wire::h3::{self, ErrorCode};
 
 use super::{Connection, SendTime};
-use crate::context::WorkerContext;
+use crate::context::{Client, RequestContext, WorkerContext};
 use crate::http3::bodies::Bodies;
-use crate::routes::{DeliveryContent, StreamOutcome, StreamRoutes};
+use crate::routes::{ConnectionAddress, DeliveryContent, Dispatch, StreamOutcome, StreamRoutes};
 
 impl Connection {
     /// Takes output from a handler. It will be written in the next run.
@@ -24,7 +24,7 @@ impl Connection {
         let client = self.quic.validated_address();
         self.handled.forget_cancelled(&mut self.http);
         loop {
-            let Some(mut dispatch) = cx.http3().dispatch(key, &client) else { return };
+            let Some(mut dispatch) = dispatch(key, &client, cx) else { return };
             let Some(id) = self.handled.write_next(&mut self.http, &mut dispatch) else { break };
             self.write_response(StreamId::new(id.number()), SendTime::Now, cx, bodies);
         }
@@ -46,7 +46,7 @@ impl Connection {
             if progress == BodyProgress::Broken {
                 self.reset(stream, ErrorCode::Internal);
             } else if !bytes.is_empty() {
-                h3::Connection::put_body(&bytes, cx.http3().output);
+                h3::Connection::put_body(&bytes, cx.http3().response.output);
                 self.write_response(stream, SendTime::Now, cx, bodies);
             } else if progress == BodyProgress::Complete {
                 self.finish(stream);
@@ -60,6 +60,17 @@ impl Connection {
     }
 }
 
+/// Returns the parts that a handler's response depends on, or `None` if the server has no handlers.
+fn dispatch<'a>(
+    key: ConnectionKey,
+    client: &Option<SocketAddr>,
+    cx: &'a mut WorkerContext,
+) -> Option<Dispatch<'a>> {
+    let response = cx.http3().response;
+    let content = response.content;
+    response.into_dispatch(Some(ConnectionAddress::Quic(key)), Client::quic(client), content)
+}
+
 /// Passes a request to its handler (if any).
 pub(super) fn begin(
     http: &mut h3::Connection,
@@ -69,7 +80,9 @@ pub(super) fn begin(
     handled: &mut StreamRoutes<h3::StreamId>,
     cx: &mut WorkerContext,
 ) -> StreamOutcome {
-    let (heads, dispatch) = cx.http3().heads_and_dispatch(key, client);
+    let RequestContext { heads, mut response, .. } = cx.http3();
+    let content = response.content;
+    let dispatch = response.dispatch(Some(ConnectionAddress::Quic(key)), Client::quic(client), content);
     let Some(mut dispatch) = dispatch else { return StreamOutcome::Site };
     handled.begin(http, stream, &heads.head(), &mut dispatch)
 }
@@ -85,6 +98,6 @@ pub(super) fn finish_content(
     handled: &mut StreamRoutes<h3::StreamId>,
     cx: &mut WorkerContext,
 ) -> StreamOutcome {
-    let Some(mut dispatch) = cx.http3().dispatch(key, client) else { return StreamOutcome::Later };
+    let Some(mut dispatch) = dispatch(key, client, cx) else { return StreamOutcome::Later };
     handled.receive(http, stream, is_whole, &mut dispatch)
 }
