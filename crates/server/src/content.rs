@@ -356,14 +356,14 @@ fn answer_from_sites<'a>(
         return answer_page(exchange, &page, fields, output);
     }
 
-    let (number, site) = release.and_then(|place| sites.earlier(number, place)).unwrap_or((number, site));
+    let (number, site) = release.and_then(|index| sites.earlier(number, index)).unwrap_or((number, site));
     let response = Response { answer: &answer, archive: archive_ref(number, site), fields };
     if script_path.is_some()
-        && let Some(own) = document::compose(&response, site, script.as_ref())
+        && let Some(generated) = document::compose(&response, site, script.as_ref())
     {
-        exchange.respond_with_own(&own, output);
-        let content_bytes = if head.request.method == Method::Head { 0 } else { own.body.len() as u64 };
-        return LoggedResponse::Own { status: own.status, content_bytes };
+        exchange.respond_with_generated(&generated, output);
+        let content_bytes = if head.request.method == Method::Head { 0 } else { generated.body.len() as u64 };
+        return LoggedResponse::Own { status: generated.status, content_bytes };
     }
     exchange.respond(&response, output);
     LoggedResponse::Site(answer)

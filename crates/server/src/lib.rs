@@ -102,7 +102,7 @@ use crate::housekeeper::HousekeeperHandle;
 use crate::observe::{LogWriter, SiteStatus, Status};
 use crate::process::notify::Notify;
 use crate::process::release_socket::ReleaseReceiver;
-use crate::process::{DownProcesses, Handover};
+use crate::process::{DownProcesses, UdpHandover};
 use crate::sandbox::{Sandbox, SandboxReport, ThreadRole};
 use crate::startup::{Resources, RunningOperators, SignalHandler};
 use crate::worker::{StopFlag, StopReport};
@@ -123,7 +123,7 @@ pub struct RunningServer {
     housekeeper: Option<HousekeeperHandle>,
     operators: RunningOperators,
     down_processes: DownProcesses,
-    handover: Handover,
+    handover: UdpHandover,
     /// Removes local socket paths when dropped.
     _claims: Vec<Claim>,
     sandbox: Sandbox,

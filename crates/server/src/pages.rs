@@ -15,11 +15,11 @@ mod live;
 pub(crate) mod challenges;
 
 // A page: status, fields and body.
-mod page;
+mod generated;
 
 pub(crate) use challenges::Challenges;
+pub(crate) use generated::{GeneratedResponse, Page};
 pub(crate) use live::{add_script, fields, is_document};
-pub(crate) use page::{OwnResponse, Page};
 
 use std::sync::Arc;
 

@@ -16,12 +16,12 @@ mod datagrams;
 mod listening;
 
 // Passing descriptors and environment variables to a program, and reading them.
-mod inheritance;
-mod inherited;
+mod environment;
+mod spawn;
 
 // Messages to running processes: accept for others, leave the UDP sockets.
 mod down_processes;
-mod handover;
+mod udp_handover;
 
 // Sends open files to another process, for example releases.
 pub mod file_socket;
@@ -38,11 +38,11 @@ mod portable;
 
 pub(crate) use datagrams::Datagrams;
 pub(crate) use down_processes::DownProcesses;
-pub(crate) use handover::Handover;
 pub(crate) use listening::Listening;
 pub use role::{Addresses, Role, started_program, supervise};
 #[cfg(test)]
 pub(crate) use takeover::READY_WITHIN;
+pub(crate) use udp_handover::UdpHandover;
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 use linux as platform;

@@ -8,8 +8,8 @@ mod backend;
 mod plan;
 mod shedding;
 mod slab;
-mod standby;
-mod start;
+mod standby_listeners;
+mod threads;
 
 // For tests: runs thousands of workers on a simulated network.
 #[cfg(test)]
@@ -34,12 +34,12 @@ use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 
 pub(crate) use self::accepting::ACCEPTED_MAX;
 pub(crate) use self::plan::{Plan, StopFlag, StopReport, StopReporter};
-pub(crate) use self::start::start_all;
+pub(crate) use self::threads::start_all;
 
 use self::accepting::Backlog;
 use self::shedding::ShedLog;
 use self::slab::Slab;
-use self::standby::Standbys;
+use self::standby_listeners::StandbyListeners;
 use crate::config::{ListenerKind, Standby};
 use crate::connection::{Connection, Next, ReadUntil};
 use crate::context::WorkerContext;
@@ -48,7 +48,7 @@ use crate::fault;
 use crate::http3::{Http3, Http3Plan};
 use crate::notice::Notice;
 use crate::observe::CloseReason;
-use crate::process::Handover;
+use crate::process::UdpHandover;
 use crate::routes::{ConnectionAddress, DeliveryContent};
 
 /// Interval between deadline checks. A peer can therefore exceed a deadline by this much.
@@ -67,12 +67,12 @@ pub(crate) struct Worker<L: EventLoop> {
     /// index.
     listeners: Vec<(ListenerKind, L::Listener)>,
     /// Tells which of the other processes' listeners we are watching.
-    standbys: Standbys,
+    standbys: StandbyListeners,
     connections: Slab<Connection<L::Socket>>,
     /// `None` if this worker does not serve HTTP/3.
     http3: Option<Http3<L::Datagrams>>,
     /// Tells us when to leave the UDP sockets to a process that takes over.
-    handover: Handover,
+    handover: UdpHandover,
     cx: WorkerContext,
     stop: Arc<StopFlag>,
     /// Becomes `false` if waiting for events has failed.
@@ -120,7 +120,7 @@ impl<L: EventLoop> Worker<L> {
 
         let Plan { mut listeners, standby, .. } = plan;
         let processes = standby.iter().map(|standby| standby.process);
-        let standbys = Standbys::new(listeners.len(), processes, plan.down_processes);
+        let standbys = StandbyListeners::new(listeners.len(), processes, plan.down_processes);
         // The event loop cannot number arbitrarily many listeners, so `standbys` might hold fewer than we
         // were given.
         for Standby { kind, listener, .. } in standby.into_iter().take(standbys.len()) {

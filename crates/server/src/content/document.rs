@@ -3,7 +3,7 @@
 use cannery_site::{Body, Fields, Site};
 use cannery_wire::{Output, Response, h1};
 
-use crate::pages::{OwnResponse, add_script, fields};
+use crate::pages::{GeneratedResponse, add_script, fields};
 
 /// The field that tells documents from fetched pages. A cache must not exchange one for the other.
 const VARY: &[u8] = b"Sec-Fetch-Dest";
@@ -32,7 +32,7 @@ pub(super) fn compose(
     response: &Response<'_>,
     site: &Site,
     script: Option<&Script<'_>>,
-) -> Option<OwnResponse> {
+) -> Option<GeneratedResponse> {
     if matches!(response.answer.fields, Fields::Redirect(_)) {
         return None;
     }
@@ -63,7 +63,7 @@ pub(super) fn compose(
         add_script(&mut body, media_type, script.path, script.origin().as_deref());
     }
     let lines = fields_of_document(lines, script.is_some());
-    Some(OwnResponse { status: response.answer.status, lines, body })
+    Some(GeneratedResponse { status: response.answer.status, lines, body })
 }
 
 /// Returns the fields for a response with an HTML page. Note that a page with the script cannot be

@@ -6,7 +6,7 @@ use cannery_site::Method;
 use cannery_wire::{Multiplexed, Output, OwnHead, RequestHead, Response, ServerFields, Version, h1};
 
 use super::dummy::Dummy;
-use crate::pages::{OwnResponse, Page, fields};
+use crate::pages::{GeneratedResponse, Page, fields};
 
 /// A request that needs to be answered once.
 pub(crate) trait Exchange<'a> {
@@ -20,7 +20,7 @@ pub(crate) trait Exchange<'a> {
     fn respond_with_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output);
 
     /// Encodes a response composed for this request.
-    fn respond_with_own(&mut self, response: &OwnResponse, output: &mut Output);
+    fn respond_with_generated(&mut self, response: &GeneratedResponse, output: &mut Output);
 
     /// Encodes the response of `--dummy`. `Alt-Svc` is the only one of the server's fields that it contains.
     fn respond_with_dummy(&mut self, dummy: &Dummy, fields: &ServerFields, output: &mut Output);
@@ -54,7 +54,7 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
     }
 
     #[cold]
-    fn respond_with_own(&mut self, response: &OwnResponse, output: &mut Output) {
+    fn respond_with_generated(&mut self, response: &GeneratedResponse, output: &mut Output) {
         let keeps = self.http.keeps_open(self.head);
         let mut bytes = response.head(h1::connection_option(keeps, self.head));
         if self.head.common.request.method != Method::Head {
@@ -113,7 +113,7 @@ impl<'a, C: Multiplexed> Exchange<'a> for OnStream<'a, '_, C> {
     }
 
     #[cold]
-    fn respond_with_own(&mut self, response: &OwnResponse, output: &mut Output) {
+    fn respond_with_generated(&mut self, response: &GeneratedResponse, output: &mut Output) {
         let status = response.status.to_string();
         let length = response.body.len().to_string();
         let lines: Vec<(String, &[u8])> = fields(&response.lines)

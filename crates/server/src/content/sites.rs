@@ -107,26 +107,26 @@ impl Sites {
     /// site.
     #[inline]
     pub(super) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
-        let place = match (self.default, self.all.len()) {
+        let index = match (self.default, self.all.len()) {
             (Some(default), 1) => default,
             _ => self.by_host(request)?,
         };
-        Some((u16::try_from(place).ok()?, self.all.get(place)?))
+        Some((u16::try_from(index).ok()?, self.all.get(index)?))
     }
 
-    /// Returns the number and the site of an earlier release. It is at index `place` of entry `number`.
+    /// Returns the number and the site of an earlier release. It has this index in entry `number`.
     #[cold]
-    pub(super) fn earlier(&self, number: u16, place: usize) -> Option<(u16, &Site)> {
+    pub(super) fn earlier(&self, number: u16, index: usize) -> Option<(u16, &Site)> {
         let before = self.all.get(..usize::from(number))?;
-        let number = self.all.len() + before.iter().map(|entry| entry.earlier.len()).sum::<usize>() + place;
+        let number = self.all.len() + before.iter().map(|entry| entry.earlier.len()).sum::<usize>() + index;
         let number = u16::try_from(number).ok()?;
         Some((number, self.get(number)?))
     }
 
     /// Returns the site for all other hosts, and the number.
     pub(super) fn default(&self) -> Option<(u16, &Site)> {
-        let place = self.default?;
-        Some((u16::try_from(place).ok()?, self.all.get(place)?.site.as_ref()))
+        let index = self.default?;
+        Some((u16::try_from(index).ok()?, self.all.get(index)?.site.as_ref()))
     }
 
     // Most servers only have one site, so do not inline this.
@@ -139,8 +139,8 @@ impl Sites {
             .all
             .iter()
             .enumerate()
-            .filter_map(|(place, entry)| Some((entry.host.as_ref()?.specificity(host)?, place)));
-        matching.max_by_key(|(specificity, _)| *specificity).map(|(_, place)| place).or(self.default)
+            .filter_map(|(index, entry)| Some((entry.host.as_ref()?.specificity(host)?, index)));
+        matching.max_by_key(|(specificity, _)| *specificity).map(|(_, index)| index).or(self.default)
     }
 
     /// Returns the site with a number that came from [`Sites::of`] or [`Sites::earlier`].

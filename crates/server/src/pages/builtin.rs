@@ -4,7 +4,7 @@
 
 use cannery_wire::ServerFields;
 
-use super::page::Page;
+use super::generated::Page;
 use crate::config::SpecialPages;
 
 const TEXT: &str = "text/plain; charset=utf-8";

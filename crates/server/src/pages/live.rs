@@ -9,7 +9,7 @@ pub(crate) use document::{add_script, fields, is_document};
 use cannery_site::{Method, Target};
 use cannery_wire::RequestHead;
 
-use super::page::Page;
+use super::generated::Page;
 use crate::config::{LiveFolder, LivePage};
 
 /// All paths of these pages start with this.

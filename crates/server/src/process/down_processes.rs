@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cannery_eventloop::Waker;
 
-use super::handover::{HAND_OVER, Handover};
+use super::udp_handover::{HAND_OVER, UdpHandover};
 use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
@@ -48,7 +48,7 @@ impl DownProcesses {
     pub(crate) fn follow(
         self,
         supervisor: Arc<UnixStream>,
-        handover: Handover,
+        handover: UdpHandover,
         wakers: Vec<Waker>,
         sandbox: &Sandbox,
     ) -> Result<(), StartError> {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rustix::net::{SendFlags, send};
 
-use super::inheritance::SUPERVISOR_VARIABLE;
 use super::platform::abstract_address;
+use super::spawn::SUPERVISOR_VARIABLE;
 
 /// Tells the supervisor that the process is serving.
 pub(super) const READY: &[u8] = b"READY=1";

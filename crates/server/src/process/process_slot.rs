@@ -13,9 +13,9 @@ use cannery_eventloop::{Listener, UdpSocket};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::datagrams::ProcessDatagrams;
-use super::handover::HAND_OVER;
 use super::notify::READY;
 use super::restarts::Restarts;
+use super::udp_handover::HAND_OVER;
 use crate::config::{ListenerKind, Standby};
 use crate::notice::Notice;
 

@@ -13,7 +13,7 @@ use std::process::Command;
 use cannery_eventloop::{Address, Claim, Listener};
 
 use super::datagrams::Datagrams;
-use super::inherited;
+use super::environment;
 use super::listening::Listening;
 use super::platform::end_with_parent;
 use super::process_slot::ProcessSockets;
@@ -78,11 +78,11 @@ impl Role {
     /// Returns an error if the environment does not contain valid descriptors, or if a listener needs a
     /// certificate that we do not have.
     pub fn inherit(self, config: &mut Config) -> Result<(), StartError> {
-        let udp = if config.leaves_udp_sockets { InheritedUdp::None } else { inherited::datagrams()? };
+        let udp = if config.leaves_udp_sockets { InheritedUdp::None } else { environment::datagrams()? };
         config.inheritance = Inheritance {
-            listeners: inherited::listeners()?,
+            listeners: environment::listeners()?,
             udp,
-            generation: inherited::generation()?,
+            generation: environment::generation()?,
             ..Inheritance::default()
         };
         // We need to check this here, too. A supervisor does not open any certificates, but its
@@ -98,17 +98,17 @@ impl Role {
                 end_with_parent();
                 config.admin = None;
                 let inheritance = &mut config.inheritance;
-                inheritance.standby = inherited::standby_listeners()?;
-                inheritance.stats_sockets = inherited::stats_sockets()?;
-                inheritance.predecessors = inherited::forwarding_predecessors()?;
-                inheritance.ticket_seed = inherited::ticket_seed()?;
-                if let Some(part) = inherited::http3_part()? {
+                inheritance.standby = environment::standby_listeners()?;
+                inheritance.stats_sockets = environment::stats_sockets()?;
+                inheritance.predecessors = environment::forwarding_predecessors()?;
+                inheritance.ticket_seed = environment::ticket_seed()?;
+                if let Some(part) = environment::http3_part()? {
                     inheritance.udp = InheritedUdp::Part(part);
                 }
             }
             Role::Operators => {
                 end_with_parent();
-                config.inheritance.stats_sockets = inherited::stats_sockets()?;
+                config.inheritance.stats_sockets = environment::stats_sockets()?;
             }
         }
         Ok(())
@@ -144,7 +144,7 @@ pub fn supervise(
         .map(|http3| Datagrams::open(http3, &config.inheritance.udp, workers))
         .transpose()?;
     let (admin_claim, admin) =
-        config.admin.as_ref().map(|admin| inherited::admin_listener(&admin.address)).transpose()?.unzip();
+        config.admin.as_ref().map(|admin| environment::admin_listener(&admin.address)).transpose()?.unzip();
     let addresses = Addresses {
         listeners: listening.addresses().to_vec(),
         quic: datagrams.as_ref().map_or_else(Vec::new, |opened| opened.addresses().to_vec()),
@@ -176,7 +176,7 @@ pub fn supervise(
             command
         },
         predecessor,
-        predecessor_seed: inherited::ticket_seed()?,
+        predecessor_seed: environment::ticket_seed()?,
         has_tls: config.has_tls(),
         drain: config.drain,
         on_notice: &*config.on_notice.0,

@@ -25,13 +25,13 @@ use cannery_transport::quic::Generation;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::inheritance::{
-    DATAGRAMS_VARIABLE, SEED_VARIABLE, STATS_VARIABLE, SUPERVISOR_VARIABLE, descriptor_list, seed_pipe,
-    set_datagram_variables, set_listener_variables, spawn,
-};
 use super::notify::{Notify, SOCKET_VARIABLE};
 use super::process_slot::ProcessSlot;
 use super::process_slot::ProcessSockets;
+use super::spawn::{
+    DATAGRAMS_VARIABLE, SEED_VARIABLE, STATS_VARIABLE, SUPERVISOR_VARIABLE, descriptor_list, seed_pipe,
+    set_datagram_variables, set_listener_variables, spawn,
+};
 use super::takeover::{Http3Handover, Predecessor, Readiness, Step, Successor, Takeover};
 use crate::config::ListenerKind;
 use crate::kept_signals::KeptSignals;

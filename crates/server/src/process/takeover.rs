@@ -23,7 +23,7 @@ use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, getppid, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::inheritance::{
+use super::spawn::{
     ADMIN_VARIABLE, DATAGRAMS_VARIABLE, GENERATION_VARIABLE, PREDECESSORS_VARIABLE, SEED_VARIABLE,
     address_list, descriptor_list, seed_pipe, set_listener_variables, spawn,
 };

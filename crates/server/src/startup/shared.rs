@@ -9,7 +9,7 @@ use crate::StopHandle;
 use crate::config::Config;
 use crate::content::Current;
 use crate::observe::{Counters, Status};
-use crate::process::{DownProcesses, Handover};
+use crate::process::{DownProcesses, UdpHandover};
 use crate::worker::{StopFlag, StopReport};
 
 /// State that several threads share.
@@ -20,7 +20,7 @@ pub(super) struct Shared {
     pub(super) counters: Vec<Arc<Counters>>,
     pub(super) stop: StopHandle,
     pub(super) down_processes: DownProcesses,
-    pub(super) handover: Handover,
+    pub(super) handover: UdpHandover,
 }
 
 impl Shared {
@@ -41,7 +41,7 @@ impl Shared {
             status,
             counters,
             down_processes: last.map(DownProcesses::with_last).unwrap_or_default(),
-            handover: Handover::default(),
+            handover: UdpHandover::default(),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::context::{AddedFields, LiveHook, Policy};
 use crate::http3::Http3Plan;
 use crate::notice::Notice;
 use crate::observe::Observer;
-use crate::process::{DownProcesses, Handover};
+use crate::process::{DownProcesses, UdpHandover};
 use crate::routes::WorkerRoutes;
 
 /// Tells workers to stop. They check it whenever they are woken up.
@@ -74,7 +74,7 @@ pub(crate) struct Plan<L = Listener, D = UdpSocket> {
     pub(super) listeners: Vec<(ListenerKind, L)>,
     pub(super) http3: Option<Http3Plan<D>>,
     /// Tells the worker when to leave the UDP sockets to a process that takes over.
-    pub(super) handover: Handover,
+    pub(super) handover: UdpHandover,
     pub(super) current: Arc<Current>,
     pub(super) fields: AddedFields,
     pub(super) drain: Duration,
@@ -119,7 +119,7 @@ impl<L, D> Plan<L, D> {
             },
             listeners: listeners.into_iter().collect(),
             http3: None,
-            handover: Handover::default(),
+            handover: UdpHandover::default(),
             current,
             fields: AddedFields {
                 plain: plain_headers.fields(),
@@ -182,7 +182,7 @@ impl<L, D> Plan<L, D> {
     }
 
     /// Leaves the UDP sockets to another process on request.
-    pub(crate) fn with_handover(self, handover: Handover) -> Plan<L, D> {
+    pub(crate) fn with_handover(self, handover: UdpHandover) -> Plan<L, D> {
         Plan { handover, ..self }
     }
 

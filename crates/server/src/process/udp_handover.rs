@@ -8,9 +8,9 @@ pub(super) const HAND_OVER: &str = "hand over";
 
 /// Tells if the supervisor has sent the line. All workers share this.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Handover(Arc<AtomicBool>);
+pub(crate) struct UdpHandover(Arc<AtomicBool>);
 
-impl Handover {
+impl UdpHandover {
     /// Returns `true` if the UDP sockets should be left to another program.
     pub(crate) fn is_ordered(&self) -> bool {
         self.0.load(Ordering::Acquire)

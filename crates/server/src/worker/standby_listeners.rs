@@ -9,7 +9,7 @@ use crate::process::DownProcesses;
 const LISTENERS_MAX: usize = 256;
 
 /// Listeners of other processes. They are numbered after the worker's own.
-pub(super) struct Standbys {
+pub(super) struct StandbyListeners {
     down_processes: DownProcesses,
     /// Number of the first entry.
     first: usize,
@@ -22,17 +22,17 @@ struct Entry {
     is_watched: bool,
 }
 
-impl Standbys {
+impl StandbyListeners {
     /// Creates an entry for each process in `processes`, numbered from `first`. Stops at [`LISTENERS_MAX`].
     pub(super) fn new(
         first: usize,
         processes: impl Iterator<Item = usize>,
         down_processes: DownProcesses,
-    ) -> Standbys {
+    ) -> StandbyListeners {
         let entries = processes
             .take(LISTENERS_MAX.saturating_sub(first))
             .map(|process| Entry { process, is_watched: false });
-        Standbys { down_processes, first, entries: entries.collect() }
+        StandbyListeners { down_processes, first, entries: entries.collect() }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -17,14 +17,14 @@ pub(crate) struct Page<'a> {
 }
 
 /// A response with fields and a body that do not come from an archive.
-pub(crate) struct OwnResponse {
+pub(crate) struct GeneratedResponse {
     pub(crate) status: u16,
     /// Field lines in HTTP/1 syntax, except for `Content-Length` and `Connection`.
     pub(crate) lines: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
 
-impl OwnResponse {
+impl GeneratedResponse {
     /// Renders the head of the HTTP/1 response.
     pub(crate) fn head(&self, connection: Option<&str>) -> Vec<u8> {
         let mut out = status_line(self.status);
