@@ -2,8 +2,8 @@
 //!
 //! Values are parsed by the programs. Settings that exclude or require each other are parts of one type, e.g. the
 //! addresses for TLS belong to [`Tls`], which has a certificate. What remains to be checked at startup is what only the
-//! system knows: whether files and addresses can be opened, and whether sockets that were passed to this process need a
-//! certificate.
+//! system knows: whether files and addresses can be opened (there are no Unix sockets for UDP, for example), and whether
+//! sockets that were passed to this process need a certificate.
 
 mod archives;
 mod host_pattern;

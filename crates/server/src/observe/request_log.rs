@@ -20,7 +20,7 @@ pub(crate) struct LoggedRequest<'a> {
     pub(crate) handled: Handled<'a>,
 }
 
-/// What a handler has to do with a response. Responses of the site have the default.
+/// The part that a handler has in a response. Responses of the site have the default.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Handled<'a> {
     /// Number and pattern of the route.
