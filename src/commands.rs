@@ -55,13 +55,13 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Serve(flags) => serve::run(&flags),
         Command::Archiver(flags) => archiver::run_invocation(flags.into_invocation()?),
         Command::Server(flags) => server::run_invocation(flags.into_invocation(None)?),
-        Command::Inspect(flags) => inspect::run(&flags),
-        Command::Verify(flags) => verify::run(&flags),
+        Command::Inspect(flags) => inspect::run(&flags).map_err(|failure| failure.as_json(flags.json)),
+        Command::Verify(flags) => verify::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Extract(flags) => extract::run(&flags),
-        Command::Explain(flags) => explain::run(&flags),
+        Command::Explain(flags) => explain::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Bundle(flags) => bundle::run(&flags),
         Command::Import(flags) => import::run(&flags),
-        Command::Releases(flags) => releases::run(&flags),
+        Command::Releases(flags) => releases::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Completions(flags) => reference::print_completions(flags.shell, &flags.program.command()),
     }
 }

@@ -37,6 +37,8 @@ pub enum Failure {
         message: String,
         /// The remedy, unless the message makes it clear.
         hint: Option<String>,
+        /// Whether standard output gets the failure as JSON, because it promises a value.
+        as_json: bool,
     },
     /// Whatever reads our output has closed the pipe.
     PipeClosed,
@@ -46,7 +48,7 @@ impl Failure {
     /// Returns a failure with this exit code.
     #[must_use]
     pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        Failure::Message { exit, message: message.into(), hint: None }
+        Failure::Message { exit, message: message.into(), hint: None, as_json: false }
     }
 
     /// Returns a failure for a wrong command line.
@@ -87,10 +89,33 @@ impl Failure {
     #[must_use]
     pub fn hint(self, text: impl Into<String>) -> Failure {
         match self {
-            Failure::Message { exit, message, .. } => {
-                Failure::Message { exit, message, hint: Some(text.into()) }
+            Failure::Message { exit, message, as_json, .. } => {
+                Failure::Message { exit, message, hint: Some(text.into()), as_json }
             }
             other => other,
+        }
+    }
+
+    /// Also prints the failure as JSON if this is `wanted`, i.e. if the command was run with `--json` and has not printed
+    /// its value.
+    #[must_use]
+    pub fn as_json(self, wanted: bool) -> Failure {
+        match self {
+            Failure::Message { exit, message, hint, .. } => {
+                Failure::Message { exit, message, hint, as_json: wanted }
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the failure as the value of `error` in JSON.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Failure::Message { exit, message, hint, .. } => {
+                serde_json::json!({ "exit_code": *exit as u8, "message": message, "hint": hint })
+            }
+            Failure::Clap(_) | Failure::PipeClosed => serde_json::Value::Null,
         }
     }
 }
@@ -105,6 +130,10 @@ impl From<clap::Error> for Failure {
 #[must_use]
 pub fn report(result: Result<(), Failure>) -> ExitCode {
     let exit = result.as_ref().err().map_or(Exit::Done, Failure::exit);
+    if let Err(failure @ Failure::Message { as_json: true, .. }) = &result {
+        // The exit code and the message below say the same, so an error of the output does not matter.
+        let _ = print_json(&serde_json::json!({ "error": failure.to_json() }));
+    }
     match result {
         Ok(()) | Err(Failure::PipeClosed) => {}
         Err(Failure::Clap(error)) => {

@@ -53,11 +53,13 @@ fn run_build(build: &Build) -> Result<(), Failure> {
     let report = match result {
         Ok(report) => report,
         Err(error) => {
+            let failure = with_swapped_paths(failure(&error), &error, options);
             // Without the diagnostics, the message would only say how many there are.
             if let Error::Strict { report, .. } | Error::Sources { report, .. } = &error {
-                print_unpublished(report, *verbosity)?;
+                print_unpublished(report, &failure, *verbosity)?;
+                return Err(failure);
             }
-            return Err(with_swapped_paths(failure(&error), &error, options));
+            return Err(failure.as_json(verbosity.json));
         }
     };
 
@@ -104,10 +106,21 @@ fn with_swapped_paths(failure: Failure, error: &Error, options: &Options) -> Fai
 /// Prints the diagnostics of a build that failed to write an archive.
 ///
 /// Since they explain the reason, they are printed in spite of `--quiet`.
-fn print_unpublished(report: &Report, verbosity: OutputFlags) -> Result<(), Failure> {
+fn print_unpublished(report: &Report, failure: &Failure, verbosity: OutputFlags) -> Result<(), Failure> {
     if verbosity.json {
-        return output::print_json(report);
+        return output::print_json(&without_archive(report, failure));
     }
     print_diagnostics(&report.diagnostics);
     Ok(())
+}
+
+/// Returns the report in JSON, with the error in place of the facts about the archive.
+fn without_archive(report: &Report, failure: &Failure) -> serde_json::Value {
+    const ARCHIVE_FACTS: [&str; 4] = ["archive_bytes", "digest", "format", "padding_bytes"];
+    let mut value = serde_json::to_value(report).unwrap_or_default();
+    if let Some(members) = value.as_object_mut() {
+        members.retain(|name, _| !ARCHIVE_FACTS.contains(&name.as_str()));
+        members.insert("error".to_owned(), failure.to_json());
+    }
+    value
 }

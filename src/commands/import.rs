@@ -17,7 +17,8 @@ const PATHS_MAX: usize = 3;
 /// Returns an error if the input is damaged, or if writing the archive has failed. With `--strict`,
 /// this also fails if something was lost.
 pub fn run(flags: &Import) -> Result<(), Failure> {
-    let report = import(&flags.input, &flags.output).map_err(|error| build_failure::failure(&error))?;
+    let report = import(&flags.input, &flags.output)
+        .map_err(|error| build_failure::failure(&error).as_json(flags.json))?;
     if flags.json {
         output::print_json(&report)?;
     } else {

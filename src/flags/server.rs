@@ -100,7 +100,7 @@ pub struct ServerOptions {
             "cannery-server example.com=a.cdb '*.example.org=b.cdb' c.cdb --access-log access.log",
             "cannery-server --folder /srv/site --bind :80",
         ],
-        "Exit codes: 0 stopped by a signal, 1 cannot start or serve, 2 wrong usage, 3 bad archive.",
+        "Exit codes: 0 stopped by a signal, 1 cannot start or serve, 2 wrong usage, 3 bad archive, 4 cannot write, 130 stopped twice.",
     ),
 )]
 pub struct Flags {

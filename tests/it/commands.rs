@@ -260,6 +260,40 @@ fn tinycdb_reads_archives() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Standard output was empty, although it promises a JSON value. A build that failed printed facts about an archive that it
+/// hadn't written.
+#[test]
+fn failures_are_json_too() {
+    let (directory, folder, archive) = workspace();
+    let missing = directory.path().join("missing");
+    let missing = missing.to_str().unwrap();
+    let unwritable = format!("{missing}/site.cdb");
+    fs::write(Path::new(&folder).join("_redirects"), "/a /b\n/a /c\n").unwrap();
+
+    let runs: [(&str, &[&str], i32); 9] = [
+        ("cannery-archiver", &[missing, &archive, "--json"], 3),
+        ("cannery-archiver", &[&folder, &unwritable, "--json"], 4),
+        ("cannery-archiver", &[&folder, &archive, "--json", "--strict"], 5),
+        ("cannery-archiver", &[&folder, &archive, "--json", "--previous", &unwritable], 3),
+        ("cannery", &["inspect", missing, "--json"], 3),
+        ("cannery", &["verify", missing, "--json"], 3),
+        ("cannery", &["explain", missing, "/", "--json"], 3),
+        ("cannery", &["import", missing, "--output", &archive, "--json"], 3),
+        ("cannery", &["releases", missing, "--json"], 3),
+    ];
+    for (program, arguments, expected) in runs {
+        let output = run(program, arguments);
+        assert_eq!(code(&output), expected, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let error = &value["error"];
+        assert_eq!(error["exit_code"], expected, "{arguments:?}");
+        let message = error["message"].as_str().unwrap();
+        assert!(String::from_utf8_lossy(&output.stderr).contains(message), "{arguments:?}: {message}");
+        assert!(value.get("digest").is_none(), "{arguments:?}: {value}");
+        assert_eq!(value.get("diagnostics").is_some(), expected == 5, "{arguments:?}: {value}");
+    }
+}
+
 #[test]
 fn large_bodies_are_aligned_and_padding_is_reported() {
     let (_directory, folder, archive) = workspace();
