@@ -134,6 +134,8 @@ pub struct Updater<S> {
     retry: Option<Retry>,
     /// Time at which we began to hold back changes. We do this if they may be steps of saving a file.
     saving_since: Option<Instant>,
+    /// Requests that wait until these changes are no longer held back.
+    waiting: Vec<Sender<()>>,
     /// Digest of the last build that was reported as compressed.
     complete_digest: Option<String>,
     /// The next background build. A canceled build stays planned.
@@ -184,11 +186,14 @@ struct Retry {
     pause: Duration,
 }
 
-/// How to treat builds that look like a step of saving a file.
+/// Which builds that look like a step of saving a file are held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Steps {
-    HeldBack,
-    Served,
+enum HeldBack {
+    /// All of them, as no page is waiting.
+    Steps,
+    /// Those that lack a file of the last build. A page is waiting for this build, but it should not be told that the file
+    /// is missing.
+    Removals,
 }
 
 /// The build being served.
@@ -228,6 +233,7 @@ impl<S: BuildSink> Updater<S> {
             background: None,
             retry: None,
             saving_since: None,
+            waiting: Vec::new(),
             complete_digest: None,
             planned: Some(PlannedBuild::now()),
             folder: FolderState::Compiles,
@@ -267,7 +273,7 @@ impl<S: BuildSink> Updater<S> {
                     if self.scans_first {
                         self.sink.scan();
                     }
-                    self.update(since, Steps::HeldBack)?;
+                    self.update(since, HeldBack::Steps)?;
                 }
             }
             Ok(Message::Folder(Event::Polling { interval, reason }, _)) => {
@@ -278,19 +284,30 @@ impl<S: BuildSink> Updater<S> {
             // page has given up in the meantime.
             Ok(Message::Build(done, found)) => {
                 self.update_to(&found)?;
-                let _ = done.send(());
+                self.waiting.push(done);
             }
             Ok(Message::Finish(done)) => {
                 let _ = done.send(());
             }
             Err(RecvTimeoutError::Timeout) if self.retry.is_some() => {
-                self.update(Instant::now(), Steps::HeldBack)?;
+                self.update(Instant::now(), HeldBack::Steps)?;
             }
             Err(RecvTimeoutError::Timeout) => self.compress()?,
             Err(RecvTimeoutError::Disconnected) => return Ok(ControlFlow::Break(())),
         }
 
+        self.release_waiting();
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Lets requests go on, unless changes are held back.
+    fn release_waiting(&mut self) {
+        let is_held_back = self.saving_since.is_some_and(|since| since.elapsed() < SAVE_MAX);
+        if !is_held_back {
+            for done in self.waiting.drain(..) {
+                let _ = done.send(());
+            }
+        }
     }
 
     /// Determines the time of the next build if no change is reported. This may be a retry, or a build
@@ -319,7 +336,7 @@ impl<S: BuildSink> Updater<S> {
 
     /// Compiles the folder and serves the result if it is different from the last one. `since` is the
     /// time of the change.
-    fn update(&mut self, since: Instant, steps: Steps) -> Result<(), S::Error> {
+    fn update(&mut self, since: Instant, held_back: HeldBack) -> Result<(), S::Error> {
         self.last_build = Some(Instant::now());
         self.supersede_background();
 
@@ -331,6 +348,7 @@ impl<S: BuildSink> Updater<S> {
                 return Ok(());
             }
             Err(error) => {
+                self.saving_since = None;
                 if error.is_transient() {
                     self.retry_later();
                 } else {
@@ -349,7 +367,7 @@ impl<S: BuildSink> Updater<S> {
         let is_complete = self.complete_digest.as_ref() == Some(&build.report.digest);
 
         let changes = build.files.changes_since(&self.current.files);
-        if steps == Steps::HeldBack && self.await_save(&build, &changes) {
+        if self.await_save(&build, &changes, held_back) {
             return Ok(());
         }
         self.serve(&build)?;
@@ -364,9 +382,8 @@ impl<S: BuildSink> Updater<S> {
             return Ok(());
         }
         let before = self.current.files.clone();
-        // The user has asked for a page and expects to see the new version, so nothing should be
-        // held back.
-        self.update(found.since, Steps::Served)?;
+        // The user has asked for a page and expects to see the new version.
+        self.update(found.since, HeldBack::Removals)?;
 
         let is_same = self.current.files.changes_since(&before).is_empty();
         // The scan sees files that are left out of builds, so the two will never match. We need to scan before each build from now
@@ -435,7 +452,7 @@ impl<S: BuildSink> Updater<S> {
                 self.await_unsettled(&build);
                 let changes = build.files.changes_since(&self.current.files);
                 // After the save, a quick build will plan another background build.
-                if self.await_save(&build, &changes) {
+                if self.await_save(&build, &changes, HeldBack::Steps) {
                     return Ok(());
                 }
                 self.serve(&build)?;
@@ -494,12 +511,14 @@ impl<S: BuildSink> Updater<S> {
     }
 
     /// Whether these changes may be steps of saving a file. If so, another build is planned to find out.
-    fn await_save(&mut self, build: &Build, changes: &[Change]) -> bool {
+    fn await_save(&mut self, build: &Build, changes: &[Change], held_back: HeldBack) -> bool {
         // Either a file was removed or a new file is named after another one. Both are typical of editors that use a temporary file
         // for saving.
         let is_step = |change: &Change| {
             change.bytes_after.is_none()
-                || (change.bytes_before.is_none() && is_companion(&build.files, &change.path))
+                || (held_back == HeldBack::Steps
+                    && change.bytes_before.is_none()
+                    && is_companion(&build.files, &change.path))
         };
         if changes.len() > SAVE_CHANGES_MAX || !changes.iter().any(is_step) {
             self.saving_since = None;

@@ -54,12 +54,12 @@ fn failure_stands_when_an_earlier_build_ends() {
 
     updater.background = Some(BackgroundBuild::new(PlannedBuild::now()));
     fs::write(folder.path().join("_headers"), "/*\n  Basic-Auth: a:b\n").unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
     assert_eq!(updater.sink.0, ["failed", "published"]);
 
     fs::remove_file(folder.path().join("_headers")).unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     assert_eq!(updater.sink.0.last(), Some(&"rebuilt"));
 }
 
@@ -92,13 +92,13 @@ impl Updater<Recorder> {
     /// Writes other content into the page and serves it.
     fn edit(&mut self, folder: &tempfile::TempDir, content: &str) {
         fs::write(folder.path().join("index.html"), content).unwrap();
-        self.update(Instant::now(), Steps::Served).unwrap();
+        self.update(Instant::now(), HeldBack::Removals).unwrap();
     }
 
     /// Writes a rule that can't be compiled, and fails to serve it.
     fn fail(&mut self, folder: &tempfile::TempDir) {
         fs::write(folder.path().join("_headers"), "/*\n  Basic-Auth: a:b\n").unwrap();
-        self.update(Instant::now(), Steps::Served).unwrap();
+        self.update(Instant::now(), HeldBack::Removals).unwrap();
     }
 
     fn background_state(&self) -> Option<BackgroundState> {
@@ -133,16 +133,16 @@ fn scan_of_what_is_served_causes_no_build() {
 fn unchanged_site_is_compressed_once() {
     let (folder, mut updater) = serving();
     fs::write(folder.path().join("index.html"), "home ".repeat(100)).unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     assert!(updater.planned.is_some());
     updater.compress().unwrap();
     let complete = updater.complete();
     updater.on_compressed(Ok(complete), Duration::ZERO).unwrap();
 
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     assert!(updater.planned.is_none());
     fs::write(folder.path().join("index.html"), "changed ".repeat(100)).unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     assert!(updater.planned.is_some());
 }
 
@@ -205,7 +205,7 @@ fn overdue_compression_that_ends_after_a_failure_is_served() {
     assert_eq!(mem::take(&mut updater.sink.0), ["failed"], "the contents are too short to be compressed");
 
     fs::remove_file(folder.path().join("_headers")).unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     assert!(updater.planned.is_some(), "no report says that everything is compressed");
 }
 
@@ -216,7 +216,7 @@ fn failed_build_is_not_compressed() {
     updater.fail(&folder);
     assert_eq!(updater.next_build(), None);
     fs::remove_file(folder.path().join("_headers")).unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     assert!(updater.next_build().is_some());
 }
 
@@ -229,7 +229,7 @@ fn failure_keeps_the_deadline_of_compression() {
     updater.fail(&folder);
     assert!(!updater.has_overdue_build(), "it would fail");
     fs::remove_file(folder.path().join("_headers")).unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     assert_eq!(updater.planned.map(|planned| planned.deadline), Some(overdue.deadline));
     assert!(updater.has_overdue_build());
 }
@@ -243,7 +243,7 @@ fn failure_ends_retries() {
     assert_eq!(updater.next_build(), None);
 
     fs::remove_file(folder.path().join("_headers")).unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     updater.compress().unwrap();
     updater.retry_later();
     let broken = Error::Read { path: "a".into(), source: io::ErrorKind::PermissionDenied.into() };
@@ -312,7 +312,7 @@ fn steps_of_a_save_are_one_change() {
     let step = |updater: &mut Updater<Recorder>| {
         // However long the test takes.
         updater.saving_since = updater.saving_since.map(|_| Instant::now());
-        updater.update(Instant::now(), Steps::HeldBack).unwrap();
+        updater.update(Instant::now(), HeldBack::Steps).unwrap();
         mem::take(&mut updater.sink.0)
     };
     fs::rename(path("index.html"), path("index.html.old")).unwrap();
@@ -328,10 +328,48 @@ fn steps_of_a_save_are_one_change() {
     fs::write(path("index.html.txt"), "stays").unwrap();
     assert!(step(&mut updater).is_empty());
     updater.saving_since = updater.saving_since.map(|since| since.checked_sub(SAVE_MAX).unwrap());
-    updater.update(Instant::now(), Steps::HeldBack).unwrap();
+    updater.update(Instant::now(), HeldBack::Steps).unwrap();
     assert_eq!(mem::take(&mut updater.sink.0), ["published", "rebuilt"]);
     fs::write(path("other.html"), "new").unwrap();
     assert_eq!(step(&mut updater), ["published", "rebuilt"], "a name of its own");
+}
+
+/// A page that was requested in the middle of a save was missing, and the terminal said that it was removed and is new.
+#[test]
+fn requests_wait_while_a_file_is_moved_away() {
+    let (folder, mut updater) = serving();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("a.html"), "before").unwrap();
+    updater.update(Instant::now(), HeldBack::Steps).unwrap();
+    mem::take(&mut updater.sink.0);
+    let sender = updater.sender.clone();
+    let request = |updater: &mut Updater<Recorder>| {
+        let (done, is_done) = mpsc::channel();
+        let found = ScanResult { since: Instant::now(), state: None };
+        sender.send(Message::Build(done, found)).unwrap();
+        let _ = updater.handle_next().unwrap();
+        is_done
+    };
+
+    fs::rename(path("a.html"), path("a.html~")).unwrap();
+    updater.planned = None;
+    let during = request(&mut updater);
+    // However long the test takes.
+    updater.saving_since = updater.saving_since.map(|_| Instant::now());
+    assert!(updater.sink.0.is_empty() && updater.saving_since.is_some());
+    fs::write(path("a.html"), "after").unwrap();
+    let after = request(&mut updater);
+    assert_eq!(mem::take(&mut updater.sink.0), ["published", "rebuilt"]);
+    assert_eq!((during.try_recv(), after.try_recv()), (Ok(()), Ok(())));
+
+    // The removal of a file is one after a while.
+    fs::remove_file(path("a.html")).unwrap();
+    let removed = request(&mut updater);
+    updater.saving_since = Instant::now().checked_sub(SAVE_MAX);
+    sender.send(Message::Folder(Event::Changed, Instant::now())).unwrap();
+    let _ = updater.handle_next().unwrap();
+    assert_eq!(mem::take(&mut updater.sink.0), ["published", "rebuilt"]);
+    assert_eq!(removed.try_recv(), Ok(()));
 }
 
 /// An overdue build published a file as deleted in the middle of a save.
@@ -340,7 +378,7 @@ fn compression_that_finds_a_step_of_a_save_is_not_served() {
     let (folder, mut updater) = serving();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("a.html"), "before").unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     mem::take(&mut updater.sink.0);
 
     fs::rename(path("a.html"), path("a.html.old")).unwrap();
@@ -351,7 +389,7 @@ fn compression_that_finds_a_step_of_a_save_is_not_served() {
     assert!(updater.sink.0.is_empty() && updater.retry.is_some());
     fs::write(path("a.html"), "after").unwrap();
     fs::remove_file(path("a.html.old")).unwrap();
-    updater.update(Instant::now(), Steps::HeldBack).unwrap();
+    updater.update(Instant::now(), HeldBack::Steps).unwrap();
     assert_eq!(mem::take(&mut updater.sink.0), ["published", "rebuilt"]);
     assert!(updater.planned.is_some());
 
@@ -369,9 +407,9 @@ fn compression_that_finds_a_step_of_a_save_is_not_served() {
 fn emptied_folder_is_unfinished_for_a_moment() {
     let (folder, mut updater) = serving();
     fs::remove_file(folder.path().join("index.html")).unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     assert!(updater.sink.0.is_empty() && updater.retry.is_some());
     fs::write(folder.path().join("index.html"), "built again").unwrap();
-    updater.update(Instant::now(), Steps::Served).unwrap();
+    updater.update(Instant::now(), HeldBack::Removals).unwrap();
     assert_eq!(mem::take(&mut updater.sink.0), ["published", "rebuilt"]);
 }
