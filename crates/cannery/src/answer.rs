@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use cannery_archive::{Key as PathKey, KeyBuffer};
 use cannery_site::{Answer, Body as AnswerBody, Method, MultipartPiece, Reason, Request, Scratch};
 use cannery_wire::{ArchiveRef, Output, Response, ServerFields, h1};
 use http::{Response as HttpResponse, StatusCode, header};
@@ -64,7 +65,7 @@ impl Site {
     /// ```
     #[must_use]
     pub fn respond<B>(&self, request: &http::Request<B>) -> HttpResponse<Body> {
-        answer_below(&self.release(), "", request)
+        answer_below(&self.release(), Prefix::NONE, request)
     }
 
     /// Answers a request, or returns `None` if the site has nothing for this path. If so, another handler can answer.
@@ -89,19 +90,35 @@ impl Site {
     /// ```
     #[must_use]
     pub fn try_respond<B>(&self, request: &http::Request<B>) -> Option<HttpResponse<Body>> {
-        try_answer_below(&self.release(), "", request)
+        try_answer_below(&self.release(), Prefix::NONE, request)
     }
+}
+
+/// The path where a site is mounted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Prefix<'p> {
+    /// In requests. Empty if a router has removed it.
+    pub(crate) requested: &'p str,
+    /// In redirects.
+    pub(crate) public: &'p str,
+}
+
+impl Prefix<'_> {
+    const NONE: Prefix<'static> = Prefix { requested: "", public: "" };
 }
 
 /// Answers a request for a site mounted at `prefix`.
 pub(crate) fn answer_below<B>(
     release: &Release,
-    prefix: &str,
+    prefix: Prefix<'_>,
     request: &http::Request<B>,
 ) -> HttpResponse<Body> {
     BUFFERS.with_borrow_mut(|buffers| {
-        let (answer, encoder) = buffers.answer(release, prefix, request);
-        encoder.response(release, prefix, &answer)
+        let (answer, encoder) = buffers.answer(release, prefix.requested, request);
+        match to_normal_path(prefix, request, &answer) {
+            Some(redirect) => redirect,
+            None => encoder.response(release, prefix.public, &answer),
+        }
     })
 }
 
@@ -110,17 +127,20 @@ pub(crate) fn answer_below<B>(
 /// Returns `None` if the site has nothing for this path.
 pub(crate) fn try_answer_below<B>(
     release: &Release,
-    prefix: &str,
+    prefix: Prefix<'_>,
     request: &http::Request<B>,
 ) -> Option<HttpResponse<Body>> {
     // For other methods, the site would answer every path with 405, so we need to check first whether
     // it has a page there.
-    if !matches!(request.method().as_str(), "GET" | "HEAD") && !has_page(release, prefix, request) {
+    if !matches!(request.method().as_str(), "GET" | "HEAD") && !has_page(release, prefix.requested, request) {
         return None;
     }
     BUFFERS.with_borrow_mut(|buffers| {
-        let (answer, encoder) = buffers.answer(release, prefix, request);
-        is_of_site(&answer).then(|| encoder.response(release, prefix, &answer))
+        let (answer, encoder) = buffers.answer(release, prefix.requested, request);
+        is_of_site(&answer).then(|| match to_normal_path(prefix, request, &answer) {
+            Some(redirect) => redirect,
+            None => encoder.response(release, prefix.public, &answer),
+        })
     })
 }
 
@@ -140,6 +160,59 @@ fn has_page<B>(release: &Release, prefix: &str, request: &http::Request<B>) -> b
         page.headers_mut().insert(header::HOST, host.clone());
     }
     BUFFERS.with_borrow_mut(|buffers| is_of_site(&buffers.answer(release, prefix, &page).0))
+}
+
+/// Redirects a request for something in the site to the only spelling of its path that we accept. Returns `None` if the request has
+/// this spelling.
+///
+/// Otherwise, a check of the path in front of the site would only see one of several spellings, such as `/%61dmin/` or `/x/../admin/`.
+fn to_normal_path<B>(
+    prefix: Prefix<'_>,
+    request: &http::Request<B>,
+    answer: &Answer<'_>,
+) -> Option<HttpResponse<Body>> {
+    let path = request.uri().path();
+    let path = path.strip_prefix(prefix.requested).unwrap_or(path);
+    if path_is_plain(path.as_bytes())
+        || !matches!(*request.method(), http::Method::GET | http::Method::HEAD)
+        || !(is_of_site(answer) && matches!(answer.status, 200..=299 | 304 | 406 | 412 | 416))
+    {
+        return None;
+    }
+    let mut buffer = KeyBuffer::new();
+    let key = PathKey::from_target(path.as_bytes(), &mut buffer).ok()?;
+    let mut location = prefix.public.as_bytes().to_vec();
+    for piece in key.percent_encode() {
+        location.extend_from_slice(piece.bytes());
+    }
+    if location[prefix.public.len()..] == *path.as_bytes() {
+        return None;
+    }
+    if let Some(query) = request.uri().query() {
+        location.push(b'?');
+        location.extend_from_slice(query.as_bytes());
+    }
+    Some(redirect(&location))
+}
+
+/// Returns `true` if the path certainly is in normal form: no escapes, no empty segments, no segments that start with a dot.
+fn path_is_plain(path: &[u8]) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte);
+    path.iter().all(|byte| is_plain(*byte))
+        && !path.windows(2).any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'))
+}
+
+/// Returns a permanent redirect.
+pub(crate) fn redirect(location: &[u8]) -> HttpResponse<Body> {
+    let mut response = HttpResponse::new(Body::empty());
+    *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
+    let fields = response.headers_mut();
+    if let Ok(location) = header::HeaderValue::from_bytes(location) {
+        fields.insert(header::LOCATION, location);
+    }
+    fields.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("public, max-age=3600"));
+    fields.insert(header::CONTENT_LENGTH, header::HeaderValue::from_static("0"));
+    response
 }
 
 /// Whether the answer comes from something in the site.

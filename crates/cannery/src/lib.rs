@@ -74,8 +74,8 @@ mod service;
 pub use cannery_archive::{OpenError, VerifyError};
 #[cfg(feature = "server")]
 pub use cannery_routes::{
-    BodyWriter, Conflict, Group, HandlerError, IntoResponse, Next, OrStatus, Problem, Query, Request,
-    RequestBuilder, Response, RouteError, SyntaxError, ViaBoxedError,
+    BodyWriter, Conflict, Event, EventWriter, Group, HandlerError, IntoResponse, Next, OrStatus, Problem,
+    Query, Request, RequestBuilder, Response, RouteError, SyntaxError, ViaBoxedError,
 };
 #[cfg(feature = "server")]
 pub use cannery_server::{

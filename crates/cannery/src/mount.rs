@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode};
 
-use crate::answer::{answer_below, refuse, try_answer_below};
+use crate::answer::{Prefix, answer_below, redirect, refuse, try_answer_below};
 use crate::body::Body;
 use crate::site::Site;
 
@@ -15,6 +14,8 @@ pub struct Mount {
     site: Site,
     /// Either empty, or begins with a slash and does not end with one.
     prefix: Arc<str>,
+    /// Whether a router has removed the prefix from the paths of requests.
+    is_nested: bool,
 }
 
 impl Site {
@@ -44,17 +45,26 @@ impl Site {
     pub fn mount(&self, path: &str) -> Mount {
         let path = path.trim_matches('/');
         let prefix = if path.is_empty() { String::new() } else { format!("/{path}") };
-        Mount { site: self.clone(), prefix: prefix.into() }
+        Mount { site: self.clone(), prefix: prefix.into(), is_nested: false }
     }
 }
 
 impl Mount {
+    /// Expects paths without the prefix, for routers that remove it, such as `nest` and `nest_service` of axum. Redirects still lead
+    /// below the prefix.
+    ///
+    /// Such routers don't tell `/docs` from `/docs/`, so the front page is at both. Its links should begin with the prefix.
+    #[must_use]
+    pub fn nested(self) -> Mount {
+        Mount { is_nested: true, ..self }
+    }
+
     /// Answers any request. If the path is outside of the mount, it does not exist (404).
     #[must_use]
     pub fn respond<B>(&self, request: &http::Request<B>) -> Response<Body> {
         match self.place(request) {
-            Place::Root => self.redirect(request),
-            Place::Inside => answer_below(&self.site.release(), &self.prefix, request),
+            Place::Root => self.add_slash(request),
+            Place::Inside => answer_below(&self.site.release(), self.prefix(), request),
             Place::Outside => refuse(&self.site.release(), StatusCode::NOT_FOUND),
         }
     }
@@ -64,14 +74,21 @@ impl Mount {
     #[must_use]
     pub fn try_respond<B>(&self, request: &http::Request<B>) -> Option<Response<Body>> {
         match self.place(request) {
-            Place::Root => Some(self.redirect(request)),
-            Place::Inside => try_answer_below(&self.site.release(), &self.prefix, request),
+            Place::Root => Some(self.add_slash(request)),
+            Place::Inside => try_answer_below(&self.site.release(), self.prefix(), request),
             Place::Outside => None,
         }
     }
 
+    fn prefix(&self) -> Prefix<'_> {
+        Prefix { requested: if self.is_nested { "" } else { &self.prefix }, public: &self.prefix }
+    }
+
     fn place<B>(&self, request: &http::Request<B>) -> Place {
         let path = request.uri().path();
+        if self.is_nested {
+            return Place::Inside;
+        }
         match path.strip_prefix(&*self.prefix) {
             // Clients would have to send requests with other methods twice if we redirected them, so these are
             // answered right here.
@@ -86,17 +103,9 @@ impl Mount {
 
     /// Redirects the mount's own path to the same path with a trailing slash. Otherwise, relative
     /// links would not work.
-    fn redirect<B>(&self, request: &http::Request<B>) -> Response<Body> {
+    fn add_slash<B>(&self, request: &http::Request<B>) -> Response<Body> {
         let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
-        let fields = response.headers_mut();
-        if let Ok(location) = HeaderValue::try_from(format!("{}/{query}", self.prefix)) {
-            fields.insert(header::LOCATION, location);
-        }
-        fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
-        fields.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-        response
+        redirect(format!("{}/{query}", self.prefix).as_bytes())
     }
 }
 

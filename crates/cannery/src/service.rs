@@ -44,8 +44,20 @@ impl Site {
 impl Mount {
     /// Returns the mounted site as a tower or hyper service.
     ///
-    /// The service expects the whole path, so it should be used with `route_service` or `fallback_service` of an axum router. Do
-    /// not use `nest_service`, because this would remove the prefix and make the site's redirects lead outside.
+    /// The service expects the whole path, so it can be used with `route_service` or `fallback_service` of an axum router. For `nest`
+    /// and `nest_service`, which remove the prefix, see [`Mount::nested`].
+    ///
+    /// ```
+    /// # use cannery_archiver::{Options, compile};
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::write(dir.path().join("index.html"), "<title>Hello</title>")?;
+    /// # let archive = dir.path().join("site.cdb");
+    /// # compile(&Options::new(dir.path(), &archive), &())?;
+    /// let site = cannery::Site::open(&archive)?;
+    /// let app: axum::Router =
+    ///     axum::Router::new().nest_service("/admin", site.mount("/admin").nested().service());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn service(&self) -> Service {
         Service { mount: self.clone() }

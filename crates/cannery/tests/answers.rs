@@ -227,6 +227,37 @@ fn files_are_found_by_path() {
     assert_eq!(site.file("not a path"), None);
 }
 
+/// Checks of paths in front of a site must see the path that the site looks up.
+#[test]
+fn files_have_one_spelling() {
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let (mount, nested) = (site.mount("/in"), site.mount("/in").nested());
+    for (target, normal) in [
+        ("/%70age", "/page"),
+        ("//page?a=%62", "/page?a=%62"),
+        ("/x/../page", "/page"),
+        ("/x/%2e%2E/page", "/page"),
+        ("/./page", "/page"),
+        ("/docs//", "/docs/"),
+        ("/%64ocs/?", "/docs/?"),
+        ("/a%20%62.txt", "/a%20b.txt"),
+    ] {
+        let below = |path: &str| format!("/in{path}");
+        let location = |response: http::Response<cannery::Body>| {
+            assert_eq!(response.status(), 308, "{target}");
+            response.headers()[header::LOCATION].to_str().unwrap().to_owned()
+        };
+        assert_eq!(location(site.respond(&request("GET", target, &[]))), normal);
+        assert_eq!(location(site.try_respond(&request("HEAD", target, &[])).unwrap()), normal);
+        assert_eq!(location(mount.respond(&request("GET", &below(target), &[]))), below(normal));
+        assert_eq!(location(nested.respond(&request("GET", target, &[]))), below(normal));
+        assert_eq!(site.respond(&request("GET", normal, &[])).status(), 200, "{normal}");
+        assert_eq!(mount.respond(&request("GET", &below(normal), &[])).status(), 200, "{normal}");
+    }
+    assert_eq!(site.respond(&request("GET", "/x/../missing", &[])).status(), 404);
+}
+
 #[test]
 fn few_allocations_are_made() {
     let fixture = support::site();

@@ -91,3 +91,52 @@ fn route_beside_the_site_is_answered() {
     client.send(b"GET /api/hello HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     assert_eq!(client.receive("GET").unwrap().body, b"Hello from a handler\n");
 }
+
+/// All of axum's ways to mount a site below a prefix, with a redirect of the site.
+#[test]
+fn site_is_mounted_in_routers_of_axum() {
+    use axum::Router;
+    use http_body_util::BodyExt;
+    use tower_service::Service;
+
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let whole = site.mount("/in").service();
+    let nested = site.mount("/in").nested().service();
+    let routers: [Router; 4] = [
+        Router::new().nest_service("/in", nested.clone()),
+        // `nest` has no route for `/in/`.
+        Router::new()
+            .nest("/in", Router::new().fallback_service(nested))
+            .route_service("/in/", whole.clone()),
+        Router::new().fallback_service(whole.clone()),
+        Router::new()
+            .route_service("/in", whole.clone())
+            .route_service("/in/", whole.clone())
+            .route_service("/in/{*path}", whole),
+    ];
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for (number, mut router) in routers.into_iter().enumerate() {
+        let mut get = |path: &str| {
+            let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
+            runtime.block_on(async {
+                let response = router.call(request).await.unwrap();
+                let location = response.headers().get("location");
+                let location = location.map(|location| location.to_str().unwrap().to_owned());
+                (
+                    response.status().as_u16(),
+                    location,
+                    response.into_body().collect().await.unwrap().to_bytes(),
+                )
+            })
+        };
+        let (status, _, front) = get("/in/");
+        assert_eq!((status, front.starts_with(b"<title>Home")), (200, true), "{number}");
+        let (status, location, front) = get("/in");
+        let is_front = status == 200 && front.starts_with(b"<title>Home");
+        assert!(is_front || location.as_deref() == Some("/in/"), "{number}");
+        assert_eq!(get("/in/page").0, 200, "{number}");
+        assert_eq!(get("/in/docs").1.as_deref(), Some("/in/docs/"), "{number}");
+        assert_eq!(get("/in/missing").0, 404, "{number}");
+    }
+}

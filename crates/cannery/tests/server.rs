@@ -484,7 +484,8 @@ fn slow_clients_do_not_occupy_threads_for_good() {
         stream
     };
 
-    let _slow: Vec<_> = (0..4).map(|_| send("/endless")).collect();
+    // There are eight threads for bodies per thread for handlers.
+    let _slow: Vec<_> = (0..20).map(|_| send("/endless")).collect();
     let mut body = String::new();
     send("/stream").read_to_string(&mut body).unwrap();
 
@@ -691,6 +692,7 @@ fn failures_of_handlers_are_reported_and_end_no_connection() {
         assert_eq!(status, 500);
         assert!(!body.contains("secret"), "{body}");
     }
+    exchange(fixture.at.plain, b"GET /broken-stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let received = exchange(
         fixture.at.plain,
         b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
@@ -700,7 +702,9 @@ fn failures_of_handlers_are_reported_and_end_no_connection() {
     let is_reported = || {
         let notices = fixture.notices.lock().unwrap();
         let has = |part: &str| notices.iter().any(|notice| notice.contains(part));
-        has("GET /panic: the handler has panicked") && has("GET /fail: secret cause")
+        has("GET /panic: the handler has panicked")
+            && has("GET /fail: secret cause")
+            && has("GET /broken-stream: the body of a response: no more")
     };
     await_condition(is_reported);
 }
@@ -1133,6 +1137,29 @@ fn archive_can_be_part_of_the_program() {
     assert_eq!(over_http1(address, "GET", "/", &[], b"").body, b"<title>Home</title>");
     server.stop_handle().stop();
     server.wait();
+}
+
+#[test]
+fn archives_of_the_program_have_hosts() {
+    let archive = |text: &str| -> &'static [u8] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("index.html"), text).unwrap();
+        let archive = folder.path().join("site.cdb");
+        cannery_archiver::compile(&cannery_archiver::Options::new(folder.path(), &archive), &()).unwrap();
+        fs::read(archive).unwrap().leak()
+    };
+    let server = Server::new()
+        .embedded_site(archive("default"))
+        .embedded_site_of("other.example", archive("other"))
+        .bind("127.0.0.1:0")
+        .start()
+        .unwrap();
+    let address = server.local_addresses()[0];
+    for (host, text) in [("a.example", "default"), ("other.example", "other")] {
+        let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert!(exchange(address, head.as_bytes()).ends_with(text), "{host}");
+    }
+    assert!(matches!(Server::new().embedded_site_of("a b", archive("x")).start(), Err(StartError::Host(_))));
 }
 
 #[test]

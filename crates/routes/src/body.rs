@@ -3,8 +3,11 @@
 //! The number of bytes in between is limited. If the client is slower than the writer, the writer will have
 //! to wait.
 
+use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{self, Poll};
 
 use crate::error::HandlerError;
 
@@ -75,6 +78,8 @@ struct State {
     is_reader_dropped: bool,
     /// Whether the server has ended the body.
     is_stopped: bool,
+    /// Wakes up the task that waits for room.
+    writer: Option<task::Waker>,
     /// Wakes up the reader.
     waker: Option<Waker>,
     /// Whether we have woken up the reader since it has last taken bytes.
@@ -93,6 +98,24 @@ impl Shared {
 }
 
 impl State {
+    /// Returns an error if nothing can be written any more.
+    fn check(&self) -> io::Result<()> {
+        if self.is_stopped {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "other responses wait for this thread"));
+        }
+        if self.is_reader_dropped { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= BODY_BYTES_MAX
+    }
+
+    fn wake_writer(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            writer.wake();
+        }
+    }
+
     /// Returns `true` if writing does not make sense any more.
     fn is_over(&self) -> bool {
         self.is_reader_dropped || self.is_stopped
@@ -126,16 +149,14 @@ impl BodyWriter {
     ///
     /// # Errors
     ///
-    /// Returns [`io::ErrorKind::BrokenPipe`] if the client has cancelled the request, or
-    /// [`io::ErrorKind::TimedOut`] if the server has ended the body because it has occupied a thread for a
+    /// Returns [`io::ErrorKind::WouldBlock`] if there is no room, [`io::ErrorKind::BrokenPipe`] if the client has cancelled the
+    /// request, or [`io::ErrorKind::TimedOut`] if the server has ended the body because it has occupied a thread for a
     /// long time while others were waiting for one.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
-        if state.is_stopped {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "other responses wait for this thread"));
-        }
-        if state.is_reader_dropped {
-            return Err(io::ErrorKind::BrokenPipe.into());
+        state.check()?;
+        if state.is_full() && !bytes.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
         let count = bytes.len().min(BODY_BYTES_MAX.saturating_sub(state.bytes.len()));
         state.bytes.extend_from_slice(&bytes[..count]);
@@ -143,6 +164,58 @@ impl BodyWriter {
             state.wake();
         }
         Ok(count)
+    }
+
+    /// Writes all bytes if there is some room now. The last bytes may exceed the limit, so that this doesn't end in the middle.
+    ///
+    /// # Errors
+    /// Like [`BodyWriter::try_write`]. In case of an error, nothing was written.
+    pub(crate) fn try_write_whole(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        state.check()?;
+        if state.is_full() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        state.bytes.extend_from_slice(bytes);
+        state.wake();
+        Ok(())
+    }
+
+    /// Waits until there is room to write, without blocking the thread. This works with any async runtime.
+    ///
+    /// ```
+    /// # extern crate cannery_routes as cannery;
+    /// use std::io;
+    ///
+    /// async fn copy(mut body: cannery::BodyWriter, mut bytes: &[u8]) -> io::Result<()> {
+    ///     while !bytes.is_empty() {
+    ///         body.ready().await?;
+    ///         let written = body.try_write(bytes)?;
+    ///         bytes = &bytes[written..];
+    ///     }
+    ///     body.finish();
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// Returns an error if the client has cancelled the request or the server has ended the body.
+    pub async fn ready(&mut self) -> io::Result<()> {
+        poll_fn(|context| self.poll_ready(context)).await
+    }
+
+    /// Like [`BodyWriter::ready`], for implementations of futures.
+    ///
+    /// # Errors
+    /// Returns an error if the client has cancelled the request or the server has ended the body.
+    pub fn poll_ready(&mut self, context: &mut task::Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.shared.lock();
+        state.check()?;
+        if !state.is_full() {
+            return Poll::Ready(Ok(()));
+        }
+        state.writer = Some(context.waker().clone());
+        Poll::Pending
     }
 
     /// Completes the body.
@@ -169,6 +242,14 @@ impl io::Write for BodyWriter {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    /// Formats everything first, so that it becomes one chunk of the response. Otherwise, each part could be sent on its own.
+    fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        match text.as_str() {
+            Some(text) => self.write_all(text.as_bytes()),
+            None => self.write_all(text.to_string().as_bytes()),
+        }
+    }
 }
 
 impl Drop for BodyWriter {
@@ -191,6 +272,7 @@ impl BodyStopper {
             state.progress = BodyProgress::Broken;
             state.bytes = Vec::new();
             state.wake();
+            state.wake_writer();
             self.shared.taken.notify_all();
         }
     }
@@ -240,6 +322,7 @@ impl BodyReader {
             bytes.append(&mut state.bytes);
         }
         self.shared.taken.notify_one();
+        state.wake_writer();
         state.progress
     }
 }
@@ -250,12 +333,13 @@ impl Drop for BodyReader {
         state.is_reader_dropped = true;
         state.bytes = Vec::new();
         state.waker = None;
+        state.wake_writer();
         self.shared.taken.notify_all();
     }
 }
 
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("State").field("bytes", &self.bytes.len()).finish_non_exhaustive()
     }
 }
@@ -317,9 +401,53 @@ mod tests {
     fn dropped_reader_ends_a_writer_that_waits() {
         let (mut writer, reader) = channel();
         writer.write_all(&[0; BODY_BYTES_MAX]).unwrap();
-        assert_eq!(writer.try_write(b"more").unwrap(), 0);
+        assert_eq!(writer.try_write(b"more").unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let waiting = std::thread::spawn(move || writer.write_all(b"more"));
         drop(reader);
         assert_eq!(waiting.join().unwrap().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    struct Flag(std::sync::atomic::AtomicBool);
+
+    impl task::Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn task_is_woken_when_there_is_room() {
+        let (mut writer, reader) = channel();
+        let flag = Arc::new(Flag(false.into()));
+        let waker = task::Waker::from(Arc::clone(&flag));
+        let mut context = task::Context::from_waker(&waker);
+        let is_woken = || flag.0.swap(false, std::sync::atomic::Ordering::SeqCst);
+
+        assert!(writer.poll_ready(&mut context).is_ready());
+        writer.write_all(&[0; BODY_BYTES_MAX]).unwrap();
+        assert!(writer.poll_ready(&mut context).is_pending() && !is_woken());
+        reader.take(&mut Vec::new());
+        assert!(is_woken() && writer.poll_ready(&mut context).is_ready());
+
+        writer.write_all(&[0; BODY_BYTES_MAX]).unwrap();
+        assert!(writer.poll_ready(&mut context).is_pending());
+        drop(reader);
+        assert!(is_woken());
+        let Poll::Ready(Err(error)) = writer.poll_ready(&mut context) else { panic!("an error") };
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn formatted_text_is_written_at_once() {
+        let (mut writer, reader) = channel();
+        let (wakes, woken) = mpsc::channel();
+        let reader = Arc::new(reader);
+        reader.set_waker(Box::new(move || wakes.send(()).unwrap()));
+        let number = 5;
+        write!(writer, "data: {number}\n\n").unwrap();
+        assert_eq!(woken.try_iter().count(), 1);
+        let mut bytes = Vec::new();
+        reader.take(&mut bytes);
+        assert_eq!(bytes, b"data: 5\n\n");
     }
 }

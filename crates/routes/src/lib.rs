@@ -59,6 +59,7 @@ mod routes;
 // Parameters and results of handlers.
 mod body;
 mod error;
+mod events;
 mod extensions;
 mod into_response;
 mod problem;
@@ -79,6 +80,7 @@ pub use body::{
 pub use captures::Captures;
 pub use conflict::Conflict;
 pub use error::{HandlerError, OrStatus};
+pub use events::{Event, EventWriter};
 pub use group::{Group, HandlerThread, Next};
 pub use into_response::{IntoResponse, ViaBoxedError};
 pub use pattern::{SEGMENTS_MAX, SyntaxError};

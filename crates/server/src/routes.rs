@@ -301,6 +301,8 @@ impl WorkerRoutes {
         is_head: bool,
         address: ConnectionAddress,
     ) -> Option<PreparedBody> {
+        let route = || response.route().and_then(|number| self.routes.pattern(number)).unwrap_or_default();
+        let route = route().to_owned();
         let reader = match response.take_body() {
             Body::Bytes(bytes) => return Some(PreparedBody::Bytes(bytes)),
             Body::Failed => return Some(PreparedBody::Bytes(Cow::Borrowed(b""))),
@@ -309,7 +311,7 @@ impl WorkerRoutes {
             Body::Producer(_) if is_head => body_channel().1,
             Body::Producer(produce) => {
                 let (writer, reader) = body_channel();
-                if !self.pools.produce(produce, writer, self.notices.clone()) {
+                if !self.pools.produce(produce, writer, route, self.notices.clone()) {
                     return None;
                 }
                 reader

@@ -235,3 +235,65 @@ fn head_starts_no_body() {
     assert_eq!(get(fixture.at, "/counted"), (200, "begun".to_owned()));
     assert_eq!(STARTED.load(Ordering::SeqCst), 3);
 }
+
+/// More clients than there are threads for handlers.
+#[test]
+fn idle_readers_stop_no_other_body() {
+    let (end, waiting) = channel::<()>();
+    let waiting = Arc::new(Mutex::new(waiting));
+    let is_begun = Arc::new(AtomicUsize::new(0));
+    let begun = Arc::clone(&is_begun);
+    let fixture = Fixture::start_with(|server| {
+        server.route("GET /idle", move |_: &Request<'_>| {
+            let (waiting, begun) = (Arc::clone(&waiting), Arc::clone(&begun));
+            Response::stream("text/plain", move |body| {
+                body.write_all(b"begun")?;
+                begun.fetch_add(1, Ordering::SeqCst);
+                // Returns once the test has ended.
+                let _ = waiting.lock().unwrap().recv();
+                Ok(())
+            })
+        })
+    });
+    let _idle: Vec<_> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
+            stream.write_all(b"GET /idle HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    await_condition(|| is_begun.load(Ordering::SeqCst) == 20);
+    assert!(get(fixture.at, "/stream").1.ends_with("19999\n"));
+    drop(end);
+}
+
+#[test]
+fn events_are_sent_as_they_happen() {
+    let clients = Arc::new(Mutex::new(Vec::new()));
+    let writers = Arc::clone(&clients);
+    let fixture = Fixture::start_with(|server| {
+        server.route("GET /events", move |_: &Request<'_>| {
+            let (writer, response) = Response::events();
+            writers.lock().unwrap().push(writer);
+            response
+        })
+    });
+    let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
+    stream.write_all(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    await_condition(|| clients.lock().unwrap().len() == 1);
+    let mut received = String::new();
+    for number in 0..3 {
+        let event = cannery::Event::new(number.to_string()).with_name("number");
+        clients.lock().unwrap()[0].try_send(&event).unwrap();
+        let expected = format!("event: number\ndata: {number}\n\n");
+        while !received.contains(&expected) {
+            let mut bytes = [0; 1024];
+            let count = stream.read(&mut bytes).unwrap();
+            assert_ne!(count, 0, "{received}");
+            received.push_str(str::from_utf8(&bytes[..count]).unwrap());
+        }
+    }
+    assert!(received.contains("Content-Type: text/event-stream\r\n"), "{received}");
+    drop(stream);
+    await_condition(|| clients.lock().unwrap()[0].keep_alive().is_err());
+}

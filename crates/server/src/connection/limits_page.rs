@@ -74,7 +74,7 @@ fn limits() -> BTreeMap<&'static str, String> {
 
     let route_limits = values!(route_limits:
         HANDLED_SEND_WINDOW_BYTES HANDLERS_CONTENT_BYTES_MAX HANDLERS_WAITING_MAX HANDLER_BODY_PENDING_BYTES
-        HANDLER_CONTENT_BYTES_MAX
+        HANDLER_CONTENT_BYTES_MAX BODY_THREADS_PER_HANDLER_THREAD
     );
     let attempts = [
         ("ATTEMPTS_PER_ITERATION_MAX", ATTEMPTS_PER_ITERATION_MAX.to_string()),

@@ -18,6 +18,10 @@ pub(crate) const HANDLERS_WAITING_MAX: usize = 1024;
 /// stopped first, so that slow clients cannot occupy all threads forever.
 pub(crate) const BODY_OCCUPIES_MAX: Duration = Duration::from_secs(30);
 
+/// For each thread of the pool for handlers, there may be this many threads for bodies. They are only started when they are needed,
+/// and typically wait for clients.
+pub(crate) const BODY_THREADS_PER_HANDLER_THREAD: usize = 8;
+
 /// Once a body has been waiting for a thread for this long, further bodies are refused with 503 instead of
 /// having to wait, too.
 pub(crate) const BODY_WAITS_MAX: Duration = Duration::from_secs(10);

@@ -17,7 +17,7 @@ use cannery_routes::{BodyWriter, Producer, Routes};
 use cannery_wire::StoredRequest;
 
 use super::body_threads::BodyThreads;
-use super::limits::HANDLERS_WAITING_MAX;
+use super::limits::{BODY_THREADS_PER_HANDLER_THREAD, HANDLERS_WAITING_MAX};
 use super::watch::{Watchdog, WatchedThread};
 use super::{ConnectionAddress, DeliveryContent, HandledRequest, Mailbox, RouteClient, Ticket, answer};
 use crate::notice::Notice;
@@ -48,24 +48,31 @@ impl Pools {
         limit: Duration,
         status: &Arc<Status>,
     ) -> (Pools, Watchdog) {
-        let pool = |name, count: fn(&OccupiedThreads) -> &ThreadCount| {
+        let pool = |name, threads, count: fn(&OccupiedThreads) -> &ThreadCount| {
             Pool::new(name, threads, content_bytes_max, status, count)
         };
-        let (handlers, calls) = pool("handler", |occupied| &occupied.handlers);
-        let (producers, _) = pool("body", |occupied| &occupied.bodies);
+        let (handlers, calls) = pool("handler", threads, |occupied| &occupied.handlers);
+        let body_threads = threads * BODY_THREADS_PER_HANDLER_THREAD;
+        let (producers, _) = pool("body", body_threads, |occupied| &occupied.bodies);
         let bodies = BodyThreads::default();
-        let watchdog =
-            Watchdog::new(Arc::clone(routes), Arc::clone(status), &calls, limit).with_bodies(bodies.clone());
+        let watchdog = Watchdog::new(Arc::clone(routes), Arc::clone(status), &calls, limit)
+            .with_bodies(bodies.clone(), body_threads);
         (Pools { handlers, producers, bodies }, watchdog)
     }
 
     /// Lets a thread write a body. Returns `false` if too many bodies are waiting for a thread or have been
     /// waiting for too long.
-    pub(super) fn produce(&self, produce: Producer, writer: BodyWriter, notices: Sender<Notice>) -> bool {
+    pub(super) fn produce(
+        &self,
+        produce: Producer,
+        writer: BodyWriter,
+        route: String,
+        notices: Sender<Notice>,
+    ) -> bool {
         if !self.bodies.enter(Instant::now()) {
             return false;
         }
-        let job = Job::Produce { produce, writer, bodies: self.bodies.clone(), notices };
+        let job = Job::Produce { produce, writer, route, bodies: self.bodies.clone(), notices };
         let submitted = self.producers.submit(job).is_ok();
         if !submitted {
             self.bodies.leave();
@@ -125,7 +132,14 @@ pub(super) enum Job {
         notices: Sender<Notice>,
     },
     /// Write the body of a response.
-    Produce { produce: Producer, writer: BodyWriter, bodies: BodyThreads, notices: Sender<Notice> },
+    Produce {
+        produce: Producer,
+        writer: BodyWriter,
+        /// Pattern of the route, for notices.
+        route: String,
+        bodies: BodyThreads,
+        notices: Sender<Notice>,
+    },
 }
 
 impl Queue {
@@ -258,7 +272,7 @@ impl Job {
                 mailbox.deliver(address, DeliveryContent::Response(ticket, finished));
             }
 
-            Job::Produce { produce, mut writer, bodies, notices } => {
+            Job::Produce { produce, mut writer, route, bodies, notices } => {
                 let number = bodies.occupy(Instant::now(), writer.stopper());
                 let produced = catch_unwind(AssertUnwindSafe(|| produce(&mut writer)));
                 bodies.vacate(number);
@@ -271,8 +285,8 @@ impl Job {
                     Err(_) => "the function has panicked".to_owned(),
                 };
                 // We can ignore an error here: the receiving thread may have stopped already.
-                let _ =
-                    notices.send(Notice::HandlerFailed { why: format!("the body of a response: {fault}") });
+                let _ = notices
+                    .send(Notice::HandlerFailed { why: format!("{route}: the body of a response: {fault}") });
             }
         }
     }
@@ -287,7 +301,7 @@ mod tests {
     #[test]
     fn threads_start_when_they_are_needed() {
         let status = Arc::new(Status::new(std::iter::empty()));
-        let (pools, _) = Pools::new(2, 0, &Arc::default(), Duration::MAX, &status);
+        let (pools, _) = Pools::new(1, 0, &Arc::default(), Duration::MAX, &status);
         let started = || pools.producers.queue.0.lock().started;
         let (sender, names) = channel();
         let (proceed, waiting) = channel::<()>();
@@ -303,7 +317,7 @@ mod tests {
                 drop(reader);
                 Ok(())
             };
-            assert!(pools.produce(Box::new(job), writer, channel().0));
+            assert!(pools.produce(Box::new(job), writer, String::new(), channel().0));
         };
         assert_eq!((started(), pools.handlers.queue.0.lock().started), (0, 0));
         produce(true);
@@ -311,11 +325,11 @@ mod tests {
         produce(false);
         let free = names.recv().unwrap();
         assert_eq!(started(), 2, "one thread is busy");
-        for _ in 0..9 {
+        for _ in 0..99 {
             produce(false);
         }
-        assert!(names.iter().take(9).all(|name| name == free));
-        assert_eq!(started(), 2);
+        assert_eq!(names.iter().take(99).count(), 99);
+        assert!(started() <= BODY_THREADS_PER_HANDLER_THREAD);
         proceed.send(()).unwrap();
         assert_ne!(names.recv().unwrap(), free);
     }

@@ -76,6 +76,8 @@ pub(crate) struct Watchdog {
     pool_limit: Duration,
     /// Bodies that are being written and sent at the same time.
     bodies: BodyThreads,
+    /// Number of threads for bodies.
+    body_threads: usize,
 }
 
 /// A thread, as the last check found it.
@@ -104,6 +106,7 @@ impl Watchdog {
             pool_threads: pool.len(),
             pool_limit,
             bodies: BodyThreads::default(),
+            body_threads: 0,
         };
         for call in pool {
             watchdog.add(Kind::Pool, Arc::clone(call));
@@ -112,9 +115,8 @@ impl Watchdog {
     }
 
     /// Also stops bodies that occupy a thread for too long while others are waiting.
-    pub(super) fn with_bodies(mut self, bodies: BodyThreads) -> Watchdog {
-        self.bodies = bodies;
-        self
+    pub(super) fn with_bodies(self, bodies: BodyThreads, body_threads: usize) -> Watchdog {
+        Watchdog { bodies, body_threads, ..self }
     }
 
     /// Also watches a thread that serves connections.
@@ -151,7 +153,7 @@ impl Watchdog {
         }
 
         if let Some(Stopped { bodies, after }) = self.bodies.make_room(now) {
-            notices.push(Notice::BodiesEnded { bodies, after, threads: self.pool_threads });
+            notices.push(Notice::BodiesEnded { bodies, after, threads: self.body_threads });
         }
         notices
     }

@@ -97,8 +97,21 @@ impl Server {
     /// The archive may be either a reference to the static of `cannery::include_archive!` or bytes of
     /// `include_bytes!`. In a debug build with the `follow` feature of `cannery`, the former serves the
     /// folder instead, including any changes to it.
-    pub fn embedded_site(mut self, archive: impl Into<EmbeddedArchive>) -> Server {
-        let (named, followed) = FollowedArchive::split(archive.into(), self.settings.archives());
+    pub fn embedded_site(self, archive: impl Into<EmbeddedArchive>) -> Server {
+        self.embed(None, archive.into())
+    }
+
+    /// Serves an archive that is embedded in the program for a host, for example `example.com` or `*.example.com`. See
+    /// [`Server::embedded_site`].
+    pub fn embedded_site_of(self, host: &str, archive: impl Into<EmbeddedArchive>) -> Server {
+        match HostPattern::parse(host) {
+            Some(host) => self.embed(Some(host), archive.into()),
+            None => self.fail(StartError::Host(host.to_owned())),
+        }
+    }
+
+    fn embed(mut self, host: Option<HostPattern>, archive: EmbeddedArchive) -> Server {
+        let (named, followed) = FollowedArchive::split(archive, host, self.settings.archives());
         self.followed.extend(followed);
         self.configure(|settings| settings.archive(named))
     }

@@ -17,6 +17,7 @@ use crate::error::StartError;
 use crate::housekeeper::{Archives, CertificateLoader, Housekeeper, ProcessSampler, Reporter, WorkerNotices};
 use crate::observe::{Counters, LogFile, Status};
 use crate::pages::challenges::{self, Webroot};
+use crate::routes::limits::BODY_THREADS_PER_HANDLER_THREAD;
 use crate::routes::{Pools, Watchdog};
 use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::BackendChoice;
@@ -197,7 +198,7 @@ impl Resources {
 fn pool_threads(config: &Config) -> usize {
     match &config.responders {
         Responders::Server { .. } => 0,
-        Responders::Handlers { threads, .. } => 2 * threads.get(),
+        Responders::Handlers { threads, .. } => (1 + BODY_THREADS_PER_HANDLER_THREAD) * threads.get(),
     }
 }
 

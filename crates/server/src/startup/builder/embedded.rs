@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 
-use crate::config::{Config, Content, NamedArchive};
+use crate::config::{Config, Content, HostPattern, NamedArchive};
 use crate::error::StartError;
 use crate::housekeeper::PublishError;
 use crate::notice::Notice;
@@ -73,9 +73,13 @@ pub(super) struct FollowedArchive {
 
 impl FollowedArchive {
     /// Returns the configuration entry with this index, and the folder that replaces it, if any.
-    pub(super) fn split(archive: EmbeddedArchive, index: usize) -> (NamedArchive, Option<FollowedArchive>) {
+    pub(super) fn split(
+        archive: EmbeddedArchive,
+        host: Option<HostPattern>,
+        index: usize,
+    ) -> (NamedArchive, Option<FollowedArchive>) {
         let EmbeddedArchive { bytes, folder } = archive;
-        let named = NamedArchive::embedded(None, NAME.into(), bytes);
+        let named = NamedArchive::embedded(host, NAME.into(), bytes);
         (named, folder.map(|follow| FollowedArchive { index, follow }))
     }
 
@@ -84,7 +88,7 @@ impl FollowedArchive {
         let FolderReleases { first, next } = (self.follow.0)()?;
         let Content::Archives { archives, .. } = &mut config.content else { return None };
         let named = archives.get_mut(self.index)?;
-        *named = NamedArchive::from_file(None, NAME.into(), first);
+        *named = NamedArchive::from_file(named.host.clone(), NAME.into(), first);
         Some((self.index, next))
     }
 }

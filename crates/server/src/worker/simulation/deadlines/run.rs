@@ -367,7 +367,7 @@ impl Handlers {
                 has_written |= bytes > 0;
                 true
             }
-            Err(_) => false,
+            Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
         });
         self.silent.lock().unwrap().retain(|writer| !writer.is_cancelled());
         has_written
