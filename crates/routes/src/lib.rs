@@ -61,6 +61,8 @@ mod body;
 mod error;
 mod events;
 mod extensions;
+#[cfg(feature = "http")]
+mod http_types;
 mod into_response;
 mod problem;
 mod query;

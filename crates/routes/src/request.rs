@@ -70,6 +70,15 @@ impl<'a> Request<'a> {
         text(self.parts.method)
     }
 
+    /// Returns the path and the query as sent.
+    #[cfg(feature = "http")]
+    pub(crate) fn target(&self) -> String {
+        match self.parts.query {
+            Some(query) => format!("{}?{}", self.path(), text(query)),
+            None => self.path().to_owned(),
+        }
+    }
+
     /// Returns the path as sent, including percent-encoding.
     #[must_use]
     pub fn path(&self) -> &'a str {

@@ -29,7 +29,7 @@ pub struct RequestBuilder {
     method: String,
     path: String,
     query: Option<String>,
-    field_lines: String,
+    field_lines: Vec<u8>,
     host: Option<String>,
     content: Vec<u8>,
     version: &'static str,
@@ -56,7 +56,7 @@ impl RequestBuilder {
             method: method.to_owned(),
             path: path.to_owned(),
             query,
-            field_lines: String::new(),
+            field_lines: Vec::new(),
             host: None,
             content: Vec::new(),
             version: "1.1",
@@ -71,20 +71,31 @@ impl RequestBuilder {
     /// # Panics
     /// Panics if RFC 9110 §5 does not allow the name or the value.
     #[must_use]
-    pub fn with_header(mut self, name: &str, value: &str) -> RequestBuilder {
+    pub fn with_header(self, name: &str, value: &str) -> RequestBuilder {
         assert!(!name.is_empty() && name.bytes().all(is_token_byte), "{name:?} is not the name of a field");
         assert!(
             !value.bytes().any(|byte| matches!(byte, 0..=8 | 10..=31 | 127)),
             "{value:?} is not the value of a field"
         );
-        for part in [name, ": ", value, "\r\n"] {
-            self.field_lines.push_str(part);
+        self.with_field(name, value.as_bytes())
+    }
+
+    /// Adds a header field that is valid.
+    pub(crate) fn with_field(mut self, name: &str, value: &[u8]) -> RequestBuilder {
+        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+            self.field_lines.extend_from_slice(part);
         }
         if name.eq_ignore_ascii_case("host") {
+            let value = String::from_utf8_lossy(value);
             let end = value.rfind(':').filter(|colon| !value[*colon..].contains(']'));
             self.host = Some(value[..end.unwrap_or(value.len())].to_owned());
         }
         self
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn with_bytes(self, content: &[u8]) -> RequestBuilder {
+        RequestBuilder { content: content.to_vec(), ..self }
     }
 
     /// Sets the content.
@@ -141,7 +152,7 @@ impl RequestBuilder {
             query: self.query.as_deref().map(str::as_bytes),
             host: self.host.as_deref().map(str::as_bytes),
             version: self.version,
-            field_lines: self.field_lines.as_bytes(),
+            field_lines: &self.field_lines,
             content: if has_content { &self.content } else { b"" },
             peer: self.peer,
             is_tls: self.is_tls,

@@ -63,6 +63,11 @@ impl Response {
         }
     }
 
+    #[cfg(feature = "http")]
+    pub(crate) fn with_bytes(self, bytes: impl Into<Vec<u8>>) -> Response {
+        Response { body: Body::Bytes(Cow::Owned(bytes.into())), ..self }
+    }
+
     /// Creates a 200 with plain text.
     ///
     /// The text is copied if it is borrowed. To send a `&'static str` without a copy, let the handler return the text itself.
