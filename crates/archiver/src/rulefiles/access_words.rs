@@ -52,11 +52,39 @@ pub(super) fn refuse_field_in(words: &[&str]) -> Result<(), RuleError> {
     field_in(words).map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
 
-/// Rejects a condition in `_redirects` that tests the visitor's role.
-pub(super) fn refuse_condition(word: &str) -> Result<(), RuleError> {
-    let word = unquoted(word);
-    let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
-    if is_role { Err(unsupported("the condition `Role=`")) } else { Ok(()) }
+/// Rejects conditions in `_redirects` that test the visitor's role, such as `Role=admin`. Other spellings, for example `Role: admin`
+/// or `conditions = {Role = ["admin"]}`, count as well.
+pub(super) fn refuse_conditions(text: &str) -> Result<(), RuleError> {
+    if has_role(text) { Err(unsupported("the condition `Role=`")) } else { Ok(()) }
+}
+
+/// Whether the text behind the path of a rule has a condition on the visitor's role.
+pub(crate) fn has_role(text: &str) -> bool {
+    let is_mark = |character: char| {
+        character.is_whitespace() || matches!(character, '"' | '\'' | '{' | '}' | '[' | ']' | ',')
+    };
+    let mut rest = text;
+    while let Some(start) = rest.find(|character| !is_mark(character)) {
+        rest = &rest[start..];
+        let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != '-');
+        let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let value = after.trim_start_matches(is_mark);
+        if matches!(&*word.to_ascii_lowercase(), "role" | "roles") && value.starts_with(['=', ':']) {
+            return true;
+        }
+        // Skip the rest of the word, which may be a path with `role=` in its query.
+        let is_assignment = after.starts_with('=') && word.eq_ignore_ascii_case("conditions");
+        let skipped = if is_assignment { 1 } else { after.find(is_mark).unwrap_or(after.len()) };
+        rest = &after[skipped..];
+    }
+    false
+}
+
+/// Rejects a line with a quoted field name, as in JSON and TOML.
+pub(super) fn refuse_quoted_field(line: &str) -> Result<(), RuleError> {
+    let names = line.split(['"', '\'']).skip(1).step_by(2);
+    let found = names.filter_map(field_named).find_map(unmistakable);
+    found.map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
 }
 
 /// Rejects a code in `_redirects` that denies access.

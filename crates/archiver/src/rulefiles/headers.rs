@@ -438,6 +438,10 @@ impl Parser<'_> {
         if is_path(content) {
             return self.open_block(line, content);
         }
+        // For example, the file may be JSON.
+        if !content.starts_with('!') {
+            access_words::refuse_quoted_field(content)?;
+        }
         if let Some(error) = misplaced(content) {
             self.finish_block();
             self.block = Block::Refused;
@@ -541,7 +545,8 @@ fn misplaced(text: &str) -> Option<RuleError> {
 /// Rejects access control in fields outside any rule.
 fn refuse_access_control(text: &str) -> Result<(), RuleError> {
     access_words::refuse_field(text)?;
-    access_words::refuse_directive(text)
+    access_words::refuse_directive(text)?;
+    access_words::refuse_quoted_field(text)
 }
 
 /// Returns the host, the pattern, and the names of captures.
@@ -553,7 +558,9 @@ fn parse_path(text: &str) -> Result<(Option<String>, Pattern, Vec<String>), Rule
     }
     if let Some((_, rest)) = path.split_once([' ', '\t']) {
         let mut words = rest.split_ascii_whitespace();
-        words.clone().try_for_each(access_words::refuse_condition)?;
+        access_words::refuse_conditions(rest)?;
+        let fields: Vec<&str> = words.clone().collect();
+        access_words::refuse_field_in(&fields)?;
         if words.next().is_some_and(|word| word.starts_with('/') || word.contains("://")) {
             words.next().map_or(Ok(()), access_words::refuse_code)?;
             let message = "this line is a redirect, which belongs into `_redirects`";

@@ -3,7 +3,7 @@
 use super::Found;
 use super::tokens::{Pair, Syntax, pairs, tokens};
 use crate::rulefiles::access_words::{
-    field_in, field_named, is_denial, known_directive, known_field, quoted, unmistakable, unquoted,
+    field_in, field_named, has_role, is_denial, known_directive, known_field, quoted, unmistakable, unquoted,
 };
 
 const JSON: Syntax = Syntax { comment: "//", marks: "{}[],:", has_lines: false };
@@ -205,7 +205,7 @@ pub(super) fn rules(text: &str) -> Option<Found> {
             };
         }
 
-        if rest.iter().any(|word| word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="))) {
+        if has_role(&rest.join(" ")) {
             return Some((number, "the condition `Role=`".to_owned()));
         }
         let code = rest.iter().take(2).find(|word| is_denial(word.trim_end_matches('!')))?;

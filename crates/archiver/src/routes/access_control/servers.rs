@@ -366,6 +366,13 @@ fn iis_element(name: &str, tag: &str, is_authorization: bool) -> Option<String> 
         "action" if attribute("statuscode").is_some_and(is_denial) => {
             return Some("the status 401, 403 or 407".to_owned());
         }
+        "action" if matches!(attribute("type"), Some("abortrequest" | "abort_request")) => {
+            return Some("`AbortRequest`".to_owned());
+        }
+        // Client certificates.
+        "access" if attribute("sslflags").is_some_and(|flags| flags.contains("cert")) => "access",
+        "denyurlsequences" if !tag.ends_with('/') => "denyUrlSequences",
+        "denystrings" if !tag.ends_with('/') => "denyStrings",
         "hiddensegments" => "hiddenSegments",
         "ipsecurity" => "ipSecurity",
         "anonymousauthentication" if !is_on => "anonymousAuthentication",

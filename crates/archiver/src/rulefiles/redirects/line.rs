@@ -54,6 +54,11 @@ impl Context<'_> {
         // message.
         refuse_field(line)?;
         refuse_access_control(rest)?;
+        access_words::refuse_quoted_field(line)?;
+        // A line like `conditions = {Role = ["admin"]}` belongs to the rule above it.
+        if !looks_like_target(source) {
+            access_words::refuse_conditions(line)?;
+        }
         refuse_quotes(&words)?;
 
         let Source { host, pattern, names } = self.parse_source(source)?;
@@ -271,7 +276,7 @@ fn refuse_field(line: &str) -> Result<(), RuleError> {
 /// target.
 fn refuse_access_control(words: &[&str]) -> Result<(), RuleError> {
     access_words::refuse_field_in(words)?;
-    words.iter().try_for_each(|word| access_words::refuse_condition(word))?;
+    access_words::refuse_conditions(&words.join(" "))?;
     words.iter().take(2).try_for_each(|word| access_words::refuse_code(word))
 }
 
