@@ -264,6 +264,20 @@ fn last_version_is_served_while_a_file_is_unreadable() {
 
     set_mode(&live.root.join("a.html"), 0o644);
     live.await_content("/a", Some("unreadable"), "readable again");
+
+    // The same for a folder.
+    write(&live.root, "sub/page.html", "first");
+    live.await_content("/sub/page", Some("first"), "a new folder");
+    let sub = live.root.join("sub");
+    for mode in [0o000, 0o444] {
+        set_mode(&sub, mode);
+        write(&live.root, "index.html", &format!("mode {mode}"));
+        live.await_content("/", Some(&format!("mode {mode}")), "other files are updated");
+        assert_eq!(live.content("/sub/page").as_deref(), Some("first"), "mode {mode:o}");
+        set_mode(&sub, 0o755);
+    }
+    write(&live.root, "sub/page.html", "second");
+    live.await_content("/sub/page", Some("second"), "readable again");
 }
 
 #[cfg(target_os = "linux")]

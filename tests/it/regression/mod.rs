@@ -1,5 +1,6 @@
 //! Regression tests: each covers an error that we have fixed. One file per topic.
 
+mod access_control;
 mod builds;
 mod command_lines;
 mod connections;

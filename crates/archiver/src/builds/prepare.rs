@@ -16,6 +16,7 @@ use crate::builds::summary;
 use crate::destination::Destination;
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::ground::report::Report;
+use crate::hosts::site_path::is_host_folder;
 use crate::routes::{self, Routes};
 use crate::settings::error::Error;
 use crate::settings::options::Options;
@@ -25,7 +26,7 @@ use crate::sources::unreadable::UnreadableFiles;
 use crate::tree::folder_file::{self, Confinement};
 use crate::tree::skip::{IGNORE_FILE, SkipRules};
 use crate::tree::sparse;
-use crate::tree::walk::{SourceFile, Walked, walk};
+use crate::tree::walk::{SourceFile, Unreadable, Walked, walk};
 
 /// Walks the source folder and returns its files and a report. At this point, the report only contains
 /// remarks about files.
@@ -45,7 +46,6 @@ pub(crate) fn sources(
         None => list()?,
     };
     diagnostics.append(&mut walked.diagnostics);
-
     if !options.allow_sparse {
         let severity = if session.is_some() { Severity::Warning } else { Severity::Error };
         diagnostics.append(&mut leave_out_sparse(&options.sources, &mut walked, severity));
@@ -82,8 +82,12 @@ pub(crate) fn sources(
     let mut earlier = None;
     let mut unreadable = None;
     let mut unsettled = BTreeSet::new();
+    if session.is_none() {
+        diagnostics.extend(walked.unreadable.iter().map(|found| unexamined(found, Severity::Error, "")));
+    }
     if let Some(session) = session {
         unsettled = stability::hold_back(&options.sources, &confinement, &mut walked.files, session);
+        diagnostics.append(&mut keep_unreadable(&mut walked, session));
         diagnostics.append(&mut set_unreadable_aside(&options.sources, &mut walked.files, session));
         earlier = Some(session.earlier.clone());
         unreadable = Some(session.unreadable.clone());
@@ -99,6 +103,7 @@ pub(crate) fn sources(
         unsettled: Mutex::new(unsettled),
         precompressed: BTreeMap::new(),
         skipped: walked.skipped,
+        unusable: walked.unusable,
         unreadable_before: unreadable.as_ref().map_or(0, UnreadableFiles::len),
         unreadable,
         script_pages: options.page_script.then(|| options.media_types.clone()),
@@ -189,6 +194,56 @@ fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec
     let left_out: BTreeSet<&[u8]> = sparse[accepted..].iter().map(|(_, _, path)| &**path).collect();
     files.retain(|file| !left_out.contains(&*file.path));
     diagnostics
+}
+
+/// Handles files and folders that the walk could not examine in a folder that is being edited. Returns a remark for each.
+///
+/// The files of the last build are used. If there are none, the name is left out, except for folders of hosts, since the default
+/// site would answer in their place. In contrast, a single build fails, as its archive might be deployed without a part of the
+/// site.
+fn keep_unreadable(walked: &mut Walked, session: &mut Session<'_>) -> Vec<Diagnostic> {
+    if walked.unreadable.is_empty() {
+        return Vec::new();
+    }
+
+    let mut diagnostics = Vec::new();
+    for found in &walked.unreadable {
+        let kept = session.earlier.below(&found.path);
+        let is_host = *found.path == *b"_hosts" || is_host_folder(&found.path);
+        let (severity, outcome) = match (kept.is_empty(), is_host) {
+            (false, _) => (Severity::Warning, "; its last version is served meanwhile"),
+            (true, false) => (Severity::Warning, "; it is left out meanwhile"),
+            (true, true) => (Severity::Error, "; without it, the default site would answer in its place"),
+        };
+        for (path, stamp) in kept {
+            // Files that can still be examined may have changed.
+            if let Err(place) = walked.files.binary_search_by(|file| file.path.cmp(&path)) {
+                session.earlier.held_back.insert(path.clone());
+                walked.files.insert(place, SourceFile { path, stamp });
+            }
+        }
+        diagnostics.push(unexamined(found, severity, outcome));
+    }
+
+    // Folders of these files are listed like others.
+    let parents = |path: &[u8]| {
+        let ends = (0..path.len()).filter(|place| path[*place] == b'/');
+        ends.map(|end| path[..end].into()).collect::<Vec<Box<[u8]>>>()
+    };
+    let below: BTreeSet<Box<[u8]>> =
+        session.earlier.held_back.iter().flat_map(|path| parents(path)).collect();
+    walked.folders.extend(below);
+    walked.folders.sort_unstable();
+    walked.folders.dedup();
+    diagnostics
+}
+
+/// Creates a remark about a file or folder that the walk could not examine.
+fn unexamined(found: &Unreadable, severity: Severity, outcome: &str) -> Diagnostic {
+    let path: &[u8] = if found.path.is_empty() { b"." } else { &found.path };
+    let code = if found.is_folder { "unreadable-folder" } else { "unreadable-file" };
+    let warning = Diagnostic::warning_that(path, code, format_args!("{}{outcome}", found.problem));
+    Diagnostic { severity, ..warning }
 }
 
 /// Handles files that could not be read in an earlier attempt, returning a warning for each.

@@ -4,22 +4,28 @@
 //! with a warning, the protected pages would be exposed, and perhaps even the password.
 //!
 //! For the files to search, see [`FILES`]. Note that names which are left out need to be searched too, because `.htaccess`,
-//! for example, protects the files next to it.
+//! for example, protects the files next to it. If such a file can't be read, it may contain access control, so this is an error
+//! as well.
 
+mod folders;
 mod hosts;
+mod pieces;
 mod servers;
 mod tokens;
 
-use std::io::Read;
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use rayon::prelude::*;
 
-use crate::ground::diagnostic::Diagnostic;
+use self::pieces::{Encodings, Outcome, SEARCHED_BYTES_MAX};
+use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::ground::rule_error::RuleError;
 use crate::hosts::site_path::{Site, is_host_folder, site_of};
 use crate::sources::source::Sources;
-use crate::tree::folder_file;
+use crate::sources::unreadable::UnreadableFiles;
+use crate::tree::folder_file::{self, kind_of};
 
 /// Searches the text of a file and returns the first line with access control, and a description of it.
 ///
@@ -28,15 +34,38 @@ type Search = fn(&str) -> Option<Found>;
 
 type Found = (u32, String);
 
+/// What happens if a file can't be searched to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unsearched {
+    /// The build fails.
+    Fails,
+    /// There is a warning if the file is too long. If it can't be read, the build fails.
+    Warns,
+    /// Nothing, because few files with such names contain access control.
+    Passes,
+}
+
 /// Lower-case name patterns and the searches for matching files; the first match counts. Patterns with a slash are matched against
 /// the path within a site, all others against the name in any folder. `*` stands for any text.
-const FILES: &[(&[&str], Search)] = &[
-    (&[".htaccess", "apache2.conf", "httpd.conf"], servers::apache),
-    (&["nginx.conf"], servers::nginx),
-    (&["lighttpd.conf"], servers::lighttpd),
-    (&["*.caddy", "caddyfile", "caddyfile.*"], servers::caddy),
-    (&["/*.conf", "/*.conf.template", "/*.vhost", "/conf.d/*", "/sites-enabled/*"], servers::any),
-    (&["web.config"], servers::iis),
+const FILES: &[(&[&str], Search, Unsearched)] = &[
+    (&[".htaccess", "apache2.conf", "httpd.conf"], servers::apache, Unsearched::Fails),
+    (&["nginx.conf"], servers::nginx, Unsearched::Fails),
+    (&["lighttpd.conf"], servers::lighttpd, Unsearched::Fails),
+    (&["*.caddy", "caddyfile", "caddyfile.*"], servers::caddy, Unsearched::Fails),
+    (
+        &[
+            "/*.conf",
+            "/*.conf.template",
+            "/*.vhost",
+            "/.platform/*.conf",
+            "/conf.d/*",
+            "/nginx/*.conf",
+            "/sites-enabled/*",
+        ],
+        servers::any,
+        Unsearched::Fails,
+    ),
+    (&["web.config"], servers::iis, Unsearched::Fails),
     (
         &[
             "*.htdigest",
@@ -51,19 +80,36 @@ const FILES: &[(&[&str], Search)] = &[
             "staticfile.auth",
         ],
         hosts::passwords,
+        Unsearched::Fails,
     ),
-    (&["netlify.toml"], hosts::toml),
-    (&["app.yaml", "app.yml", "customhttp.yml", "netlify.yaml", "netlify.yml"], hosts::yaml),
-    (&["/render.yaml", "/static.yaml"], hosts::yaml),
+    (&["netlify.toml"], hosts::toml, Unsearched::Fails),
     (
-        &["now.json", "vercel.cjs", "vercel.js", "vercel.json", "vercel.mjs", "vercel.mts", "vercel.ts"],
-        hosts::vercel,
+        &["app.yaml", "app.yml", "customhttp.yml", "netlify.yaml", "netlify.yml"],
+        hosts::yaml,
+        Unsearched::Fails,
     ),
-    (&["firebase.json"], hosts::firebase),
-    (&["routes.json", "staticwebapp.config.json"], hosts::azure),
-    (&["/static.json"], hosts::heroku),
+    (&["/render.yaml", "/static.yaml"], hosts::yaml, Unsearched::Fails),
     (
         &[
+            "/.vercel/output/config.json",
+            "now.json",
+            "vercel.cjs",
+            "vercel.js",
+            "vercel.json",
+            "vercel.mjs",
+            "vercel.mts",
+            "vercel.ts",
+        ],
+        hosts::vercel,
+        Unsearched::Fails,
+    ),
+    (&["firebase.json"], hosts::firebase, Unsearched::Fails),
+    (&["routes.json", "staticwebapp.config.json"], hosts::azure, Unsearched::Fails),
+    (&["/static.json"], hosts::heroku, Unsearched::Fails),
+    (
+        &[
+            "/.netlify/edge-functions*",
+            "/.vercel/output/functions/*middleware*",
             "/_worker.js/*",
             "/edge-functions/*",
             "/functions/_middleware.*",
@@ -75,9 +121,21 @@ const FILES: &[(&[&str], Search)] = &[
             "_worker.ts",
         ],
         hosts::middleware,
+        Unsearched::Warns,
     ),
-    (&["/api/*", "/functions/*", "/netlify/functions/*", "/supabase/functions/*"], hosts::function),
-    (&["/worker.*"], hosts::worker),
+    (
+        &[
+            "/.netlify/functions*",
+            "/.vercel/output/functions/*",
+            "/api/*",
+            "/functions/*",
+            "/netlify/functions/*",
+            "/supabase/functions/*",
+        ],
+        hosts::function,
+        Unsearched::Passes,
+    ),
+    (&["/worker.*"], hosts::worker, Unsearched::Passes),
     (
         &[
             "_header",
@@ -106,37 +164,147 @@ const FILES: &[(&[&str], Search)] = &[
             "redirects.txt",
         ],
         hosts::rules,
+        Unsearched::Fails,
     ),
 ];
 
-/// Maximum number of bytes to search in a file.
-const SEARCHED_BYTES_MAX: u64 = 1 << 20;
+/// Where a file to search is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Published,
+    /// The file was left out, so the server does not even read the rules in it.
+    LeftOut,
+    /// The file is in a folder that was left out.
+    InFolder,
+}
+
+/// A file to search.
+#[derive(Debug, Clone, Copy)]
+struct Suspect<'s> {
+    path: &'s [u8],
+    search: Search,
+    encodings: Encodings,
+    unsearched: Unsearched,
+    origin: Origin,
+}
+
+impl<'s> Suspect<'s> {
+    /// Returns how to search a file if its name is typical of a configuration file.
+    fn new(path: &'s [u8], origin: Origin) -> Option<Suspect<'s>> {
+        // The parsers of rule files report access control themselves. However, they can't read the lines of a file in another
+        // encoding, and they never see a file that was left out.
+        if is_rule_file(path) && origin != Origin::InFolder {
+            let encodings = if origin == Origin::Published { Encodings::Foreign } else { Encodings::All };
+            let unsearched = Unsearched::Fails;
+            return Some(Suspect { path, search: hosts::rules, encodings, unsearched, origin });
+        }
+        let (search, unsearched) = search_of(path, origin == Origin::InFolder)?;
+        Some(Suspect { path, search, encodings: Encodings::All, unsearched, origin })
+    }
+
+    /// Reports the first line with access control, or that the file can't be searched.
+    fn report(&self, root: &Path) -> Option<Diagnostic> {
+        let full_path = folder_file::full_path(root, self.path);
+        let opened = folder_file::open(&full_path);
+        let outcome = opened.and_then(|file| pieces::search(file, self.search, self.encodings));
+        match outcome {
+            Ok(Outcome::Found((line, subject))) => {
+                let message = format!(
+                    "{subject} is access control, which this server doesn't have, and it doesn't read this file: the pages that it \
+                     protects would be public; protect them in a proxy in front, and move this file out of the source folder \
+                     (leaving it out with a pattern is not enough)"
+                );
+                Some(RuleError::error(CODE, message).at(&String::from_utf8_lossy(self.path), line))
+            }
+            Ok(Outcome::Nothing) => None,
+            Ok(Outcome::TooLong) => {
+                let severity = match self.unsearched {
+                    Unsearched::Fails => Severity::Error,
+                    Unsearched::Warns => Severity::Warning,
+                    Unsearched::Passes => return None,
+                };
+                let mib = SEARCHED_BYTES_MAX >> 20;
+                let predicate = format!(
+                    "has more than {mib} MiB and is searched for access control only up to there, so pages that it protects further \
+                     down would be public; shorten it, or move it out of the source folder"
+                );
+                Some(Diagnostic { severity, ..Diagnostic::warning_that(self.path, CODE, predicate) })
+            }
+            Err(error) => {
+                if self.unsearched == Unsearched::Passes {
+                    return None;
+                }
+                let problem = self.problem(&full_path, &error)?;
+                Some(unsearchable(self.path, &problem))
+            }
+        }
+    }
+
+    /// Describes why the file can't be read. Returns `None` if it was removed, or if others report this.
+    fn problem(&self, full_path: &Path, error: &io::Error) -> Option<String> {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Some(format!("cannot be read ({error})"));
+        }
+        if self.origin == Origin::Published || fs::symlink_metadata(full_path).is_err() {
+            return None;
+        }
+        match fs::metadata(full_path) {
+            // It was replaced in the meantime, so there will be another build.
+            Ok(metadata) if metadata.is_file() => None,
+            Ok(metadata) => Some(format!("is {}", kind_of(&metadata))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Some("is a symlink to nothing".to_owned())
+            }
+            Err(error) => Some(format!("cannot be read ({error})")),
+        }
+    }
+}
+
+/// Code of all reports about access control.
+const CODE: &str = "access-control";
+
+/// Creates an error for a file or folder that can't be searched.
+fn unsearchable(path: &[u8], problem: &str) -> Diagnostic {
+    let predicate = format!(
+        "{problem}, so it can't be searched for access control, and pages that it protects would be public; let the user of this \
+         process read it as a regular file, or move it out of the source folder (leaving it out with a pattern is not enough)"
+    );
+    Diagnostic { severity: Severity::Error, ..Diagnostic::warning_that(path, CODE, predicate) }
+}
 
 /// Reports access control in files that our server does not read. This includes configuration of other servers, and rule
 /// files with the wrong name or in the wrong place.
 pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
-    let published = sources.files.par_iter().map(|file| &*file.path);
+    let mut diagnostics = Vec::new();
+    let mut in_folders: Vec<Box<[u8]>> = Vec::new();
+    for folder in sources.skipped.iter().filter(|skipped| skipped.is_folder) {
+        let (mut files, mut problems) = folders::list(&sources.root, &folder.path);
+        in_folders.append(&mut files);
+        diagnostics.append(&mut problems);
+    }
+    let unreadable = sources.unreadable.as_ref().map(UnreadableFiles::paths).unwrap_or_default();
+
+    let published = sources.files.par_iter().map(|file| (&*file.path, Origin::Published));
+    let skipped = sources.skipped.par_iter().filter(|skipped| !skipped.is_folder);
     let left_out =
-        sources.skipped.par_iter().filter(|skipped| !skipped.is_folder).map(|skipped| &*skipped.path);
-    published
-        .chain(left_out)
-        .filter_map(|path| {
-            let search = search_of(path)?;
-            first_line(&sources.root, path, search)
-        })
-        .collect()
+        skipped.map(|skipped| &*skipped.path).chain(sources.unusable.par_iter().map(|path| &**path));
+    let unreadable = unreadable.par_iter().map(|path| &**path);
+    let in_folders = in_folders.par_iter().map(|path| (&**path, Origin::InFolder));
+    let found: Vec<Diagnostic> = published
+        .chain(left_out.chain(unreadable).map(|path| (path, Origin::LeftOut)))
+        .chain(in_folders)
+        .filter_map(|(path, origin)| Suspect::new(path, origin)?.report(&sources.root))
+        .collect();
+    diagnostics.extend(found);
+    diagnostics
 }
 
 /// If the name is typical of a configuration file, returns how to search it.
-fn search_of(path: &[u8]) -> Option<Search> {
-    if is_rule_file(path) {
-        return None;
-    }
-    let path_in_site = match site_of(path) {
-        Site::Default(path) | Site::Host(_, path) => path,
-        Site::Invalid(_) => path,
-    };
-
+///
+/// In a folder that was left out, only patterns that name the folder count: other files only protect the folder itself, which
+/// is not published.
+fn search_of(path: &[u8], is_in_folder: bool) -> Option<(Search, Unsearched)> {
+    let path_in_site = path_in_site(path);
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     let is_match = |pattern: &&str| match pattern.strip_prefix('/') {
         // Patterns such as `/*.conf` are only for the root.
@@ -144,12 +312,20 @@ fn search_of(path: &[u8]) -> Option<Search> {
             !path_in_site.contains(&b'/') && matches(pattern.as_bytes(), name)
         }
         Some(pattern) => matches(pattern.as_bytes(), path_in_site),
-        None => matches(pattern.as_bytes(), name),
+        None => !is_in_folder && matches(pattern.as_bytes(), name),
     };
-    FILES.iter().find(|(patterns, _)| patterns.iter().any(is_match)).map(|(_, search)| *search)
+    let found = FILES.iter().find(|(patterns, ..)| patterns.iter().any(is_match));
+    found.map(|(_, search, unsearched)| (*search, *unsearched))
 }
 
-/// Whether the server reads the file's rules. Its lines are checked elsewhere.
+fn path_in_site(path: &[u8]) -> &[u8] {
+    match site_of(path) {
+        Site::Default(path) | Site::Host(_, path) => path,
+        Site::Invalid(_) => path,
+    }
+}
+
+/// Whether the server reads the file's rules, unless it is left out.
 fn is_rule_file(path: &[u8]) -> bool {
     let (folder, name) = match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -174,26 +350,6 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
         return rest.len() >= after.len() && rest[rest.len() - after.len()..].eq_ignore_ascii_case(after);
     }
     (0..=rest.len()).any(|start| matches(after, &rest[start..]))
-}
-
-/// Reports the first line with access control, if any. We ignore read errors here, since they will be
-/// reported elsewhere.
-fn first_line(root: &Path, path: &[u8], search: Search) -> Option<Diagnostic> {
-    let mut bytes = Vec::new();
-    folder_file::open(&folder_file::full_path(root, path))
-        .and_then(|file| file.take(SEARCHED_BYTES_MAX).read_to_end(&mut bytes))
-        .ok()?;
-
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-
-    let (line, subject) = search(text)?;
-    let message = format!(
-        "{subject} is access control, which this server doesn't have, and it doesn't read this file: the pages that it protects \
-         would be public; protect them in a proxy in front, and move this file out of the source folder (leaving it out with a \
-         pattern is not enough)"
-    );
-    Some(RuleError::error("access-control", message).at(&String::from_utf8_lossy(path), line))
 }
 
 #[cfg(test)]

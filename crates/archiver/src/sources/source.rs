@@ -85,6 +85,8 @@ pub(crate) struct Sources {
     pub(crate) precompressed: BTreeMap<SourceId, Precompressed>,
     /// Names that were left out by a skip rule.
     pub(crate) skipped: Vec<Skipped>,
+    /// Links and special files that were left out.
+    pub(crate) unusable: Vec<Box<[u8]>>,
     /// Collects unreadable files, if the folder is being edited.
     pub(crate) unreadable: Option<UnreadableFiles>,
     /// Number of files that are left out of this attempt because an earlier one was unable to read

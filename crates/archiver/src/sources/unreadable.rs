@@ -37,6 +37,10 @@ impl UnreadableFiles {
         self.files().len()
     }
 
+    pub(crate) fn paths(&self) -> Vec<Box<[u8]>> {
+        self.files().keys().cloned().collect()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.files().is_empty()
     }

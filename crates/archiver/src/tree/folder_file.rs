@@ -24,7 +24,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Describes something other than a regular file, with an article.
-pub(super) fn kind_of(metadata: &Metadata) -> &'static str {
+pub(crate) fn kind_of(metadata: &Metadata) -> &'static str {
     let kind = metadata.file_type();
     if kind.is_dir() {
         "a folder"

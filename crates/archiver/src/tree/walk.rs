@@ -49,7 +49,12 @@ pub struct Walked {
     pub skipped: Vec<Skipped>,
     /// Files that have far fewer blocks than their length would need.
     pub thin: Vec<Box<[u8]>>,
-    /// Names that could not be read, with the reasons.
+    /// Links and special files that were left out because there is no file that may be published at this
+    /// path.
+    pub unusable: Vec<Box<[u8]>>,
+    /// Files and folders that exist, but could not be examined.
+    pub unreadable: Vec<Unreadable>,
+    /// Remarks about names that were left out.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -74,6 +79,18 @@ pub struct Skipped {
     pub is_folder: bool,
     /// The rule that applied.
     pub reason: SkipReason,
+}
+
+/// A file or folder that could not be examined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unreadable {
+    /// Path relative to the source root.
+    pub path: Box<[u8]>,
+    /// Whether this is a folder. If so, nothing below it was listed, or only a part.
+    pub is_folder: bool,
+    /// The reason, as a predicate of the path.
+    pub problem: String,
 }
 
 /// Why a walk cannot start. All later problems are diagnostics.
@@ -108,8 +125,8 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
         return Err(WalkError::NotAFolder { path: root.to_owned() });
     }
 
-    // We must be able to read the root. If a folder further down is unreadable, this will only cause a
-    // warning.
+    // We must be able to read the root. Callers decide about unreadable folders further
+    // down.
     fs::read_dir(root).map_err(root_error)?;
     // Being able to read a folder is not enough: without permission to search it, we would not be
     // able to look up the names in it.
@@ -154,6 +171,8 @@ impl Walked {
         self.folders.append(&mut other.folders);
         self.skipped.append(&mut other.skipped);
         self.thin.append(&mut other.thin);
+        self.unusable.append(&mut other.unusable);
+        self.unreadable.append(&mut other.unreadable);
         self.diagnostics.append(&mut other.diagnostics);
     }
 
@@ -200,6 +219,8 @@ impl Walked {
         self.files.par_sort_unstable_by(|a, b| a.path.cmp(&b.path));
         self.folders.par_sort_unstable();
         self.skipped.par_sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        self.unusable.sort_unstable();
+        self.unreadable.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         self.diagnostics.sort_by(|a, b| (&a.file, &a.message).cmp(&(&b.file, &b.message)));
     }
 }
@@ -291,8 +312,7 @@ impl Walk<'_> {
                         Ok(entry) => entries.push(self.examine(&entry)),
                         Err(error) => {
                             read_error = Some(format!(
-                                "the folder cannot be read to the end, so files may be missing; check the disk, and \
-                                 build again: {error}"
+                                "cannot be read to the end ({error}), so files may be missing; check the disk, and build again"
                             ));
                             break;
                         }
@@ -302,11 +322,10 @@ impl Walk<'_> {
             // The folder was removed after we had listed its parent.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
             Err(error) => {
-                let message = format!(
-                    "the folder cannot be read and is left out; make it readable for this user, or exclude it with \
-                     `.canneryignore`: {error}"
+                let problem = format!(
+                    "cannot be read ({error}); make it readable and searchable for this user, or name it in `.canneryignore`"
                 );
-                return paths.iter().map(|folder| Reading::unreadable(folder, message.clone())).collect();
+                return paths.iter().map(|folder| Reading::unreadable(folder, problem.clone())).collect();
             }
         }
 
@@ -318,7 +337,7 @@ impl Walk<'_> {
                 reading.add(folder, entry, self);
             }
             if let Some(message) = &read_error {
-                reading.warn(&folder.path, "unreadable-folder", message.clone());
+                reading.add_unreadable(folder.path.clone(), true, message.clone());
             }
             reading
         };
@@ -340,10 +359,14 @@ impl Walk<'_> {
 }
 
 impl Reading {
-    fn unreadable(folder: &Folder, message: String) -> Reading {
+    fn unreadable(folder: &Folder, problem: String) -> Reading {
         let mut reading = Reading::default();
-        reading.warn(&folder.path, "unreadable-folder", message);
+        reading.add_unreadable(folder.path.clone(), true, problem);
         reading
+    }
+
+    fn add_unreadable(&mut self, path: Box<[u8]>, is_folder: bool, problem: String) {
+        self.found.unreadable.push(Unreadable { path, is_folder, problem });
     }
 
     /// Adds an entry of a folder as a file, a folder to read, a skipped name or a warning.
@@ -362,7 +385,7 @@ impl Reading {
             Ok(metadata) => metadata,
             // The file was removed after we had listed its folder.
             Err(error) if !entry.is_link && error.kind() == io::ErrorKind::NotFound => return,
-            Err(error) => return self.warn_unresolved(&path, entry, error),
+            Err(error) => return self.add_unresolved(path, entry, error),
         };
 
         let leaving = match &entry.place {
@@ -373,7 +396,7 @@ impl Reading {
             Place::Kernel => {
                 let message = "this leads into a file system of the kernel, such as `/proc`, and is left out; copy the content into \
                                the folder";
-                return self.warn(&path, "kernel-file", message.to_owned());
+                return self.leave_out(path, "kernel-file", message.to_owned());
             }
             // The link that led out of the root has already been reported, so there is no need to report links that stay
             // below its target.
@@ -394,7 +417,7 @@ impl Reading {
                     "this symlink leads out of the source folder, to {target}, and is left out; `--follow-links` publishes the \
                      targets of such links"
                 );
-                return self.warn(&path, OUTSIDE, message);
+                return self.leave_out(path, OUTSIDE, message);
             }
 
             let message = format!(
@@ -416,7 +439,7 @@ impl Reading {
             self.found.files.push(SourceFile { path, stamp: FileStamp::of(metadata) });
         } else if !metadata.is_dir() {
             let message = format!("{} cannot be served and is left out", kind_of(metadata));
-            self.warn(&path, "not-a-file", message);
+            self.leave_out(path, "not-a-file", message);
         } else if folder.lineage.contains(metadata) {
             let message = "this symlink leads back to a folder above it and is left out; remove it to silence this warning";
             self.warn(&path, "symlink-loop", message.to_owned());
@@ -427,21 +450,29 @@ impl Reading {
         }
     }
 
-    fn warn_unresolved(&mut self, path: &[u8], entry: &Entry, error: &io::Error) {
-        if entry.is_link {
+    fn add_unresolved(&mut self, path: Box<[u8]>, entry: &Entry, error: &io::Error) {
+        if entry.is_link && error.kind() != io::ErrorKind::PermissionDenied {
             let message =
                 format!("this symlink cannot be resolved and is left out; fix or remove it: {error}");
-            self.warn(path, "broken-symlink", message);
-        } else {
-            self.warn(
-                path,
-                "unreadable-file",
-                format!(
-                    "the metadata of this file cannot be read, so it is left out; make its folder accessible for \
-                     this user, or exclude it with `.canneryignore`: {error}"
-                ),
+            self.leave_out(path, "broken-symlink", message);
+        } else if entry.is_link {
+            let problem = format!(
+                "is a symlink whose target cannot be examined ({error}); make the folders of the target accessible for this user, or \
+                 name the symlink in `.canneryignore`"
             );
+            self.add_unreadable(path, false, problem);
+        } else {
+            let problem = format!(
+                "cannot be examined ({error}); make its folder searchable for this user, or name it in `.canneryignore`"
+            );
+            self.add_unreadable(path, false, problem);
         }
+    }
+
+    /// Leaves out a name that may be a file, with a warning.
+    fn leave_out(&mut self, path: Box<[u8]>, code: &'static str, message: String) {
+        self.warn(&path, code, message);
+        self.found.unusable.push(path);
     }
 
     fn warn(&mut self, path: &[u8], code: &'static str, message: String) {

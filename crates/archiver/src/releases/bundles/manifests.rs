@@ -7,12 +7,14 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use super::names::{BASE64URL_LENGTH, Family, folder_of, has_base64url_end, hash_in, is_token};
+use crate::tree::folder_file;
 
 /// Manifests of build tools, relative to a site's folder.
 const MANIFESTS: [&str; 5] = [
@@ -34,12 +36,9 @@ pub(super) fn listed(root: &Path) -> HashSet<Vec<u8>> {
     for site in hosts.chain([Vec::new()]) {
         for name in MANIFESTS {
             let path = root.join(OsStr::from_bytes(&site)).join(name);
-            let is_read =
-                fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MANIFEST_BYTES_MAX);
-
             // Files with these names are not necessarily from a build tool, so invalid JSON should not be
             // treated as an error.
-            let json = is_read.then(|| fs::read(&path).ok()).flatten();
+            let json = read(&path);
             if let Some(Value::Object(manifest)) = json.and_then(|json| serde_json::from_slice(&json).ok()) {
                 let paths = hashed_paths(&manifest).into_iter();
                 listed.extend(paths.map(|path| [&*site, path].concat()));
@@ -49,6 +48,14 @@ pub(super) fn listed(root: &Path) -> HashSet<Vec<u8>> {
     // Manifests may be outdated.
     listed.retain(|path| root.join(OsStr::from_bytes(path)).is_file());
     listed
+}
+
+/// Returns the content of a manifest, if there is one that is not too long.
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let mut json = Vec::new();
+    let file = folder_file::open(path).ok()?;
+    file.take(MANIFEST_BYTES_MAX + 1).read_to_end(&mut json).ok()?;
+    (json.len() as u64 <= MANIFEST_BYTES_MAX).then_some(json)
 }
 
 /// Returns the hashed paths in a manifest, relative to its site.

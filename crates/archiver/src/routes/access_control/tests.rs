@@ -4,7 +4,7 @@ use super::*;
 
 /// Searches this file, and returns the line and the subject found.
 fn found(path: &str, text: &str) -> Option<Found> {
-    search_of(path.as_bytes())?(text)
+    search_of(path.as_bytes(), false)?.0(text)
 }
 
 #[test]
@@ -174,16 +174,19 @@ fn public_configuration_is_no_access_control() {
     ] {
         assert_eq!(found(path, text), None, "{path}: {text}");
     }
-    for path in [
-        "_redirects",
-        "_headers",
-        "a/_redirects.txt",
-        "_hosts/a.test/_headers",
-        "a/b.conf",
-        "a/auth",
-        "x/functions/a.js",
-    ] {
-        assert!(search_of(path.as_bytes()).is_none(), "{path}");
+    for path in ["a/b.conf", "a/auth", "x/functions/a.js"] {
+        assert!(Suspect::new(path.as_bytes(), Origin::Published).is_none(), "{path}");
+    }
+    // A folder that is left out needs no protection.
+    for path in ["functions/.htaccess", "netlify/web.config"] {
+        assert!(Suspect::new(path.as_bytes(), Origin::Published).is_some(), "{path}");
+        let suspect = Suspect::new(path.as_bytes(), Origin::InFolder);
+        assert!(suspect.is_none_or(|suspect| suspect.unsearched == Unsearched::Passes), "{path}");
+    }
+    for path in ["_redirects", "_headers", "a/_redirects.txt", "_hosts/a.test/_headers"] {
+        let encodings = |origin| Suspect::new(path.as_bytes(), origin).unwrap().encodings;
+        assert_eq!(encodings(Origin::Published), Encodings::Foreign, "{path}");
+        assert_eq!(encodings(Origin::LeftOut), Encodings::All, "{path}");
     }
 }
 
@@ -207,7 +210,7 @@ fn damaged_configuration_is_searched() {
         "<>",
         "< =\u{e9}",
     ] {
-        for (patterns, search) in FILES {
+        for (patterns, search, _) in FILES {
             assert_eq!(search(text), None, "{patterns:?} {text}");
         }
     }

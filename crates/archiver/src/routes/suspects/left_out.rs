@@ -3,16 +3,21 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::ground::diagnostic::Diagnostic;
 use crate::sources::source::Sources;
+use crate::tree::folder_file;
 use crate::tree::skip::{IGNORE_FILE, SkipReason};
 use crate::tree::walk::Skipped;
 
 /// Maximum number of entries to examine in a folder.
 const ENTRIES_MAX: usize = 20_000;
+
+/// Maximum number of bytes of a `.htaccess` in which to look for rules.
+const HTACCESS_BYTES_MAX: u64 = 1 << 20;
 
 /// Limits the warnings about pages.
 const REPORTED_MAX: usize = 5;
@@ -190,7 +195,10 @@ fn is_page_name(name: &[u8]) -> bool {
 
 /// Warns about the first rule in a `.htaccess`.
 fn apache_rules(root: &Path, path: &[u8]) -> Option<Diagnostic> {
-    let text = fs::read(root.join(OsStr::from_bytes(path))).ok()?;
+    let mut text = Vec::new();
+    // A file that can't be read is reported as possible access control.
+    let file = folder_file::open(&folder_file::full_path(root, path)).ok()?;
+    file.take(HTACCESS_BYTES_MAX).read_to_end(&mut text).ok()?;
     let text = String::from_utf8_lossy(&text);
     let directive = |line: &str| {
         let word = line.split_ascii_whitespace().next()?;

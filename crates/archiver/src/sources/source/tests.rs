@@ -25,6 +25,7 @@ pub(crate) fn sources(root: &tempfile::TempDir, name: &str) -> Sources {
         unsettled: Mutex::default(),
         precompressed: BTreeMap::new(),
         skipped: Vec::new(),
+        unusable: Vec::new(),
         unreadable: None,
         unreadable_before: 0,
         script_pages: None,
