@@ -166,6 +166,8 @@ impl Routes {
                 let chain = self.router.value(methods.first()).chain;
                 call(chain, Action::OtherMethods { methods, is_readable: false }, None)
             }
+            // Most requests beside routes are for the site, so this saves them a second search.
+            Lookup::Missing if self.owned.is_empty() => None,
             Lookup::Missing => match self.owned.find(method, host, path) {
                 Lookup::Found(found) => call(*found.value, Action::Missing, None),
                 Lookup::OtherMethods(_) | Lookup::Missing => None,
