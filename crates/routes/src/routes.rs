@@ -361,7 +361,7 @@ impl Run<'_, '_, '_> {
             let pattern = request.pattern().unwrap_or_else(|| request.path());
             self.fault.borrow_mut().get_or_insert_with(|| format!("{pattern}: {error}"));
         }
-        let on_error = self.call.chain.on_error.as_ref().filter(|_| !error.content().is_some());
+        let on_error = self.call.chain.on_error.as_ref().filter(|_| error.content().is_none());
         let made = on_error.and_then(|on_error| {
             let made = catch_unwind(AssertUnwindSafe(|| on_error(request, &error))).ok()?;
             made.checked().ok()

@@ -176,7 +176,7 @@ fn configuration_that_is_no_readable_file_fails_the_build() {
     fs::remove_file(site.path("_headers")).unwrap();
 
     site.write("admin/.htaccess", "# only root may read this\n");
-    fs::set_permissions(&path, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o0)).unwrap();
     if let Some(built) = site.build_unprivileged(&[]) {
         assert_refused(built, "`admin/.htaccess` cannot be read (Permission denied");
     }

@@ -335,7 +335,7 @@ fn heads_of_responses_are_decoded_by_qpack() {
     let mut decoded = Vec::new();
     let mut strings = Vec::new();
     let take = |field: crate::compression::hpack::Field<'_>| {
-        decoded.push((field.name_text.to_vec(), field.value.to_vec()))
+        decoded.push((field.name_text.to_vec(), field.value.to_vec()));
     };
     Decoder::new().decode(&section, &mut strings, take).unwrap();
     assert_eq!(decoded, fields.map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec())));
