@@ -41,6 +41,10 @@ const SYMBOLS_MAX: usize = 1 << 27;
 /// each file.
 const FILE_WALKS_MAX: usize = 1 << 20;
 
+/// Maximum number of walks with literal segments in place of placeholders, and of segments that are tried for every rule.
+const FILLED_STARTS_MAX: usize = 1 << 14;
+const COMMON_SEGMENTS_MAX: usize = 64;
+
 /// A URL without scheme and query.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Url {
@@ -159,10 +163,11 @@ pub(super) fn find(
         let from = Url { host: Some(host.clone()), path: rules[place].1.source.symbols() };
         let Some(first) = map.follow(place, &from) else { continue };
         if let Walk::Loop(found) = search.walk(from, Some(first))
-            && found.along == [place]
-            && !looping.contains(&place)
+            && found.along.contains(&place)
+            && !found.along.iter().any(|place| looping.contains(place))
+            && known.insert(found.along.clone())
         {
-            diagnostics.push(map.note_of_host(place, &host));
+            diagnostics.push(map.note_of_host(&found.along, &host));
         }
     }
     diagnostics
@@ -339,10 +344,10 @@ impl<'r> RuleMap<'r> {
         map
     }
 
-    /// Returns additional URLs to start from, apart from the sources of rules: URLs with a short text in place of `*`, and those
-    /// of files that are overridden by a rule with captures.
+    /// Returns additional URLs to start from, apart from the sources of rules: URLs with a short text in place of `*` or a
+    /// placeholder, and those of files that are overridden by a rule with captures.
     fn further_starts(&self) -> Vec<Url> {
-        let mut starts = Vec::new();
+        let mut starts = self.filled_starts();
         for (host, rule) in self.rules.iter().filter(|(_, rule)| is_redirect(rule)) {
             let path = rule.source.symbols();
             if path.contains(&Symbol::Splat) {
@@ -385,6 +390,47 @@ impl<'r> RuleMap<'r> {
                 let symbols = |path: &[u8]| path.iter().copied().map(Symbol::Byte).collect();
                 starts.push(Url { host: host.clone(), path: symbols(path) });
                 starts.extend(other_slash(path).map(|path| Url { host, path: symbols(&path) }));
+            }
+        }
+        starts
+    }
+
+    /// Returns sources of redirects with literal segments in place of placeholders. For example, `/blog/:slug /:slug/blog` only
+    /// loops at `/blog/blog`.
+    fn filled_starts(&self) -> Vec<Url> {
+        let mut starts = Vec::new();
+        let redirects: Vec<_> = self.rules.iter().filter(|(_, rule)| is_redirect(rule)).collect();
+        let mut common = Vec::new();
+        for (_, rule) in &redirects {
+            common.extend(literal_segments(rule));
+            if common.len() > COMMON_SEGMENTS_MAX {
+                break;
+            }
+        }
+        common.sort_unstable();
+        common.dedup();
+        common.truncate(COMMON_SEGMENTS_MAX);
+
+        // Segments of the rule itself are the likeliest.
+        for is_own in [true, false] {
+            for (host, rule) in &redirects {
+                let path = rule.source.symbols();
+                let holes = path.iter().filter(|symbol| **symbol == Symbol::Placeholder).count();
+                if holes == 0 {
+                    continue;
+                }
+                let own = if is_own { literal_segments(rule) } else { Vec::new() };
+                for segment in if is_own { &own } else { &common } {
+                    // Either all placeholders have this text, or one of them.
+                    let choices = (0..holes).map(Some).filter(|_| holes > 1).chain([None]);
+                    for choice in choices {
+                        if starts.len() >= FILLED_STARTS_MAX {
+                            return starts;
+                        }
+                        let host = self.routes.host_name(*host).map(str::to_owned);
+                        starts.push(Url { host, path: filled(&path, choice, segment) });
+                    }
+                }
             }
         }
         starts
@@ -542,16 +588,10 @@ impl<'r> RuleMap<'r> {
                 )
             }
             (_, host) => {
-                let mut places: Vec<_> =
-                    rules.iter().map(|rule| format!("{}:{}", rule.file, rule.line)).collect();
-                if let Some(others) = places.len().checked_sub(10).filter(|others| *others > 0) {
-                    places.truncate(10);
-                    places.push(format!("{others} more lines"));
-                }
                 let through = host.as_ref().map_or(String::new(), |host| format!(" through `{host}`"));
                 format!(
                     "the redirects at {} form a loop{through}; point one of them at a page",
-                    places.join(", ")
+                    self.places(&found.along)
                 )
             }
         };
@@ -570,15 +610,65 @@ impl<'r> RuleMap<'r> {
         RuleError::new("redirect-chain", message).at(&rule.file, rule.line)
     }
 
-    /// Returns a note about a rule for all hosts. It would also apply on the host of its target.
-    fn note_of_host(&self, rule: usize, host: &str) -> Diagnostic {
-        let rule = &self.rules[rule].1;
+    /// Returns a note about rules for all hosts. They would also apply on the hosts of their targets.
+    fn note_of_host(&self, along: &[usize], host: &str) -> Diagnostic {
+        let last = &self.rules[along[along.len() - 1]].1;
+        let subject = match along {
+            [_] => "this rule applies to every host, so".to_owned(),
+            _ => format!("the redirects at {} apply to every host and form a loop, so", self.places(along)),
+        };
         let message = format!(
-            "this rule applies to every host, so clients would be redirected forever if this server also answers for `{host}`; name the hosts \
+            "{subject} clients would be redirected forever if this server also answers for `{host}`; name the hosts \
              that it is for, as in `://www.example.com/*`, or give `{host}` a site of its own in `_hosts/`"
         );
-        RuleError::note("redirect-every-host", message).at(&rule.file, rule.line)
+        RuleError::note("redirect-every-host", message).at(&last.file, last.line)
     }
+
+    /// Lists the lines of rules.
+    fn places(&self, along: &[usize]) -> String {
+        let rules = along.iter().map(|place| &self.rules[*place].1);
+        let mut places: Vec<_> = rules.map(|rule| format!("{}:{}", rule.file, rule.line)).collect();
+        if let Some(others) = places.len().checked_sub(10).filter(|others| *others > 0) {
+            places.truncate(10);
+            places.push(format!("{others} more lines"));
+        }
+        places.join(", ")
+    }
+}
+
+/// Returns the segments of a rule's source and target that contain no capture.
+fn literal_segments(rule: &RedirectRule) -> Vec<Vec<u8>> {
+    let captures = vec![&[Symbol::Placeholder][..]; usize::from(u8::MAX) + 1];
+    let target = rule.destination(Some(""), &captures).map(|(_, path)| path).unwrap_or_default();
+    let mut found = Vec::new();
+    for path in [rule.source.symbols(), target] {
+        for segment in path.split(|symbol| *symbol == Symbol::Byte(b'/')) {
+            let bytes: Option<Vec<u8>> = segment.iter().map(Symbol::byte).collect();
+            found.extend(bytes.filter(|bytes| !bytes.is_empty()));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Replaces one placeholder of a path, or all of them, with a text.
+fn filled(path: &[Symbol], choice: Option<usize>, text: &[u8]) -> Vec<Symbol> {
+    let mut number = 0;
+    let mut filled = Vec::new();
+    for symbol in path {
+        if *symbol != Symbol::Placeholder {
+            filled.push(*symbol);
+            continue;
+        }
+        if choice.is_none_or(|choice| choice == number) {
+            filled.extend(text.iter().copied().map(Symbol::Byte));
+        } else {
+            filled.push(*symbol);
+        }
+        number += 1;
+    }
+    filled
 }
 
 fn is_redirect(rule: &RedirectRule) -> bool {

@@ -220,6 +220,20 @@ fn redirect_of_every_host_to_one_is_noted() {
 }
 
 #[test]
+fn loop_of_rules_for_every_host_is_noted() {
+    for rules in [
+        "/a https://h.example/b 301\n/b https://h.example/a 301",
+        "/a/* https://h.example/b/:splat 301\n/b/* https://h.example/a/:splat 301",
+        "/a https://h.example/b 301\n/b /a 301",
+        "/a https://h.example/b 301\n/b https://g.example/a 301",
+    ] {
+        assert_eq!(remarks(rules, &["a.txt"]), ["_redirects:2: redirect-every-host"], "{rules}");
+    }
+    let ends = "/a https://h.example/b 301\n/b https://h.example/c 301";
+    assert_eq!(remarks(ends, &["a.txt"]), [""; 0]);
+}
+
+#[test]
 fn patterns_of_one_host_are_compared_in_linear_time() {
     let rules: String = (0..20_000)
         .map(|number| format!("://a.test/old/{number}/* https://a.test/new/{number}/:splat\n"))

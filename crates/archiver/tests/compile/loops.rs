@@ -193,6 +193,24 @@ fn redirects_that_end_are_not_reported() {
 }
 
 #[test]
+fn loop_at_a_literal_segment_is_reported() {
+    for rule in [
+        "/blog/:slug /:slug/blog 301",
+        "/x/:a/* /:a/x/:splat 301",
+        "/:x/b /b/:x 301",
+        "/:l/a/* /a/:l/:splat 301",
+        "/p/:a/:b /:a/p/:b 301",
+    ] {
+        assert_eq!(remarks(rule, &["index.html"]), ["_redirects:1: redirect-loop"], "{rule}");
+    }
+    let rules = "/blog/:slug /posts/:slug/x 301\n/posts/:a/:b /:b/x 301\n/x/:a /blog/y 301";
+    assert!(remarks(rules, &["index.html"]).iter().any(|remark| remark.ends_with("redirect-loop")));
+    for rule in ["/blog/:slug /posts/:slug 301", "/:lang/old /:lang/new 301", "/:a/x /y/:a 301"] {
+        assert_eq!(remarks(rule, &["index.html"]), [""; 0], "{rule}");
+    }
+}
+
+#[test]
 fn message_shows_the_way_of_a_client() {
     let built = Site::new(&[("_redirects", "/* /en/:splat 302")]).build();
     let message = &built.report.diagnostics[0].message;
