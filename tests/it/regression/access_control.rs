@@ -254,3 +254,43 @@ fn unreadable_folder_fails_the_build() {
         );
     }
 }
+
+/// Files that another host did not publish became public without a word.
+#[test]
+fn ignore_files_of_other_hosts_are_reported() {
+    for name in [".assetsignore", ".gcloudignore", ".vercelignore"] {
+        let site = Site::new();
+        site.write(name, "# private\nadmin/\n");
+        let (code, printed) = site.build(&[]);
+        assert_eq!(code, Some(0), "{printed}");
+        assert!(printed.contains(name) && printed.contains("`admin/index.html`"), "{printed}");
+        site.write(".canneryignore", "admin/\n");
+        assert_eq!(site.build(&["--strict"]), (Some(0), String::new()), "{name}");
+    }
+}
+
+/// These messages had no subject, or said nothing about what to do.
+#[test]
+fn messages_say_what_to_do() {
+    let site = Site::new();
+    let [source, _] = site.arguments();
+    let [source, folder] = [source.to_str().unwrap(), site.folder.path().to_str().unwrap()];
+    let output = run("cannery-archiver", &["--sources", source, "--archive", folder]);
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(printed.contains(&format!("the output {folder} is a folder; name a file")), "{printed}");
+
+    let missing = site.folder.path().join("missing");
+    let (code, printed) = site.build(&["--previous", missing.to_str().unwrap()]);
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains("or build without `--previous`"), "{printed}");
+
+    site.write("wrangler.toml", "name = \"site\"\n");
+    site.write("_headers", "/a\r  X-A: 1\r");
+    let (code, printed) = site.build(&[]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert_eq!(printed.matches("wrangler.toml: warning").count(), 1, "{printed}");
+    assert!(printed.contains("save the file with line ends"), "{printed}");
+    site.write("_headers", utf16("/a\n  X-A: 1\n"));
+    let (_, printed) = site.build(&[]);
+    assert!(printed.contains("save the file as UTF-8"), "{printed}");
+}

@@ -65,12 +65,15 @@ impl Staging {
                 return Err(Error::usage(&archive, "is a folder; name a file"));
             }
             Ok(found) if !found.is_file() => {
-                return Err(Error::usage(&archive, "is not a regular file, so it cannot be replaced by one"));
+                return Err(Error::usage(
+                    &archive,
+                    "is not a regular file, so it cannot be replaced by one; name another file",
+                ));
             }
             Ok(_) | Err(_) => {}
         }
         if archive.file_name().is_none() {
-            return Err(Error::usage(&archive, "does not name a file"));
+            return Err(Error::usage(&archive, "does not name a file; name one, such as `site.cdb`"));
         }
 
         let staging = Staging { archive, mode: MODE, temporary: Vec::new() };

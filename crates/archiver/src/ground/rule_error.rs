@@ -50,12 +50,30 @@ pub(crate) fn readable_line(bytes: &[u8]) -> Result<&str, RuleError> {
         return Err(RuleError::error("line-too-long", message));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        RuleError::new("not-utf8", format!("the line is not UTF-8 from byte {} on", error.valid_up_to()))
+        RuleError::new(
+            "not-utf8",
+            format!(
+                "the line is not UTF-8 from byte {} on, so it is ignored; save the file as UTF-8",
+                error.valid_up_to()
+            ),
+        )
     })?;
     match text.chars().find(|&character| character.is_control() && character != '\t') {
         None => Ok(text),
+        Some('\r') => {
+            let message = "the line contains a carriage return, so it is ignored; save the file with line ends of Unix (LF)";
+            Err(RuleError::new("control-character", message))
+        }
+        Some('\0') => {
+            let message =
+                "the line contains the character \\0, as in UTF-16, so it is ignored; save the file as UTF-8";
+            Err(RuleError::new("control-character", message))
+        }
         Some(control) => {
-            let message = format!("the line has the control character {} in it", control.escape_default());
+            let message = format!(
+                "the line has the control character {} in it, so it is ignored; remove the character",
+                control.escape_default()
+            );
             Err(RuleError::new("control-character", message))
         }
     }

@@ -17,7 +17,7 @@ use crate::tree::walk::WalkError;
 #[non_exhaustive]
 pub enum Error {
     /// The options contradict each other, or the file system.
-    #[error("{path}: {problem}", path = path.display())]
+    #[error("the output {path} {problem}", path = path.display())]
     Usage {
         /// The path in the options.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub enum Error {
     #[error(transparent)]
     IgnoreFile(#[from] IgnoreFileError),
     /// A source file cannot be read, or was removed during the build.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}; check that it exists, and that the user of this process may read it", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -103,7 +103,11 @@ pub enum Error {
         path: PathBuf,
     },
     /// Files of an earlier release cannot be carried forward.
-    #[error("cannot carry files forward from {}: {source}", path.display())]
+    #[error(
+        "cannot carry files forward from {}: {source}; name an intact archive of an earlier release, or its release directory, or \
+         build without `--previous`",
+        path.display()
+    )]
     Previous {
         /// The archive.
         path: PathBuf,

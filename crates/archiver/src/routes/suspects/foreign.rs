@@ -68,7 +68,7 @@ const COPY_MARKS: [&str; 5] = [" (copy)", " - copy (", " - copy.", ".sync-confli
 const ROTATED_SUFFIXES: [&str; 4] = [".bz2", ".gz", ".xz", ".zst"];
 
 /// Configuration of other servers in the root of a site.
-const SERVER_FILES: [&str; 24] = [
+const SERVER_FILES: [&str; 23] = [
     "amplify.yaml",
     "amplify.yml",
     "apache2.conf",
@@ -92,7 +92,6 @@ const SERVER_FILES: [&str; 24] = [
     "web.config",
     "wrangler.json",
     "wrangler.jsonc",
-    "wrangler.toml",
 ];
 
 /// Files in the root of a project. If a site folder contains one of them, it is likely the wrong

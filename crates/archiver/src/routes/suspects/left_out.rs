@@ -7,10 +7,12 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use ignore::gitignore::GitignoreBuilder;
+
 use crate::ground::diagnostic::Diagnostic;
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
-use crate::tree::skip::{IGNORE_FILE, SkipReason};
+use crate::tree::skip::{IGNORE_FILE, IGNORE_FILE_BYTES_MAX, SkipReason};
 use crate::tree::walk::Skipped;
 
 /// Maximum number of entries to examine in a folder.
@@ -85,6 +87,9 @@ const APACHE_RULES: [&str; 14] = [
     "RewriteRule",
 ];
 
+/// Files, in the root, with patterns of names that other hosts don't publish.
+const FOREIGN_IGNORE_FILES: [&str; 3] = [".assetsignore", ".gcloudignore", ".vercelignore"];
+
 /// Diagnostic code for pages that were left out.
 pub(crate) const PAGES_LEFT_OUT: &str = "pages-left-out";
 
@@ -96,6 +101,8 @@ pub(super) fn find(sources: &Sources) -> Vec<Diagnostic> {
         let name = name_of(&skipped.path);
         if name == b".htaccess" {
             found.extend(apache_rules(&sources.root, &skipped.path));
+        } else if FOREIGN_IGNORE_FILES.iter().any(|known| *skipped.path == *known.as_bytes()) {
+            found.extend(foreign_patterns(sources, &skipped.path));
         } else if name == IGNORE_FILE.as_bytes() && *skipped.path != *name {
             let message = "has no effect in this folder; write its patterns into `.canneryignore` in the root, as `folder/pattern`";
             found.push(Diagnostic::warning_that(&skipped.path, "near-miss", message));
@@ -217,6 +224,29 @@ fn apache_rules(root: &Path, path: &[u8]) -> Option<Diagnostic> {
     );
     let message = if others.is_empty() { message.replace("` have no", "` has no") } else { message };
     Some(Diagnostic::warning(path, "foreign-configuration", message).at_line(line))
+}
+
+/// Warns about a file with patterns in gitignore syntax for another host if they match a file that is published here.
+fn foreign_patterns(sources: &Sources, path: &[u8]) -> Option<Diagnostic> {
+    let mut text = Vec::new();
+    let file = folder_file::open(&folder_file::full_path(&sources.root, path)).ok()?;
+    file.take(IGNORE_FILE_BYTES_MAX).read_to_end(&mut text).ok()?;
+    let mut builder = GitignoreBuilder::new(".");
+    for line in String::from_utf8_lossy(&text).lines() {
+        // The other host reports lines that are invalid.
+        let _ = builder.add_line(None, line);
+    }
+
+    let patterns = builder.build().ok()?;
+    let is_ignored = |path: &[u8]| {
+        patterns.matched_path_or_any_parents(Path::new(OsStr::from_bytes(path)), false).is_ignore()
+    };
+    let published = sources.files.iter().find(|file| is_ignored(&file.path))?;
+    let message = format!(
+        "has no effect here, so files that another host leaves out are published, such as `{}`; copy its lines into `{IGNORE_FILE}`",
+        String::from_utf8_lossy(&published.path)
+    );
+    Some(Diagnostic::warning_that(path, "foreign-configuration", message))
 }
 
 fn name_of(path: &[u8]) -> &[u8] {
