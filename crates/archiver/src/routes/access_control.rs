@@ -34,7 +34,7 @@ type Search = fn(&str) -> Option<Found>;
 
 type Found = (u32, String);
 
-/// What happens if a file can't be searched to its end.
+/// The outcome if a file can't be searched to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unsearched {
     /// The build fails.
