@@ -237,7 +237,9 @@ fn go_module_responds_as_the_server() {
     assert!(place.write_vectors() > 100);
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     place.test(
-        Command::new("go").args(["test", "-count=1", "-v", "./..."]).current_dir(root.join("contrib/go")),
+        Command::new("go")
+            .args(["test", "-count=1", "-v", "./..."])
+            .current_dir(root.join("contrib/go/cannery")),
     );
 }
 

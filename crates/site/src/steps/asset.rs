@@ -511,7 +511,7 @@ mod tests {
         assert_eq!(part(&document, "in any letter case:\n\n>", "."), FILE_SUFFIXES);
         assert_eq!(part(&document, "end the address of a page too:\n\n>", "."), TEXT_SUFFIXES);
 
-        let go = read("contrib/go/resolve.go");
+        let go = read("contrib/go/cannery/resolve.go");
         assert_eq!(part(&go, "fileSuffixes = strings.Fields(`", "`"), FILE_SUFFIXES);
         assert_eq!(part(&go, "textSuffixes = strings.Fields(`", "`"), TEXT_SUFFIXES);
 

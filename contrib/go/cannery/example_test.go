@@ -5,7 +5,7 @@ import (
 	"log"
 	"net/http"
 
-	cannery "github.com/cannery/cannery/contrib/go"
+	"github.com/cannery/cannery/contrib/go/cannery"
 )
 
 // A program serves a site from an archive, next to its own endpoints.

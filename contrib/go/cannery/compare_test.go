@@ -207,7 +207,7 @@ func cloudflareFiles() map[string]string {
 // exampleFiles are the sources of the example of the repository.
 func exampleFiles() map[string]string {
 	files := map[string]string{}
-	site := os.DirFS("../../examples/site")
+	site := os.DirFS("../../../examples/site")
 	fs.WalkDir(site, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			content, _ := fs.ReadFile(site, name)

@@ -1,3 +1,0 @@
-module github.com/cannery/cannery/contrib/go
-
-go 1.22
