@@ -1,9 +1,11 @@
 package cannery
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -12,8 +14,22 @@ import (
 // Version is the version of the archive format that this package reads.
 const Version = 4
 
-// ErrCorrupt is the error for an archive that contradicts itself.
-var ErrCorrupt = errors.New("cannery: the archive is corrupt")
+// Errors of this package. Compare with [errors.Is].
+var (
+	// ErrNotArchive is the error for a file that isn't an archive, and for a program without one.
+	ErrNotArchive = errors.New("cannery: not an archive")
+	// ErrVersion is the error for an archive of another version of the format.
+	ErrVersion = errors.New("cannery: unsupported version of the archive format")
+	// ErrCorrupt is the error for an archive that contradicts itself, for example because it was truncated.
+	ErrCorrupt = errors.New("cannery: the archive is corrupt")
+	// ErrClosed is the error for using an archive after [Archive.Close]. It matches [fs.ErrClosed], too.
+	ErrClosed error = closedError{}
+)
+
+type closedError struct{}
+
+func (closedError) Error() string        { return "cannery: the archive is closed" }
+func (closedError) Is(target error) bool { return target == fs.ErrClosed }
 
 const (
 	tables    = 256
@@ -35,53 +51,99 @@ type Archive struct {
 	flags             uint32
 	scopeDepthMax     int
 	wildcardLabelsMax int
-	unmap             func([]byte) error
+	unmap             func() error
 
 	mu     sync.Mutex
 	refs   int // requests and open files that use data
 	closed bool
+
+	// scopes are the decoded scopes by their keys. Scopes that don't exist aren't stored, so the archive bounds the memory
+	// that requests can take.
+	scopesMu sync.RWMutex
+	scopes   map[string]*scope
 
 	treeOnce sync.Once
 	tree     map[string]*node
 	treeErr  error
 }
 
-// Open maps the archive at path into memory.
+// Open maps the archive at path into memory. The file may also be a program that an archive follows, as `cannery bundle`
+// makes it: a bundled program finds its own archive with [os.Executable].
 //
-// It returns an error if the file can't be read, is no archive, has another version, or is truncated.
+// The error is [ErrNotArchive], [ErrVersion], [ErrCorrupt] for a truncated archive, or that of reading the file.
 func Open(path string) (*Archive, error) {
 	data, unmap, err := mapFile(path)
 	if err != nil {
 		return nil, err
 	}
-	a, err := newArchive(data)
+	a, err := New(data)
 	if err != nil {
 		unmap(data)
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	a.unmap = unmap
+	a.unmap = func() error { return unmap(data) }
 	return a, nil
+}
+
+// OpenFS reads the archive with a name in fsys, for example an [embed.FS], into memory. See [Open] for its errors.
+func OpenFS(fsys fs.FS, name string) (*Archive, error) {
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	a, err := New(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return a, nil
+}
+
+// Read reads the archive in a file of size bytes into memory. If the archive follows a program, only the archive is kept. See
+// [Open] for its errors.
+func Read(r io.ReaderAt, size int64) (*Archive, error) {
+	start, err := locate(r, size)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, size-start)
+	if _, err := io.ReadFull(io.NewSectionReader(r, start, size-start), data); err != nil {
+		return nil, fmt.Errorf("cannery: reading the archive: %w", err)
+	}
+	return newArchive(data)
+}
+
+// New returns the archive in data, for example an embedded file, without copying it. The caller must not change data
+// afterwards. See [Open] for its errors.
+func New(data []byte) (*Archive, error) {
+	start, err := locate(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	return newArchive(data[start:])
 }
 
 // newArchive returns the archive in data.
 func newArchive(data []byte) (*Archive, error) {
 	for _, width := range []int{4, 8} {
-		a := &Archive{data: data, width: width}
+		a := &Archive{data: data, width: width, scopes: map[string]*scope{}}
 		key, record, err := a.record(uint64(tables * 2 * width))
 		if err == nil && string(key) == "cannery" && len(record) == factsSize {
-			return a, a.readFacts(record)
+			if err := a.readFacts(record); err != nil {
+				return nil, err
+			}
+			return a, nil
 		}
 	}
-	return nil, errors.New("cannery: this is not an archive")
+	return nil, ErrNotArchive
 }
 
 func (a *Archive) readFacts(record []byte) error {
 	d := decoder{data: record, width: 8}
 	if string(d.take(4)) != "CANR" {
-		return errors.New("cannery: this is not an archive")
+		return ErrNotArchive
 	}
 	if version := d.u32(); version != Version {
-		return fmt.Errorf("cannery: the archive has version %d, but only version %d is supported", version, Version)
+		return fmt.Errorf("%w: %d instead of %d", ErrVersion, version, Version)
 	}
 	a.flags = d.u32()
 	a.scopeDepthMax = int(d.u16())
@@ -93,20 +155,23 @@ func (a *Archive) readFacts(record []byte) error {
 		return corrupt("the facts record")
 	}
 	if length != uint64(len(a.data)) {
-		return fmt.Errorf("cannery: the archive has %d bytes instead of %d", len(a.data), length)
+		return fmt.Errorf("%w: it has %d bytes instead of %d", ErrCorrupt, len(a.data), length)
 	}
 	return nil
 }
 
-// Close unmaps the archive after the last response and the last open file that use it. Later requests get a 503.
+// Close releases the archive after the last response and the last open file that use it. It doesn't wait for them. Later
+// requests get a 503, so replace an archive that is served with a [Handler].
+//
+// The error is [ErrClosed] if the archive is closed already.
 func (a *Archive) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return fs.ErrClosed
+		return ErrClosed
 	}
 	a.closed = true
-	return a.unmapIfUnused()
+	return a.releaseIfUnused()
 }
 
 // acquire keeps the archive mapped until release. It returns false if the archive is closed.
@@ -124,17 +189,20 @@ func (a *Archive) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refs--
-	a.unmapIfUnused()
+	a.releaseIfUnused()
 }
 
-// unmapIfUnused is called with the mutex locked.
-func (a *Archive) unmapIfUnused() error {
-	if !a.closed || a.refs > 0 || a.unmap == nil {
+// releaseIfUnused is called with the mutex locked.
+func (a *Archive) releaseIfUnused() error {
+	if !a.closed || a.refs > 0 {
 		return nil
 	}
-	data, unmap := a.data, a.unmap
-	a.data, a.unmap = nil, nil
-	return unmap(data)
+	unmap := a.unmap
+	a.data, a.unmap, a.scopes = nil, nil, nil
+	if unmap == nil {
+		return nil
+	}
+	return unmap()
 }
 
 func (a *Archive) has(flag uint32) bool { return a.flags&flag != 0 }

@@ -156,7 +156,7 @@ func TestSiteReplacesFieldsOfTheCaller(t *testing.T) {
 
 func TestStripPrefixServesBelowAPath(t *testing.T) {
 	handler := http.StripPrefix("/site", openFixture(t))
-	for target, want := range map[string]int{"/site/about": 200, "/site/odd/100%2525.txt": 200, "/site/a%2Fb": 404, "/site": 200} {
+	for target, want := range map[string]int{"/site/about": 200, "/site/odd/100%2525.txt": 200, "/site/a%2Fb": 404, "/site/": 200, "/site": 308} {
 		recorder := httptest.NewRecorder()
 		request := httptest.NewRequest("GET", target, nil)
 		request.Host = "localhost"

@@ -1,8 +1,9 @@
 // Package cannery serves an archive of Cannery inside a Go program.
 //
 // An archive holds a whole site: content in several codings, response heads, redirects, error pages and header rules.
-// [Open] maps it into memory. An [Archive] is an [http.Handler] that returns the same responses as cannery-server, and
-// [Archive.FS] returns its files as an [fs.FS].
+// [Open] maps it into memory, and [New] takes it from an embedded file. An [Archive] is an [http.Handler] that returns the same
+// responses as cannery-server, a [Handler] is one whose archive can be replaced, and [Archive.FS] returns the files as an
+// [fs.FS].
 //
 // The handler sends only the fields that the archive determines. It doesn't add the security fields that cannery-server
 // sends by default; a wrapper can set them before it calls the handler, and the site can override them.

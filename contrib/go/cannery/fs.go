@@ -171,7 +171,7 @@ func (f archiveFS) find(op, name string) (*node, error) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
 	if !f.a.acquire() {
-		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrClosed}
+		return nil, &fs.PathError{Op: op, Path: name, Err: ErrClosed}
 	}
 	tree, err := f.a.nodes()
 	if err == nil {

@@ -173,6 +173,12 @@ func matchPattern(pattern []piece, path string) ([]string, bool) {
 	return captures, rest == ""
 }
 
+// matches returns true if a pattern matches exactly path, which has no leading slash.
+func matches(pattern []piece, path string) bool {
+	_, ok := matchPattern(pattern, path)
+	return ok
+}
+
 // matchRule matches a pattern against path, or against path without its final slash.
 func matchRule(pattern []piece, path string) ([]string, bool) {
 	if captures, ok := matchPattern(pattern, path); ok {

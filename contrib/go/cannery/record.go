@@ -2,6 +2,8 @@ package cannery
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -241,84 +243,175 @@ func parseLines(run []byte) ([]field, bool) {
 	return lines, true
 }
 
-// scope holds the pages and rules that apply to all paths in a directory.
+// scope holds the pages and rules that apply to all paths in a directory. It doesn't refer to the data of the archive.
 type scope struct {
 	ownSite bool
-	pages   decoder
-	rules   decoder
+	pages   []page
+	rules   ruleTable[rule]
+	headers ruleTable[headerRule]
+
+	// A corrupt entry only matters to requests that need entries of its kind.
+	pagesErr, rulesErr, headersErr error
 }
 
-// entry is an entry of a scope.
-type entry struct {
-	kind      byte
-	suffix    string      // of a fallback page
-	status    int         // of an error page
-	force     bool        // of a rule
-	pagesOnly bool        // of a rule
-	pattern   []piece     // of a rule or a header rule
-	record    *pathRecord // of a page or a rule
-	host      string      // of a header rule
-	fields    decoder     // of a header rule
+// page is a fallback page or an error page.
+type page struct {
+	kind   byte
+	suffix string // of a fallback page
+	status int    // of an error page
+	record *pathRecord
 }
 
-// scope returns the scope of a directory on a site, or nil if it has none.
+// rule is a rule of _redirects with a pattern.
+type rule struct {
+	ordinal   uint32
+	force     bool
+	pagesOnly bool
+	pattern   []piece
+	record    *pathRecord
+}
+
+// headerRule is a rule of _headers. An empty host stands for all hosts.
+type headerRule struct {
+	ordinal uint32
+	host    string
+	pattern []piece
+	changes []change
+}
+
+// change is the effect of a header rule on one field.
+type change struct {
+	field
+	effect   byte
+	override byte
+}
+
+// scope returns the scope of a directory on a site, or nil if it has none. Scopes are decoded once.
 func (a *Archive) scope(site site, directory string) (*scope, error) {
-	data, err := a.find(site.prefix() + directory + "/")
+	key := site.prefix() + directory + "/"
+	a.scopesMu.RLock()
+	s := a.scopes[key]
+	a.scopesMu.RUnlock()
+	if s != nil {
+		return s, nil
+	}
+	data, err := a.find(key)
 	if err != nil || data == nil {
 		return nil, err
 	}
-	d := decoder{data: data, width: a.width}
-	flags := d.u8()
-	pagesBytes, indexesBytes := d.u32(), d.u32()
-	s := &scope{ownSite: flags&1 != 0, pages: d.part(uint64(pagesBytes))}
-	d.take(uint64(indexesBytes))
-	s.rules = d
-	if d.bad || flags&^1 != 0 {
-		return nil, corrupt("a scope record")
+
+	// Other requests wait, instead of decoding the same rules at the same time.
+	a.scopesMu.Lock()
+	defer a.scopesMu.Unlock()
+	if s := a.scopes[key]; s != nil {
+		return s, nil
 	}
+	if s, err = decodeScope(decoder{data: data, width: a.width}); err != nil {
+		return nil, err
+	}
+	a.scopes[strings.Clone(key)] = s
 	return s, nil
 }
 
-// eachEntry calls visit for each entry until it returns false.
-func eachEntry(entries decoder, visit func(*entry) bool) error {
-	for len(entries.data) > 0 {
-		kind := entries.u8()
-		d := entries.part(uint64(entries.u32()))
-		e := &entry{kind: kind}
-		hasRecord := true
+func decodeScope(d decoder) (*scope, error) {
+	flags := d.u8()
+	pagesBytes, indexesBytes := d.u32(), d.u32()
+	s := &scope{ownSite: flags&1 != 0}
+	pages := d.part(uint64(pagesBytes))
+	// The indexes only make the search for a rule faster.
+	d.take(uint64(indexesBytes))
+	if d.bad || flags&^1 != 0 {
+		return nil, corrupt("a scope record")
+	}
+
+	s.pagesErr = eachEntry(pages, func(kind byte, d decoder) error {
+		page, err := decodePage(kind, d)
+		if err == nil {
+			s.pages = append(s.pages, page)
+		}
+		return err
+	})
+
+	var rules []rule
+	var headers []headerRule
+	err := eachEntry(d, func(kind byte, d decoder) error {
 		switch kind {
-		case entryFallback:
-			e.suffix = string(d.take(uint64(d.u8())))
-		case entryErrorPage:
-			e.status = int(d.u16())
 		case entryRule:
-			d.u32()
-			flags := d.u8()
-			e.force, e.pagesOnly = flags&1 != 0, flags&2 != 0
-			e.pattern = decodePattern(&d)
+			r, err := decodeRule(d)
+			rules, s.rulesErr = append(rules, r), cmp.Or(s.rulesErr, err)
 		case entryHeaderRule:
-			d.u32()
-			e.host = string(d.take(uint64(d.u8())))
-			e.pattern = decodePattern(&d)
-			hasRecord = false
-			e.fields = d
+			r, err := decodeHeaderRule(d)
+			headers, s.headersErr = append(headers, r), cmp.Or(s.headersErr, err)
 		default:
 			return corrupt("an entry of a scope")
 		}
-		if d.bad {
+		return nil
+	})
+	s.rulesErr, s.headersErr = cmp.Or(s.rulesErr, err), cmp.Or(s.headersErr, err)
+
+	slices.SortStableFunc(rules, func(a, b rule) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	slices.SortStableFunc(headers, func(a, b headerRule) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	s.rules = newRuleTable(rules, func(r *rule) []piece { return r.pattern })
+	s.headers = newRuleTable(headers, func(r *headerRule) []piece { return r.pattern })
+	return s, nil
+}
+
+// eachEntry calls visit for the content of each entry.
+func eachEntry(entries decoder, visit func(kind byte, content decoder) error) error {
+	for len(entries.data) > 0 {
+		kind := entries.u8()
+		content := entries.part(uint64(entries.u32()))
+		if content.bad {
 			return corrupt("an entry of a scope")
 		}
-		if hasRecord {
-			var err error
-			if e.record, err = decodePath(d); err != nil {
-				return err
-			}
-		}
-		if !visit(e) {
-			return nil
+		if err := visit(kind, content); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func decodePage(kind byte, d decoder) (p page, err error) {
+	p.kind = kind
+	switch kind {
+	case entryFallback:
+		p.suffix = string(d.take(uint64(d.u8())))
+	case entryErrorPage:
+		p.status = int(d.u16())
+	default:
+		return p, corrupt("an entry of a scope")
+	}
+	p.record, err = decodePath(d)
+	return p, err
+}
+
+func decodeRule(d decoder) (r rule, err error) {
+	r.ordinal = d.u32()
+	flags := d.u8()
+	r.force, r.pagesOnly = flags&1 != 0, flags&2 != 0
+	r.pattern = decodePattern(&d)
+	r.record, err = decodePath(d)
+	return r, err
+}
+
+func decodeHeaderRule(d decoder) (r headerRule, err error) {
+	r.ordinal = d.u32()
+	r.host = lower(string(d.take(uint64(d.u8()))))
+	r.pattern = decodePattern(&d)
+	for len(d.data) > 0 {
+		c := change{effect: d.u8(), override: d.u8()}
+		nameBytes, valueBytes := d.u8(), d.u16()
+		c.name = string(d.take(uint64(nameBytes)))
+		c.value = string(d.take(uint64(valueBytes)))
+		if d.bad || c.effect > effectLine || c.name == "" || strings.ContainsAny(c.name+c.value, "\r\n\x00") {
+			return r, corrupt("a header rule")
+		}
+		r.changes = append(r.changes, c)
+	}
+	if d.bad {
+		return r, corrupt("a header rule")
+	}
+	return r, nil
 }
 
 func decodePattern(d *decoder) []piece {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -26,6 +27,8 @@ type request struct {
 	pathErr error
 	query   string
 	subject string // the path as it was received, for error pages
+	mount   string // the percent-encoded path that a wrapper has removed, without a final slash
+	isMount bool   // the path is that of the mount, without a slash
 	header  http.Header
 	now     int64
 }
@@ -37,33 +40,57 @@ func newRequest(r *http.Request, now time.Time) *request {
 		// A wrapper has changed the path, or its default encoding is that of the client.
 		raw = ""
 	}
+	received, target, encoded := receivedPath(r), r.URL.Path, raw
+	if encoded == "" {
+		encoded = r.URL.EscapedPath()
+	}
+	if prefix, ok := strings.CutSuffix(received, encoded); ok && prefix != "" {
+		if !strings.HasPrefix(target, "/") && strings.HasSuffix(prefix, "/") {
+			// http.StripPrefix has removed "/docs/", or a URL has no path.
+			prefix, target = prefix[:len(prefix)-1], "/"+target
+			if raw != "" {
+				raw = "/" + raw
+			}
+		}
+		if isMount(prefix) && (target == "" || target[0] == '/') {
+			req.mount, req.isMount = prefix, target == ""
+		}
+	}
 	switch {
-	case r.URL.Path == "*":
+	case target == "*":
 		req.pathErr = errMalformedPath
 	case strings.Contains(raw, "#"), strings.Contains(req.query, "#"):
 		req.pathErr = errMalformedTarget
 	case raw != "":
 		req.path, req.pathErr = decodeTarget(raw)
-	case r.URL.Path == "" && r.URL.Opaque == "":
+	case target == "" && r.URL.Opaque == "":
 		req.path = "/"
-	case !strings.HasPrefix(r.URL.Path, "/"):
+	case !strings.HasPrefix(target, "/"):
 		req.pathErr = errMalformedTarget
-	case strings.Contains(r.URL.Path, "\x00"):
+	case strings.Contains(target, "\x00"):
 		req.pathErr = errMalformedPath
 	case len(r.URL.EscapedPath()) > pathBytesMax:
 		req.pathErr = errLongPath
 	default:
-		req.path, req.pathErr = normalize(r.URL.Path)
+		req.path, req.pathErr = normalize(target)
 	}
-	if req.pathErr == errMalformedTarget || r.URL.Path == "*" {
+	if req.pathErr == errMalformedTarget || target == "*" {
 		req.host = ""
 	} else {
-		req.subject = receivedPath(r)
+		req.subject = received
 	}
 	if req.pathErr != nil {
 		req.path = "/"
 	}
 	return req
+}
+
+// isMount returns true if a percent-encoded prefix of a path can precede a location. It isn't empty, and begins with one slash:
+// two would name a host.
+func isMount(prefix string) bool {
+	decoded, err := url.PathUnescape(prefix)
+	isEncoded := !strings.ContainsFunc(prefix, func(c rune) bool { return c != '%' && (c >= 0x80 || !isPathByte(byte(c))) })
+	return err == nil && isEncoded && len(decoded) > 1 && decoded[0] == '/' && path.Clean(decoded) == decoded
 }
 
 // receivedPath returns the path of a request as the client sent it.

@@ -111,14 +111,14 @@ func (a *Archive) resolve(host, path string, use pageUse) (*found, error) {
 		func(site site) (*found, error) { return a.exact(site, path) },
 		func(site site) (*found, error) { return a.otherSlash(site, path) },
 		func(site site) (*found, error) {
-			return a.firstRule(site, path, func(e *entry) bool { return !e.force && !(isRefused && e.pagesOnly) })
+			return a.firstRule(site, path, func(r *rule) bool { return !r.force && !(isRefused && r.pagesOnly) })
 		},
 		func(site site) (*found, error) { return a.fallback(site, path, wanted, isRefused) },
 		func(site site) (*found, error) {
 			if !isRefused {
 				return nil, nil
 			}
-			f, err := a.firstRule(site, path, func(e *entry) bool { return !e.force && e.pagesOnly })
+			f, err := a.firstRule(site, path, func(r *rule) bool { return !r.force && r.pagesOnly })
 			if f != nil {
 				f = &found{refused: true}
 			}
@@ -140,7 +140,7 @@ func (a *Archive) resolve(host, path string, use pageUse) (*found, error) {
 // exact finds a rule with precedence over files, or the record of the path itself.
 func (a *Archive) exact(site site, path string) (*found, error) {
 	if a.has(flagForcedRules) {
-		f, err := a.firstRule(site, path, func(e *entry) bool { return e.force })
+		f, err := a.firstRule(site, path, func(r *rule) bool { return r.force })
 		if f != nil || err != nil {
 			return f, err
 		}
@@ -175,21 +175,24 @@ func (a *Archive) otherSlash(site site, path string) (*found, error) {
 }
 
 // firstRule returns the record of the first rule that is accepted and matches.
-func (a *Archive) firstRule(site site, path string, accepts func(*entry) bool) (*found, error) {
+func (a *Archive) firstRule(site site, path string, accepts func(*rule) bool) (*found, error) {
 	root, err := a.scope(site, "/")
 	if err != nil || root == nil {
 		return nil, err
 	}
+	if root.rulesErr != nil {
+		return nil, root.rulesErr
+	}
 	var f *found
-	err = eachEntry(root.rules, func(e *entry) bool {
-		if e.kind == entryRule && accepts(e) {
-			if captures, ok := matchRule(e.pattern, path[1:]); ok {
-				f = &found{record: e.record, captures: captures}
+	root.rules.each(path[1:], func(r *rule) bool {
+		if accepts(r) {
+			if captures, ok := matchRule(r.pattern, path[1:]); ok {
+				f = &found{record: r.record, captures: captures}
 			}
 		}
 		return f == nil
 	})
-	return f, err
+	return f, nil
 }
 
 // fallback returns the nearest fallback page. For a missing asset, no page applies, and an asset only
@@ -199,14 +202,15 @@ func (a *Archive) fallback(site site, path, wanted string, refusesPages bool) (*
 	refused := false
 	err := a.eachScope(site, path, func(s *scope) error {
 		best := -1
-		return eachEntry(s.pages, func(e *entry) bool {
-			if e.kind != entryFallback {
-				return true
+		for i := range s.pages {
+			candidate := &s.pages[i]
+			if candidate.kind != entryFallback {
+				continue
 			}
-			isSame, isPage := lower(e.suffix) == lower(wanted), !isAsset(e.suffix)
+			isSame, isPage := lower(candidate.suffix) == lower(wanted), !isAsset(candidate.suffix)
 			if refusesPages && (isPage || !isSame && isAsset(wanted)) {
 				refused = true
-				return true
+				continue
 			}
 			rank := 0
 			if isSame {
@@ -216,10 +220,10 @@ func (a *Archive) fallback(site site, path, wanted string, refusesPages bool) (*
 				rank++
 			}
 			if rank > best {
-				best, page = rank, e.record
+				best, page = rank, candidate.record
 			}
-			return true
-		})
+		}
+		return s.pagesErr
 	})
 	switch {
 	case err != nil:
@@ -241,12 +245,13 @@ func (a *Archive) errorPage(host, path string, status int) (*pathRecord, error) 
 	for _, site := range sites {
 		var page *pathRecord
 		err := a.eachScope(site, path, func(s *scope) error {
-			return eachEntry(s.pages, func(e *entry) bool {
-				if e.kind == entryErrorPage && e.status == status && e.record.kind == kindResource {
-					page = e.record
+			for i := range s.pages {
+				candidate := &s.pages[i]
+				if candidate.kind == entryErrorPage && candidate.status == status && candidate.record.kind == kindResource {
+					page = candidate.record
 				}
-				return true
-			})
+			}
+			return s.pagesErr
 		})
 		if page != nil || err != nil {
 			return page, err

@@ -40,90 +40,75 @@ func (a *Archive) headerRules(host, path string, content contentRules) (*ruleFie
 	if err != nil || root == nil {
 		return rules, err
 	}
-	valid := true
+	if root.headersErr != nil {
+		return nil, root.headersErr
+	}
 	// First, because rules for exactly the requested path take precedence.
 	if content.own != "" {
-		err = eachEntry(root.rules, func(e *entry) bool {
-			if e.kind == entryHeaderRule && matchesHost(e.host, host) {
-				if _, matches := matchPattern(e.pattern, content.own[1:]); matches {
-					valid = rules.add(e.fields, func(f field, effect byte) bool {
-						return isRepresentationField(f.name) || content.isSuccess && restrictsCaching(f, effect)
-					})
-				}
+		root.headers.each(content.own[1:], func(rule *headerRule) bool {
+			if matchesHost(rule.host, host) && matches(rule.pattern, content.own[1:]) {
+				rules.add(rule, func(c *change) bool {
+					return isRepresentationField(c.name) || content.isSuccess && restrictsCaching(c)
+				})
 			}
-			return valid
+			return true
 		})
 	}
-	if err == nil && valid {
-		err = eachEntry(root.rules, func(e *entry) bool {
-			if e.kind != entryHeaderRule || !matchesHost(e.host, host) {
-				return true
-			}
-			matches := len(e.pattern) == 1 && e.pattern[0].kind == splat
-			if path != "" {
-				_, matches = matchPattern(e.pattern, path[1:])
-			}
-			if matches {
-				rules.hasHostRule = rules.hasHostRule || e.host != ""
-				isExact := !slices.ContainsFunc(e.pattern, func(p piece) bool { return p.kind != literal })
-				valid = rules.add(e.fields, func(f field, _ byte) bool { return content.includes(isExact, f.name) })
-			}
-			return valid
-		})
-	}
-	if err == nil && !valid {
-		err = corrupt("a header rule")
-	}
-	return rules, err
+	root.headers.each(strings.TrimPrefix(path, "/"), func(rule *headerRule) bool {
+		isMatch := len(rule.pattern) == 1 && rule.pattern[0].kind == splat
+		if path != "" {
+			isMatch = matches(rule.pattern, path[1:])
+		}
+		if isMatch && matchesHost(rule.host, host) {
+			rules.hasHostRule = rules.hasHostRule || rule.host != ""
+			isExact := !slices.ContainsFunc(rule.pattern, func(p piece) bool { return p.kind != literal })
+			rules.add(rule, func(c *change) bool { return content.includes(isExact, c.name) })
+		}
+		return true
+	})
+	return rules, nil
 }
 
-// add applies those fields of a rule that are included, after all earlier rules. It returns false if they are malformed.
-func (r *ruleFields) add(d decoder, includes func(f field, effect byte) bool) bool {
-	for len(d.data) > 0 {
-		effect, override := d.u8(), d.u8()
-		nameBytes, valueBytes := d.u8(), d.u16()
-		f := field{name: string(d.take(uint64(nameBytes)))}
-		f.value = string(d.take(uint64(valueBytes)))
-		if d.bad || effect > effectLine || f.name == "" || strings.ContainsAny(f.name+f.value, "\r\n\x00") {
-			return false
-		}
-		if !includes(f, effect) {
+// add applies those changes of a rule that are included, after all earlier rules.
+func (r *ruleFields) add(rule *headerRule, includes func(*change) bool) {
+	for i := range rule.changes {
+		c := &rule.changes[i]
+		if !includes(c) {
 			continue
 		}
 		r.isEmpty = false
-		r.replacesContentType = r.replacesContentType || f.name == "Content-Type"
-		r.replacesCaching = r.replacesCaching || f.name == "Cache-Control"
+		r.replacesContentType = r.replacesContentType || c.name == "Content-Type"
+		r.replacesCaching = r.replacesCaching || c.name == "Cache-Control"
 		var first *ruleLine
 		for i := range r.lines {
 			line := &r.lines[i]
-			if line.name == f.name && !line.removed {
-				if effect == effectRemove {
+			if line.name == c.name && !line.removed {
+				if c.effect == effectRemove {
 					line.removed = true
 				} else if first == nil {
 					first = line
 				}
 			}
 		}
-		if effect == effectRemove {
-			r.removed |= override
-			r.set &^= override
+		if c.effect == effectRemove {
+			r.removed |= c.override
+			r.set &^= c.override
 			continue
 		}
-		r.removed &^= override
+		r.removed &^= c.override
 		// Several content security policies apply together.
-		if f.name != "Content-Security-Policy" {
-			r.set |= override
+		if c.name != "Content-Security-Policy" {
+			r.set |= c.override
 		}
 		switch {
-		case first != nil && effect == effectReplace:
-			first.value = f.value
-		case first != nil && effect == effectJoin:
-			first.value += ", " + f.value
+		case first != nil && c.effect == effectReplace:
+			first.value = c.value
+		case first != nil && c.effect == effectJoin:
+			first.value += ", " + c.value
 		default:
-			r.lines = append(r.lines, ruleLine{field: f})
+			r.lines = append(r.lines, ruleLine{field: c.field})
 		}
 	}
-	return true
 }
 
 // setCaching replaces the Cache-Control of the head.
@@ -188,12 +173,12 @@ func isShortLived(value string) bool {
 
 // restrictsCaching returns true for a field of a rule for a file that also says how the file is cached under another path: one
 // with the syntax of Cache-Control that lets no cache keep it for long.
-func restrictsCaching(f field, effect byte) bool {
-	switch lower(f.name) {
+func restrictsCaching(c *change) bool {
+	switch lower(c.name) {
 	case "expires", "pragma", "x-accel-expires":
 		return false
 	}
-	return effect != effectRemove && isCachingField(f.name) && isShortLived(f.value)
+	return c.effect != effectRemove && isCachingField(c.name) && isShortLived(c.value)
 }
 
 // counting tells which of the header rules for the requested path count.
@@ -225,9 +210,8 @@ func (c contentRules) includes(isExact bool, name string) bool {
 	return counts == countAll || counts == countExact && isExact
 }
 
-// matchesHost returns true if the host of a rule matches that of a request, which is in lower case.
+// matchesHost returns true if the host of a rule matches that of a request. Both are in lower case.
 func matchesHost(rule, host string) bool {
-	rule = lower(rule)
 	if rule == "" || host == "" {
 		return rule == ""
 	}

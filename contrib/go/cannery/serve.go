@@ -12,17 +12,27 @@ import (
 
 const allowedMethods = "GET, HEAD, OPTIONS"
 
-// ServeHTTP answers a request as cannery-server does. Bodies are written from the mapped file.
+// ServeHTTP answers a request as cannery-server does. Bodies are written from the archive, without a copy of their own.
 //
-// Redirects of an archive are relative to the root of the host, so mount the handler at "/". [http.ServeMux] redirects
-// paths that aren't in normal form by itself, such as "/a//b", which cannery-server answers directly.
+// Behind [http.StripPrefix], redirects lead below its prefix, and the prefix itself is redirected to the same path with a
+// slash. [http.ServeMux] redirects paths that aren't in normal form by itself, such as "/a//b", which cannery-server answers
+// directly.
 func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !a.acquire() {
-		http.Error(w, "the archive is closed", http.StatusServiceUnavailable)
+		unavailable(w)
 		return
 	}
 	defer a.release()
+	a.serve(w, r)
+}
+
+// serve answers a request while the archive is acquired.
+func (a *Archive) serve(w http.ResponseWriter, r *http.Request) {
 	a.respond(newRequest(r, time.Now())).write(w)
+}
+
+func unavailable(w http.ResponseWriter) {
+	http.Error(w, "the archive is closed", http.StatusServiceUnavailable)
 }
 
 // form is the kind of a response, which determines its fields.
@@ -127,6 +137,11 @@ func (c call) answer() (resp *response, addsRules bool, counts counting, err err
 	default:
 		return nil, false, countNone, fail(http.StatusNotImplemented)
 	}
+	if c.isMount {
+		// Otherwise, relative links of the front page wouldn't work.
+		resp, err = c.redirectTo(http.StatusPermanentRedirect, slashLocation("/", c.query))
+		return resp, false, countNone, err
+	}
 	switch c.pathErr {
 	case nil:
 	case errLongPath:
@@ -143,7 +158,7 @@ func (c call) answer() (resp *response, addsRules bool, counts counting, err err
 		return nil, false, countNone, fail(http.StatusNotFound)
 	}
 	if f.slash != "" {
-		resp, err = redirectTo(http.StatusPermanentRedirect, slashLocation(f.slash, c.query))
+		resp, err = c.redirectTo(http.StatusPermanentRedirect, slashLocation(f.slash, c.query))
 		return resp, true, countNone, err
 	}
 
@@ -156,7 +171,7 @@ func (c call) answer() (resp *response, addsRules bool, counts counting, err err
 	}
 	switch f.record.kind {
 	case kindRedirect:
-		resp, err = redirectTo(f.record.status, ruleLocation(f.record, f.captures, c.query))
+		resp, err = c.redirectTo(f.record.status, ruleLocation(f.record, f.captures, c.query))
 	case kindRewrite:
 		resp, err = c.rewrite(f, addsRules)
 	default:
@@ -206,16 +221,20 @@ func (c call) rewrite(f *found, plain bool) (*response, error) {
 			}
 			return resp, err
 		case record.kind == kindRedirect:
-			return redirectTo(record.status, ruleLocation(record, nil, ""))
+			return c.redirectTo(record.status, ruleLocation(record, nil, ""))
 		}
 		break
 	}
 	return nil, fail(http.StatusNotFound)
 }
 
-func redirectTo(status int, location string) (*response, error) {
+// redirectTo answers with a redirect. A location that is a path leads below the mount.
+func (c call) redirectTo(status int, location string) (*response, error) {
 	if len(location) > locationBytesMax {
 		return nil, fail(http.StatusRequestURITooLong)
+	}
+	if strings.HasPrefix(location, "/") && !strings.HasPrefix(location, "//") {
+		location = c.mount + location
 	}
 	return &response{form: redirect, status: status, location: location, modified: -1}, nil
 }
@@ -462,14 +481,35 @@ func (r *response) write(w http.ResponseWriter) {
 	for _, f := range fields {
 		header.Add(f.name, f.value)
 	}
-	if _, ok := header["Content-Type"]; !ok {
-		// net/http would guess it.
+	_, hasType := header["Content-Type"]
+	// net/http guesses a missing media type from the content, unless the header has been sent before the content. Where that
+	// isn't possible, an entry without a value prevents it.
+	isGuessed := !hasType && len(r.body) > 0 && header.Get("Content-Encoding") == ""
+	if isGuessed && !canFlush(w) {
 		header["Content-Type"] = nil
+		isGuessed = false
 	}
 	w.WriteHeader(r.status)
+	if isGuessed {
+		http.NewResponseController(w).Flush()
+	}
 	for _, piece := range r.body {
 		if _, err := w.Write(piece); err != nil {
 			return
+		}
+	}
+}
+
+// canFlush returns true if [http.ResponseController] can flush w.
+func canFlush(w http.ResponseWriter) bool {
+	for {
+		switch t := w.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return false
 		}
 	}
 }

@@ -12,11 +12,20 @@ import (
 	"testing"
 )
 
-// fixture is the archive of siteFiles. It is rebuilt by CANNERY_BIN=DIR go test -run Fixture -update, where DIR has
-// cannery-archiver.
-const fixture = "testdata/site.cdb.gz"
+// fixture is the archive of siteFiles, and helloFixture that of helloFiles, which the examples embed. They are rebuilt by
+// CANNERY_BIN=DIR go test -run Fixture -update, where DIR has cannery-archiver.
+const (
+	fixture      = "testdata/site.cdb.gz"
+	helloFixture = "testdata/hello.cdb"
+)
 
-var update = flag.Bool("update", false, "rebuild the archive in testdata")
+var update = flag.Bool("update", false, "rebuild the archives in testdata")
+
+var helloFiles = map[string]string{
+	"index.html":      "<!doctype html><title>Hello</title>",
+	"hello.txt":       "Hello!\n",
+	"docs/index.html": "<!doctype html><title>Documentation</title>\n",
+}
 
 // siteFiles are the sources of a site with all kinds of rules.
 func siteFiles() map[string]string {
@@ -187,6 +196,13 @@ func TestFixtureIsUpdated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(fixture, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	hello, err := os.ReadFile(build(t, helloFiles, "--released", "2024-01-02"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(helloFixture, hello, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
