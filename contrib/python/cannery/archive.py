@@ -1,6 +1,6 @@
 """Archive reader: the container and its structures, as `crates/archive/FORMAT.md` specifies them.
 
-No number in the file is trusted. Each is checked before it is used, and a contradiction raises `Corrupt`.
+No number in the file is trusted. Each is checked before it is used, and a contradiction raises `CorruptArchiveError`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,14 @@ import mmap
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from cannery.errors import ArchiveClosedError, ArchiveError, CorruptArchiveError, UnsupportedArchiveError
+from cannery.program import archive_position
 
 VERSION = 4
 FACTS_BYTES = 96
@@ -34,14 +38,6 @@ Field = tuple[bytes, bytes]
 _NAME = re.compile(rb"[A-Za-z0-9!#$%&'*+\-.^_`|~]+")
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 _ETAG = re.compile(rb"[A-Za-z0-9_-]{16}")
-
-
-class Corrupt(Exception):
-    """The file contradicts the format."""
-
-
-class Unsupported(Corrupt):
-    """The file isn't an archive, or has another version."""
 
 
 class PieceKind(IntEnum):
@@ -189,12 +185,36 @@ class Scope:
     own_site: bool
     fallbacks: tuple[tuple[bytes, Record], ...]
     error_pages: tuple[tuple[int, Record], ...]
-    rules: tuple[Rule, ...]
-    header_rules: tuple[HeaderRule, ...]
+    rules: RuleTable[Rule]
+    header_rules: RuleTable[HeaderRule]
+
+
+AnyRule = TypeVar("AnyRule", Rule, HeaderRule)
+
+
+class RuleTable(Generic[AnyRule]):
+    """Rules in their order, found by the first segment of a path."""
+
+    __slots__ = ("_anywhere", "_by_segment", "_rules")
+
+    def __init__(self, rules: Iterable[AnyRule]) -> None:
+        self._rules: list[AnyRule] = sorted(rules, key=lambda rule: rule.ordinal)
+        self._by_segment: dict[bytes, list[int]] = {}
+        self._anywhere: list[int] = []
+        for number, rule in enumerate(self._rules):
+            segment = _first_segment(rule.pattern)
+            numbers = self._anywhere if segment is None else self._by_segment.setdefault(segment, [])
+            numbers.append(number)
+
+    def candidates(self, path: bytes) -> Iterator[AnyRule]:
+        """Yields, in order, the rules that can match a path, which has no leading slash."""
+        near = self._by_segment.get(path.partition(b"/")[0], [])
+        for number in sorted(near + self._anywhere) if near else self._anywhere:
+            yield self._rules[number]
 
 
 class Cursor:
-    """Reads the fields of a structure in order. A field beyond its end raises `Corrupt`."""
+    """Reads the fields of a structure in order. A field beyond its end raises `CorruptArchiveError`."""
 
     __slots__ = ("_quantity_bytes", "_view")
 
@@ -208,7 +228,7 @@ class Cursor:
     def take(self, length: int) -> memoryview:
         """Returns the next `length` bytes."""
         if length > len(self._view):
-            raise Corrupt("a structure ends early")
+            raise CorruptArchiveError("a structure ends early")
         taken = self._view[:length]
         self._view = self._view[length:]
         return taken
@@ -231,37 +251,59 @@ class Cursor:
 
 
 class Archive:
-    """An archive that is mapped into memory. Safe to use from several threads.
+    """An archive that is mapped into memory, or is in memory anyway. Safe to use from several threads.
 
     The digest isn't checked: run `cannery verify` for that. The file must not change while it is mapped. `cannery-archiver`
     replaces archives by renaming, so a new archive at the same path doesn't affect an open one.
+
+    A file or content may also be a program that an archive follows, as `cannery bundle` makes it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Maps the archive at `path`.
 
-        Raises `Unsupported` if the file isn't an archive of this version, `Corrupt` if it has another length than it should, and
-        `OSError` if it can't be read.
+        Raises `UnsupportedArchiveError` if the file isn't an archive of this version, `CorruptArchiveError` if it was truncated,
+        and `OSError` if it can't be read.
         """
         # Opening a FIFO must not block.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
-                raise Unsupported(f"{os.fspath(path)!r} is not an archive")
-            self._map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+                raise UnsupportedArchiveError(f"{os.fspath(path)!r} is not an archive")
+            file = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         finally:
             os.close(descriptor)
-        self._view = memoryview(self._map)
-        self._scopes: dict[bytes, Scope] = {}
         try:
-            self._quantity_bytes, data = self._first_record()
-            self.facts = self._decode_facts(data)
-        except BaseException:
-            self.close()
-            raise
+            self._open(memoryview(file), file)
+        except ArchiveError as error:
+            self._dispose()
+            raise type(error)(f"{os.fspath(path)!r}: {error}") from None
 
-    def __enter__(self) -> Archive:
+    @classmethod
+    def from_bytes(cls, content: bytes | bytearray | memoryview | mmap.mmap) -> Self:
+        """Returns the archive in `content`, which isn't copied and must not change afterwards.
+
+        For example, `importlib.resources` returns the content of a file in a package. Raises the errors of the constructor, except
+        for `OSError`.
+        """
+        archive = cls.__new__(cls)
+        archive._open(memoryview(content).cast("B").toreadonly(), None)
+        return archive
+
+    def _open(self, view: memoryview, file: mmap.mmap | None) -> None:
+        # An element for each use. No lock guards it, because a signal handler may close the archive at any point of another use,
+        # which would wait for ever. A use is added before it reads `_is_closed`, which is set before uses are counted.
+        self._uses: list[None] = []
+        self._is_closed = False
+        self._file = file
+        self._scopes: dict[bytes, Scope] = {}
+        self._view: memoryview | None = view
+        self._view = view[archive_position(view) :]
+        self._quantity_bytes, data = self._first_record()
+        self.facts = self._decode_facts(data)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -270,14 +312,38 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Releases the mapping, or leaves that to the last response with a part of it."""
-        self._view.release()
-        self._scopes.clear()
-        try:
-            self._map.close()
-        except BufferError:
-            # A body is still in use. The mapping goes away together with it.
-            pass
+        """Closes the archive after the responses that are being computed. It doesn't wait for them.
+
+        Later requests raise `ArchiveClosedError`. The mapping goes away together with the last response that has a part of it.
+        Closing again has no effect.
+        """
+        self._is_closed = True
+        if not self._uses:
+            self._dispose()
+
+    def acquire(self) -> Self:
+        """Returns the archive, which then stays open until `release`. Raises `ArchiveClosedError` if it is closed."""
+        self._uses.append(None)
+        if self._is_closed:
+            self.release()
+            raise ArchiveClosedError
+        return self
+
+    def release(self) -> None:
+        """Undoes `acquire`."""
+        self._uses.pop()
+        if self._is_closed and not self._uses:
+            self._dispose()
+
+    def _dispose(self) -> None:
+        self._view = None
+        self._scopes = {}
+        if self._file is not None:
+            try:
+                self._file.close()
+            except BufferError:
+                # A body is still in use.
+                pass
 
     def path(self, host: bytes | None, path: bytes) -> Record | None:
         """Returns the record of a path on a host, or on the default site if `host` is `None`.
@@ -308,14 +374,14 @@ class Archive:
         """Decodes the head whose record is at `position`."""
         key, data = self._record(position)
         if bytes(key[:1]) != b"H":
-            raise Corrupt("a position is not that of a head")
+            raise CorruptArchiveError("a position is not that of a head")
         return self._decode_head(data)
 
     def plain_head(self, position: int) -> Head:
         """Decodes the same head without the fields that `_headers` added to it."""
         key, data = self._record(position)
         if len(key) != 5 or bytes(key[:1]) != b"H":
-            raise Corrupt("a position is not that of a head")
+            raise CorruptArchiveError("a position is not that of a head")
         plain = self._find(b"h" + bytes(key[1:]))
         return self._decode_head(data) if plain is None else self.head(self._cursor(plain).quantity())
 
@@ -326,9 +392,12 @@ class Archive:
     # The container.
 
     def _slice(self, position: int, length: int) -> memoryview:
-        if position + length > len(self._view):
-            raise Corrupt("an extent ends after the file")
-        return self._view[position : position + length]
+        view = self._view
+        if view is None:
+            raise ArchiveClosedError
+        if position + length > len(view):
+            raise CorruptArchiveError("an extent ends after the file")
+        return view[position : position + length]
 
     def _cursor(self, view: memoryview) -> Cursor:
         return Cursor(view, self._quantity_bytes)
@@ -346,19 +415,19 @@ class Archive:
             self._quantity_bytes = width
             try:
                 key, data = self._record(TABLES * 2 * width)
-            except Corrupt:
+            except CorruptArchiveError:
                 continue
             if bytes(key[:8]) == b"cannery" and len(data) == FACTS_BYTES:
                 return width, data
-        raise Unsupported("the file is not an archive")
+        raise UnsupportedArchiveError("the file is not an archive")
 
     def _decode_facts(self, data: memoryview) -> Facts:
         cursor = self._cursor(data)
         if cursor.raw(4) != b"CANR":
-            raise Unsupported("the file is not an archive")
+            raise UnsupportedArchiveError("the file is not an archive")
         version = cursor.number(4)
         if version != VERSION:
-            raise Unsupported(f"the archive has version {version} instead of {VERSION}")
+            raise UnsupportedArchiveError(f"the archive has version {version} instead of {VERSION}")
         flags = cursor.number(4)
         scope_depth_max = cursor.number(2)
         path_bytes_max = cursor.number(2)
@@ -367,9 +436,10 @@ class Archive:
         serial = cursor.number(8)
         wildcard_labels_max = cursor.number(2)
         if flags & ~FACTS_FLAGS:
-            raise Corrupt("the facts have unknown flags")
-        if file_bytes != len(self._view):
-            raise Corrupt(f"the file has {len(self._view)} bytes instead of {file_bytes}")
+            raise CorruptArchiveError("the facts have unknown flags")
+        archive_bytes = 0 if self._view is None else len(self._view)
+        if file_bytes != archive_bytes:
+            raise CorruptArchiveError(f"the archive has {archive_bytes} bytes instead of {file_bytes}")
         return Facts(flags, scope_depth_max, path_bytes_max, serial, wildcard_labels_max)
 
     def _find(self, key: bytes) -> memoryview | None:
@@ -412,7 +482,7 @@ class Archive:
                 count = cursor.number(1)
                 modified = cursor.number(8) if kind == 4 else None
                 if origin > 4:
-                    raise Corrupt("a path record has an unknown origin")
+                    raise CorruptArchiveError("a path record has an unknown origin")
                 representations = tuple(self._decode_representation(cursor) for _ in range(count))
                 return Resource(origin in (2, 3), status, modified, representations)
             case 2:
@@ -420,18 +490,18 @@ class Archive:
                 status = cursor.number(2)
                 fragment = cursor.raw(cursor.number(2))
                 if status not in REDIRECT_STATUSES:
-                    raise Corrupt("a redirect has another status code")
+                    raise CorruptArchiveError("a redirect has another status code")
                 return Redirect(status, flags & 1 != 0, fragment, _decode_pieces(cursor))
             case 3:
                 status = _content_status(cursor.number(2))
                 return Rewrite(status, _decode_pieces(cursor))
-        raise Corrupt("a path record has an unknown kind")
+        raise CorruptArchiveError("a path record has an unknown kind")
 
     def _decode_representation(self, cursor: Cursor) -> Representation:
         coding = cursor.number(1)
         etag = cursor.raw(16)
         if coding >= CODINGS or not _ETAG.fullmatch(etag):
-            raise Corrupt("a representation has an unknown coding or entity tag")
+            raise CorruptArchiveError("a representation has an unknown coding or entity tag")
         return Representation(coding, etag, cursor.quantity(), cursor.quantity(), cursor.quantity())
 
     def _decode_head(self, data: memoryview) -> Head:
@@ -440,7 +510,7 @@ class Archive:
         flags = cursor.number(1)
         cursor.take(1)
         if flags > 1:
-            raise Corrupt("a head has unknown flags")
+            raise CorruptArchiveError("a head has unknown flags")
         lengths = [cursor.number(2) for _ in range(4)]
         cursor.take(lengths[0])
         runs = [_decode_lines(cursor.raw(length)) for length in lengths[1:]]
@@ -459,7 +529,7 @@ class Archive:
     def _decode_scope(self, cursor: Cursor) -> Scope:
         flags = cursor.number(1)
         if flags > 1:
-            raise Corrupt("a scope has unknown flags")
+            raise CorruptArchiveError("a scope has unknown flags")
         pages_bytes = cursor.number(4)
         indexes_bytes = cursor.number(4)
         pages = cursor.part(pages_bytes)
@@ -476,7 +546,7 @@ class Archive:
                 error_status = entry.number(2)
                 error_pages.append((error_status, self._decode_record(entry)))
             else:
-                raise Corrupt("the pages of a scope have an entry of another kind")
+                raise CorruptArchiveError("the pages of a scope have an entry of another kind")
 
         rules = []
         header_rules = []
@@ -486,16 +556,23 @@ class Archive:
             elif kind == 4:
                 header_rules.append(_decode_header_rule(entry))
             else:
-                raise Corrupt("the rules of a scope have an entry of another kind")
-        rules.sort(key=lambda rule: rule.ordinal)
-        header_rules.sort(key=lambda rule: rule.ordinal)
-        return Scope(flags & 1 != 0, tuple(fallbacks), tuple(error_pages), tuple(rules), tuple(header_rules))
+                raise CorruptArchiveError("the rules of a scope have an entry of another kind")
+        tables = RuleTable(rules), RuleTable(header_rules)
+        return Scope(flags & 1 != 0, tuple(fallbacks), tuple(error_pages), *tables)
 
     def _decode_rule(self, entry: Cursor) -> Rule:
         ordinal = entry.number(4)
         flags = entry.number(1)
         pattern = _decode_pieces(entry.part(entry.number(2)))
         return Rule(ordinal, flags & 1 != 0, flags & 2 != 0, pattern, self._decode_record(entry))
+
+
+def _first_segment(pattern: Sequence[Piece]) -> bytes | None:
+    """Returns the first segment of all paths that a pattern matches, or `None` if it isn't the same for all of them."""
+    if not pattern or pattern[0].kind != PieceKind.LITERAL:
+        return None
+    segment, slash, _ = pattern[0].literal.partition(b"/")
+    return segment if slash or len(pattern) == 1 else None
 
 
 def _host_prefix(host: bytes | None) -> bytes:
@@ -507,14 +584,14 @@ def _host_prefix(host: bytes | None) -> bytes:
 
 def _content_status(status: int) -> int:
     if status != 200 and not 400 <= status <= 599:
-        raise Corrupt("a status code is not one of a response with content")
+        raise CorruptArchiveError("a status code is not one of a response with content")
     return status
 
 
 def _check_field(name: bytes, value: bytes) -> Field:
-    """Returns a field, or raises `Corrupt` if it could split a response."""
+    """Returns a field, or raises `CorruptArchiveError` if it could split a response."""
     if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-        raise Corrupt("a field is malformed")
+        raise CorruptArchiveError("a field is malformed")
     return name, value
 
 
@@ -523,12 +600,12 @@ def _decode_lines(run: bytes) -> tuple[Field, ...]:
         return ()
     lines = run.split(b"\r\n")
     if lines.pop() != b"":
-        raise Corrupt("a field line has no end")
+        raise CorruptArchiveError("a field line has no end")
     fields = []
     for line in lines:
         name, colon, value = line.partition(b": ")
         if not colon:
-            raise Corrupt("a field line has no colon")
+            raise CorruptArchiveError("a field line has no colon")
         fields.append(_check_field(name, value))
     return tuple(fields)
 
@@ -548,7 +625,7 @@ def _decode_pieces(cursor: Cursor) -> tuple[Piece, ...]:
         elif kind in (PieceKind.CAPTURE, PieceKind.SPLAT):
             pieces.append(Piece(PieceKind(kind), number=cursor.number(1)))
         else:
-            raise Corrupt("a piece has an unknown kind")
+            raise CorruptArchiveError("a piece has an unknown kind")
     return tuple(pieces)
 
 
@@ -563,7 +640,7 @@ def _decode_header_rule(entry: Cursor) -> HeaderRule:
         name_bytes = entry.number(1)
         value_bytes = entry.number(2)
         if effect > Effect.LINE:
-            raise Corrupt("a header rule has an unknown effect")
+            raise CorruptArchiveError("a header rule has an unknown effect")
         name, value = _check_field(entry.raw(name_bytes), entry.raw(value_bytes))
         fields.append(HeaderField(Effect(effect), overrides, name, value))
     return HeaderRule(ordinal, host, pattern, tuple(fields))

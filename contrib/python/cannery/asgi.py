@@ -7,7 +7,10 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from cannery.archive import Archive
-from cannery.site import respond
+from cannery.errors import ArchiveClosedError
+from cannery.handler import Handler
+from cannery.paths import below, percent_encode
+from cannery.site import respond, unavailable
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -15,13 +18,16 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-def application(archive: Archive) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-    """Returns an ASGI application that serves the archive."""
+def application(source: Archive | Handler) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    """Returns an ASGI application that serves the archive. If the archive is closed, the response is a 503.
+
+    If the application is mounted at a path (`root_path`), redirects lead below this path.
+    """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
             case "http":
-                await _serve(archive, scope, send)
+                await _serve(source, scope, send)
             case "lifespan":
                 await _live(receive, send)
             case "websocket":
@@ -33,8 +39,13 @@ def application(archive: Archive) -> Callable[[Scope, Receive, Send], Awaitable[
     return app
 
 
-async def _serve(archive: Archive, scope: Scope, send: Send) -> None:
-    response = respond(archive, scope["method"], _target(scope), scope["headers"])
+async def _serve(source: Archive | Handler, scope: Scope, send: Send) -> None:
+    mount = scope.get("root_path", "").rstrip("/").encode("utf-8", "replace")
+    target = _target(scope, mount)
+    try:
+        response = respond(source, scope["method"], target, scope["headers"], mount=percent_encode(mount))
+    except ArchiveClosedError:
+        response = unavailable()
     fields = [(name.lower(), value) for name, value in response.fields]
     await send({"type": "http.response.start", "status": response.status, "headers": fields})
     for block in response.blocks():
@@ -51,14 +62,23 @@ async def _live(receive: Receive, send: Send) -> None:
             return
 
 
-def _target(scope: Scope) -> bytes:
-    """Returns the request target below the mount point, as received unless middleware has changed the path."""
+def _target(scope: Scope, mount: bytes) -> bytes:
+    """Returns the request target below the mount, as received unless middleware has changed the path.
+
+    It is empty for the path of the mount itself. Servers for earlier versions of ASGI have removed the mount already.
+    """
     path = scope["path"]
     raw: bytes = scope.get("raw_path") or b""
     if unquote(raw.decode("latin-1")) != path:
         raw = path.encode() if path == "*" else quote(path, safe="/", errors="replace").encode("ascii")
-    mount = quote(scope.get("root_path", ""), safe="/").encode("ascii")
-    if mount and (raw == mount or raw.startswith(mount + b"/")):
-        raw = raw[len(mount) :]
+    rest = below(raw, mount)
+    if rest is None:
+        # The path begins below the root of the program, whose path Starlette keeps. A proxy may have removed it.
+        root = scope.get("app_root_path", "").rstrip("/").encode("utf-8", "replace")
+        rest = below(raw, mount.removeprefix(root))
+    if rest is None:
+        rest = raw
+    if rest == b"" and mount == b"":
+        rest = b"/"
     query: bytes = scope.get("query_string", b"")
-    return (raw or b"/") + (b"?" + query if query else b"")
+    return rest + (b"?" + query if query else b"")

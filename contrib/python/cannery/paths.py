@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import quote_from_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 PATH_BYTES_MAX = 8192
 
@@ -113,3 +113,13 @@ def escape_query(query: bytes) -> bytes:
     """Escapes the bytes that a query must not have. Valid escapes stay."""
     encoded = quote_from_bytes(query, safe="-._~!$&'()*+,;=:@/?%")
     return re.sub(rb"%(?![0-9A-Fa-f]{2})", b"%25", encoded.encode("ascii"))
+
+
+def below(path: bytes, mount: bytes) -> bytes | None:
+    """Returns the part of a percent-encoded path after a mount, or `None` if the path isn't below the mount.
+
+    The mount isn't percent-encoded, and has no slash at its end.
+    """
+    segments = path.split(b"/", mount.count(b"/") + 1)
+    start = b"/".join(segments[: mount.count(b"/") + 1])
+    return path[len(start) :] if unquote_to_bytes(start) == mount else None

@@ -88,8 +88,7 @@ class Answer:
         for name, value in head.resource if self.is_multipart or self.is_not_modified else head.fields():
             is_caching = name == b"Cache-Control"
             if rules is not None and (
-                (name == b"Content-Type" and rules.replaces_content_type)
-                or (is_caching and rules.replaces_caching)
+                (name == b"Content-Type" and rules.replaces_content_type) or (is_caching and rules.replaces_caching)
             ):
                 continue
             yield NO_STORE if is_caching and stores_nothing else (name, value)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cannery.archive import Corrupt, Effect, Field, HeaderField, Piece, PieceKind, Redirect
+from cannery.archive import Effect, Field, HeaderField, Piece, PieceKind, Redirect
+from cannery.errors import CorruptArchiveError
 from cannery.paths import escape_query, percent_encode
 
 CAPTURES_MAX = 16
@@ -81,7 +82,7 @@ def location(redirect: Redirect, captures: Sequence[bytes], query: bytes | None)
     if redirect.fragment:
         target += b"#" + redirect.fragment
     if any(byte <= 0x20 or byte == 0x7F for byte in target):
-        raise Corrupt("a target has a control character")
+        raise CorruptArchiveError("a target has a control character")
     return target
 
 

@@ -11,8 +11,21 @@ from dataclasses import dataclass
 
 from cannery import archive as layout
 from cannery import conditions, rules
-from cannery.archive import Archive, Corrupt, Head, Record, Redirect, Representation, Resource, Rewrite, Rule
+from cannery.archive import (
+    Archive,
+    Head,
+    HeaderRule,
+    Record,
+    Redirect,
+    Representation,
+    Resource,
+    Rewrite,
+    Rule,
+    RuleTable,
+)
 from cannery.conditions import Conditions, TooManyLines, Validators
+from cannery.errors import CorruptArchiveError
+from cannery.handler import Handler
 from cannery.paths import (
     PATH_BYTES_MAX,
     Target,
@@ -75,6 +88,8 @@ PAGE_TYPES = frozenset((b"text/html", b"application/xhtml+xml"))
 PAGE_RANGES = frozenset((b"*/*", b"text/*", b"application/*"))
 
 Text = str | bytes
+
+_MOUNT = re.compile(rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*")
 
 
 class _Failure(Exception):
@@ -139,22 +154,50 @@ class _Page(enum.Enum):
 
 
 def respond(
-    archive: Archive, method: Text, target: Text, fields: Iterable[tuple[Text, Text]], now: int | None = None
+    source: Archive | Handler,
+    method: Text,
+    target: Text,
+    fields: Iterable[tuple[Text, Text]],
+    *,
+    mount: Text = "",
+    now: int | None = None,
 ) -> Response:
     """Returns the response to a request.
 
     `target` is the request target as the client sent it, in origin form or absolute form. `fields` are all field lines of the
     request. Text is encoded as ISO 8859-1. `now` is the time in seconds since 1970, if it isn't the current time.
 
-    The parts of the body are slices of the mapped archive, and short texts. A damaged archive gives a 500.
+    `mount` is the percent-encoded path that was removed from the target, if the site is below a path such as `/docs`. Redirects
+    lead below it. An empty target is the path of the mount itself, which is redirected to the same path with a slash.
+
+    The parts of the body are slices of the archive, and short texts. A damaged archive gives a 500, and a closed one raises
+    `ArchiveClosedError`.
     """
-    lookup = _Lookup(archive, _bytes(method), _bytes(target), int(time.time()) if now is None else now)
+    archive = source.acquire()
     try:
-        answer = lookup.answer([(_bytes(name).lower(), _bytes(value).strip(b" \t")) for name, value in fields])
-    except _Refusal as refusal:
-        # The codings that the client accepts aren't known, so only identity is safe.
-        answer = lookup.fail(_Failure(refusal.status), _UNKNOWN, [b"identity, *;q=0"], b"")
-    return answer.respond(lookup.now, lookup.method == b"HEAD")
+        now = int(time.time()) if now is None else now
+        lookup = _Lookup(archive, _bytes(method), _bytes(target), now, _mount(mount))
+        try:
+            answer = lookup.answer([(_bytes(name).lower(), _bytes(value).strip(b" \t")) for name, value in fields])
+        except _Refusal as refusal:
+            # The codings that the client accepts aren't known, so only identity is safe.
+            answer = lookup.fail(_Failure(refusal.status), _UNKNOWN, [b"identity, *;q=0"], b"")
+        return answer.respond(lookup.now, lookup.method == b"HEAD")
+    finally:
+        archive.release()
+
+
+def unavailable() -> Response:
+    """Returns the response of the adapters if the archive is closed."""
+    return error_answer(503).respond(0, False)
+
+
+def _mount(path: Text) -> bytes:
+    """Returns the path of a mount with one slash at its start, as two would name a host, and without one at its end."""
+    mount = _bytes(path).strip(b"/")
+    if not _MOUNT.fullmatch(mount):
+        raise ValueError(f"the mount {path!r} is not a percent-encoded path")
+    return b"/" + mount if mount else b""
 
 
 def _bytes(text: Text) -> bytes:
@@ -162,10 +205,12 @@ def _bytes(text: Text) -> bytes:
 
 
 class _Lookup:
-    def __init__(self, archive: Archive, method: bytes, target: bytes, now: int) -> None:
+    def __init__(self, archive: Archive, method: bytes, target: bytes, now: int, mount: bytes) -> None:
         self.archive = archive
         self.method = method
-        self.target = target
+        self.mount = mount
+        self.is_mount = mount != b"" and target[:1] in (b"", b"?")
+        self.target = b"/" + target if self.is_mount else target
         self.now = now
         self.conditions = Conditions()
 
@@ -188,10 +233,13 @@ class _Lookup:
                 return self._with_rules(error_answer(204), place, _Counting.NONE)
             if self.method not in (b"GET", b"HEAD"):
                 raise _Failure(405 if self.method in _REGISTERED_METHODS else 501)
+            if self.is_mount and target is not None:
+                # Otherwise, relative links of the front page wouldn't work.
+                return self._redirect(308, b"/" + _query(target.query))
             if target is None or path is None:
                 raise _Failure(400)
             return self._answer_path(place, target.query)
-        except Corrupt:
+        except CorruptArchiveError:
             return self.fail(_Failure(500), place, accept_encoding, subject)
         except _Failure as failure:
             return self.fail(failure, place, accept_encoding, subject)
@@ -229,7 +277,7 @@ class _Lookup:
         """Returns an error with the nearest page of the site that the client accepts."""
         try:
             page = self._error_page(place, failure.status, accept_encoding)
-        except Corrupt:
+        except CorruptArchiveError:
             page = None
         answer = error_answer(failure.status, failure.complete_length, page, subject)
         return self._with_rules(answer, place, _Counting.NONE)
@@ -254,7 +302,7 @@ class _Lookup:
             try:
                 caching = _Counting.NONE if answer.status >= 400 else counting
                 fields, _ = self._header_rules(place, caching, counting, own, answer.status)
-            except Corrupt:
+            except CorruptArchiveError:
                 return answer
             if not fields.is_empty:
                 answer.site_fields = fields
@@ -279,31 +327,26 @@ class _Lookup:
         has_host_rule = False
         *_, site = self._sites(place.host)
         root = self.archive.root(site)
-        of_host = [rule for rule in (root.header_rules if root else ()) if rules.matches_host(rule.host, place.host)]
+        if root is None:
+            return fields, False
         # First, because rules for exactly the requested path take precedence.
         is_success = status < 400
-        for rule in of_host if own is not None else ():
-            if rules.match_exactly(rule.pattern, own[1:]) is not None:
-                for change in rule.fields:
-                    is_caching = is_success and _is_caching_field(change.name) and rules.restricts_caching(change)
-                    if is_caching or rules.is_representation_field(change.name):
-                        fields.add(change)
-        for rule in of_host:
-            if place.is_path:
-                is_match = rules.match_exactly(rule.pattern, place.path[1:]) is not None
-            else:
-                is_match = len(rule.pattern) == 1 and rule.pattern[0].kind == layout.PieceKind.SPLAT
-            if is_match:
-                has_host_rule |= rule.host != b""
-                is_exact = all(piece.kind == layout.PieceKind.LITERAL for piece in rule.pattern)
-                for change in rule.fields:
-                    counting = _Counting.ALL
-                    if _is_caching_field(change.name):
-                        counting = caching
-                    elif rules.is_representation_field(change.name):
-                        counting = representation
-                    if counting.includes(is_exact):
-                        fields.add(change)
+        for rule in _matching(root.header_rules, own, place.host) if own is not None else ():
+            for change in rule.fields:
+                is_caching = is_success and _is_caching_field(change.name) and rules.restricts_caching(change)
+                if is_caching or rules.is_representation_field(change.name):
+                    fields.add(change)
+        for rule in _matching(root.header_rules, place.path if place.is_path else None, place.host):
+            has_host_rule |= rule.host != b""
+            is_exact = all(piece.kind == layout.PieceKind.LITERAL for piece in rule.pattern)
+            for change in rule.fields:
+                counting = _Counting.ALL
+                if _is_caching_field(change.name):
+                    counting = caching
+                elif rules.is_representation_field(change.name):
+                    counting = representation
+                if counting.includes(is_exact):
+                    fields.add(change)
         return fields, has_host_rule
 
     # From a path to a record.
@@ -369,7 +412,7 @@ class _Lookup:
         sites = list(self._sites(host))
         for site in sites:
             if facts.flags & layout.FORCED_RULES:
-                forced = _first_rule((rule for rule in self._rules(site) if rule.force), path)
+                forced = _first_rule((rule for rule in self._rules(site, path) if rule.force), path)
                 if forced is not None:
                     return forced
             record = self.archive.path(site, path)
@@ -385,7 +428,7 @@ class _Lookup:
         wanted = _suffix(file.rpartition(b"/")[2][-257:])
         is_asset = self._refuses_pages(file, wanted)
         for site in sites:
-            rules_of_site = (rule for rule in self._rules(site) if not rule.force)
+            rules_of_site = (rule for rule in self._rules(site, path) if not rule.force)
             found = _first_rule((rule for rule in rules_of_site if not (is_asset and rule.pages_only)), path)
             if found is not None:
                 return found
@@ -394,13 +437,15 @@ class _Lookup:
             if found is not None:
                 return found
         for site in sites if is_asset else ():
-            if _first_rule((rule for rule in self._rules(site) if rule.pages_only and not rule.force), path) is not None:
+            rules_for_pages = (rule for rule in self._rules(site, path) if rule.pages_only and not rule.force)
+            if _first_rule(rules_for_pages, path) is not None:
                 raise _MissingAsset
         return None
 
-    def _rules(self, host: bytes | None) -> Sequence[Rule]:
+    def _rules(self, host: bytes | None, path: bytes) -> Iterable[Rule]:
+        """Returns the rules that can match a path, in order."""
         root = self.archive.root(host)
-        return () if root is None else root.rules
+        return () if root is None else root.rules.candidates(path[1:])
 
     def _other_slash(self, host: bytes | None, path: bytes, query: bytes | None) -> _Found | Answer | None:
         """Finds the path with or without a slash at its end. If it is a redirect, its target is used directly."""
@@ -410,8 +455,7 @@ class _Lookup:
             return None
         if isinstance(record, Redirect):
             return _Found(record, is_exact=True)
-        location = percent_encode(other) + (b"?" + escape_query(query) if query else b"")
-        return _redirect(308, location)
+        return self._redirect(308, percent_encode(other) + _query(query))
 
     def _fallback_page(self, host: bytes | None, path: bytes, wanted: bytes, is_asset: bool) -> _Found | None:
         """Finds the nearest fallback page. In a directory, one with the wanted suffix comes first, then pages."""
@@ -453,7 +497,7 @@ class _Lookup:
             is_plain = False
             if flags & layout.HOST_HEADER_RULES and place.host is not None:
                 # The head is intact even if the rules are not.
-                with contextlib.suppress(Corrupt):
+                with contextlib.suppress(CorruptArchiveError):
                     is_plain = self._header_rules(place, _Counting.ALL, _Counting.ALL)[1]
         answer, own = self._follow(found, place, query, is_plain)
         counting = _Counting.NONE
@@ -468,15 +512,13 @@ class _Lookup:
                 answer.site_fields.set_caching(answer.head.caching_elsewhere)
         return answer
 
-    def _follow(
-        self, found: _Found, place: _Place, query: bytes | None, is_plain: bool
-    ) -> tuple[Answer, bytes | None]:
+    def _follow(self, found: _Found, place: _Place, query: bytes | None, is_plain: bool) -> tuple[Answer, bytes | None]:
         """Returns the answer, and the path of the file that it is from if a rule with captures shows it."""
         match found.record:
             case Resource() as resource:
                 return self._deliver(resource, resource.status, is_plain), None
             case Redirect() as redirect:
-                return _redirect(redirect.status, rules.location(redirect, found.captures, query)), None
+                return self._redirect(redirect.status, rules.location(redirect, found.captures, query)), None
             case Rewrite() as rewrite:
                 path = join(rules.expand(rewrite.path, found.captures))
                 if path is not None:
@@ -490,7 +532,7 @@ class _Lookup:
                 case Resource() as resource:
                     return self._deliver(resource, resource.status if status == 200 else status, is_plain)
                 case Redirect() as redirect:
-                    return _redirect(redirect.status, rules.location(redirect, (), None))
+                    return self._redirect(redirect.status, rules.location(redirect, (), None))
                 case Rewrite():
                     break
         raise _Failure(404)
@@ -521,6 +563,14 @@ class _Lookup:
             if parts:
                 return _partial(whole, chosen, body, parts)
         return whole
+
+    def _redirect(self, status: int, location: bytes) -> Answer:
+        """Answers with a redirect. A location that is a path leads below the mount."""
+        if len(location) > PATH_BYTES_MAX:
+            raise _Failure(414)
+        if location.startswith(b"/") and not location.startswith(b"//"):
+            location = self.mount + location
+        return redirect_answer(status, location)
 
 
 def _partial(whole: Answer, chosen: Representation, body: memoryview, parts: Sequence[tuple[int, int]]) -> Answer:
@@ -555,10 +605,8 @@ def _partial(whole: Answer, chosen: Representation, body: memoryview, parts: Seq
     return whole
 
 
-def _redirect(status: int, location: bytes) -> Answer:
-    if len(location) > PATH_BYTES_MAX:
-        raise _Failure(414)
-    return redirect_answer(status, location)
+def _query(query: bytes | None) -> bytes:
+    return b"?" + escape_query(query) if query else b""
 
 
 def _first_rule(candidates: Iterable[Rule], path: bytes) -> _Found | None:
@@ -567,6 +615,17 @@ def _first_rule(candidates: Iterable[Rule], path: bytes) -> _Found | None:
         if captures is not None:
             return _Found(rule.record, captures)
     return None
+
+
+def _matching(table: RuleTable[HeaderRule], path: bytes | None, host: bytes | None) -> Iterator[HeaderRule]:
+    """Yields the header rules for a path on a host. Without a path, only those for all paths match."""
+    for rule in table.candidates(b"" if path is None else path[1:]):
+        if path is None:
+            is_match = len(rule.pattern) == 1 and rule.pattern[0].kind == layout.PieceKind.SPLAT
+        else:
+            is_match = rules.match_exactly(rule.pattern, path[1:]) is not None
+        if is_match and rules.matches_host(rule.host, host):
+            yield rule
 
 
 def _file_path(path: bytes) -> bytes:
@@ -591,4 +650,6 @@ def _is_caching_field(name: bytes) -> bool:
 def _accepts(element: bytes, media_types: frozenset[bytes]) -> bool:
     """Returns `True` if an element of `Accept` names one of these media types, and its weight isn't 0."""
     name, *parts = (part.strip() for part in element.lower().split(b";"))
-    return name in media_types and not any(part.startswith(b"q=") and not part[2:].strip(b"0.") and part[2:] for part in parts)
+    return name in media_types and not any(
+        part.startswith(b"q=") and not part[2:].strip(b"0.") and part[2:] for part in parts
+    )

@@ -7,14 +7,25 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from cannery.archive import Archive
-from cannery.site import respond
+from cannery.errors import ArchiveClosedError
+from cannery.handler import Handler
+from cannery.paths import below, percent_encode
+from cannery.site import respond, unavailable
 
 
-def application(archive: Archive) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
-    """Returns a WSGI application that serves the archive."""
+def application(source: Archive | Handler) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
+    """Returns a WSGI application that serves the archive. If the archive is closed, the response is a 503.
+
+    If the application is mounted at a path (`SCRIPT_NAME`), redirects lead below this path.
+    """
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        response = respond(archive, environ["REQUEST_METHOD"], _target(environ), _fields(environ))
+        mount = _bytes(environ, "SCRIPT_NAME").rstrip(b"/")
+        target = _target(environ, mount)
+        try:
+            response = respond(source, environ["REQUEST_METHOD"], target, _fields(environ), mount=percent_encode(mount))
+        except ArchiveClosedError:
+            response = unavailable()
         fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.fields]
         start_response(f"{response.status} {response.reason}", fields)
         return response.blocks()
@@ -27,23 +38,24 @@ def _fields(environ: WSGIEnvironment) -> list[tuple[str, str]]:
     return [(name[5:].replace("_", "-"), environ[name]) for name in names]
 
 
-def _target(environ: WSGIEnvironment) -> bytes:
-    """Returns the request target below the mount point.
+def _target(environ: WSGIEnvironment, mount: bytes) -> bytes:
+    """Returns the request target below the mount, which is empty for the path of the mount itself.
 
     WSGI decodes the path. Many servers also have the target as received, which keeps encoded slashes apart. It is used unless
     middleware has changed the path.
     """
-    mount = _bytes(environ, "SCRIPT_NAME")
     path = _bytes(environ, "PATH_INFO")
-    for name in ("REQUEST_URI", "RAW_URI"):
-        raw = _bytes(environ, name)
-        raw_path = raw.partition(b"?")[0]
-        if raw.startswith(mount) and unquote_to_bytes(raw_path[len(mount) :]) == path:
-            return raw[len(mount) :] or b"/"
+    if path == b"" and mount == b"":
+        path = b"/"
     if path == b"*":
         return path
+    for name in ("REQUEST_URI", "RAW_URI"):
+        raw_path, question_mark, query = _bytes(environ, name).partition(b"?")
+        rest = below(raw_path, mount)
+        if rest is not None and unquote_to_bytes(rest) == path:
+            return rest + question_mark + query
     query = _bytes(environ, "QUERY_STRING")
-    target = quote_from_bytes(path or b"/").encode("ascii")
+    target = quote_from_bytes(path).encode("ascii")
     return target + b"?" + query if query else target
 
 

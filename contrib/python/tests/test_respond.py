@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cannery import Archive, Corrupt, Response, Unsupported, respond
+from cannery import Archive, ArchiveError, CorruptArchiveError, Response, UnsupportedArchiveError, respond
 from tests import writer
 
 REQUESTS = [
@@ -110,9 +110,9 @@ class RespondTest(unittest.TestCase):
         path = self.path.with_name("other.cdb")
         for content in (b"", b"x" * 5000, bytes(5000)):
             path.write_bytes(content)
-            self.assertRaises(Unsupported, Archive, path)
+            self.assertRaises(UnsupportedArchiveError, Archive, path)
         path.write_bytes(writer.sample()[:-1])
-        self.assertRaises(Corrupt, Archive, path)
+        self.assertRaises(CorruptArchiveError, Archive, path)
         self.assertRaises(OSError, Archive, self.path.with_name("none"))
 
     def test_damage_gives_an_error_and_no_other_exception(self) -> None:
@@ -138,7 +138,7 @@ class RespondTest(unittest.TestCase):
         path.write_bytes(file)
         try:
             archive = Archive(path)
-        except Corrupt:
+        except ArchiveError:
             return set()
         statuses = set()
         with archive:
