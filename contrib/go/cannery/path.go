@@ -2,6 +2,7 @@ package cannery
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -139,7 +140,9 @@ func escapeQuery(query string) string {
 
 // matchPattern matches a pattern against exactly path, which has no leading slash, and returns the captures.
 func matchPattern(pattern []piece, path string) ([]string, bool) {
-	var captures []string
+	// Most patterns don't match, so the captures are only copied for those that do.
+	var captures [capturesMax]string
+	n := 0
 	rest := path
 	for i, p := range pattern {
 		switch p.kind {
@@ -153,10 +156,11 @@ func matchPattern(pattern []piece, path string) ([]string, bool) {
 			if end < 0 {
 				end = len(rest)
 			}
-			if end == 0 || len(captures) == capturesMax {
+			if end == 0 || n == capturesMax {
 				return nil, false
 			}
-			captures = append(captures, rest[:end])
+			captures[n] = rest[:end]
+			n++
 			rest = rest[end:]
 		case splat:
 			// Only a literal can follow.
@@ -164,13 +168,17 @@ func matchPattern(pattern []piece, path string) ([]string, bool) {
 			if i == len(pattern)-2 && pattern[i+1].kind == literal {
 				run, ok = strings.CutSuffix(rest, pattern[i+1].text)
 			}
-			if !ok || len(captures) == capturesMax {
+			if !ok || n == capturesMax {
 				return nil, false
 			}
-			return append(captures, run), true
+			captures[n] = run
+			return slices.Clone(captures[:n+1]), true
 		}
 	}
-	return captures, rest == ""
+	if rest != "" {
+		return nil, false
+	}
+	return slices.Clone(captures[:n]), true
 }
 
 // matches returns true if a pattern matches exactly path, which has no leading slash.

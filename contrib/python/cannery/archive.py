@@ -9,6 +9,7 @@ import mmap
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -193,23 +194,33 @@ AnyRule = TypeVar("AnyRule", Rule, HeaderRule)
 
 
 class RuleTable(Generic[AnyRule]):
-    """Rules in their order, found by the first segment of a path."""
+    """Rules in their order, found by a segment of a path."""
 
-    __slots__ = ("_anywhere", "_by_segment", "_rules")
+    __slots__ = ("_anywhere", "_by_segment", "_rules", "_segments")
 
     def __init__(self, rules: Iterable[AnyRule]) -> None:
         self._rules: list[AnyRule] = sorted(rules, key=lambda rule: rule.ordinal)
-        self._by_segment: dict[bytes, list[int]] = {}
+        # The numbers of the rules that need a segment at a position. Each rule is listed for the rarest of its segments.
+        self._by_segment: dict[tuple[int, bytes], list[int]] = {}
+        # The number of segments at the start of a path that rules are listed for.
+        self._segments = 0
+        # The numbers of the rules without a literal segment.
         self._anywhere: list[int] = []
-        for number, rule in enumerate(self._rules):
-            segment = _first_segment(rule.pattern)
-            numbers = self._anywhere if segment is None else self._by_segment.setdefault(segment, [])
-            numbers.append(number)
+        segments_of = [_literal_segments(rule.pattern) for rule in self._rules]
+        counts = Counter(segment for segments in segments_of for segment in segments)
+        for number, segments in enumerate(segments_of):
+            if segments:
+                rarest = min(segments, key=lambda segment: counts[segment])
+                self._by_segment.setdefault(rarest, []).append(number)
+                self._segments = max(self._segments, rarest[0] + 1)
+            else:
+                self._anywhere.append(number)
 
     def candidates(self, path: bytes) -> Iterator[AnyRule]:
         """Yields, in order, the rules that can match a path, which has no leading slash."""
-        near = self._by_segment.get(path.partition(b"/")[0], [])
-        for number in sorted(near + self._anywhere) if near else self._anywhere:
+        segments = path.split(b"/", self._segments)[: self._segments]
+        numbers = [number for segment in enumerate(segments) for number in self._by_segment.get(segment, ())]
+        for number in sorted(numbers + self._anywhere) if numbers else self._anywhere:
             yield self._rules[number]
 
 
@@ -567,12 +578,26 @@ class Archive:
         return Rule(ordinal, flags & 1 != 0, flags & 2 != 0, pattern, self._decode_record(entry))
 
 
-def _first_segment(pattern: Sequence[Piece]) -> bytes | None:
-    """Returns the first segment of all paths that a pattern matches, or `None` if it isn't the same for all of them."""
-    if not pattern or pattern[0].kind != PieceKind.LITERAL:
-        return None
-    segment, slash, _ = pattern[0].literal.partition(b"/")
-    return segment if slash or len(pattern) == 1 else None
+def _literal_segments(pattern: Sequence[Piece]) -> list[tuple[int, bytes]]:
+    """Returns the segments that all paths have that a pattern matches, each with the number of segments before it."""
+    segments: list[tuple[int, bytes]] = []
+    position, text, is_literal = 0, b"", bool(pattern)
+    for piece in pattern:
+        if piece.kind == PieceKind.SPLAT:
+            return segments
+        if piece.kind == PieceKind.CAPTURE:
+            # It never contains a slash.
+            is_literal = False
+            continue
+        first, *others = piece.literal.split(b"/")
+        text += first
+        for part in others:
+            if is_literal:
+                segments.append((position, text))
+            position, text, is_literal = position + 1, part, True
+    if is_literal:
+        segments.append((position, text))
+    return segments
 
 
 def _host_prefix(host: bytes | None) -> bytes:

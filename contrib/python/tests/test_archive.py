@@ -291,6 +291,8 @@ class RulesTest(unittest.TestCase):
         table = RuleTable(reversed(rules))
         self.assertEqual([rule.ordinal for rule in table.candidates(b"nothing/here")], [5000])
         self.assertEqual([rule.ordinal for rule in table.candidates(b"old-7/x")], [7, 5000])
+        table = RuleTable(HeaderRule(n, b"", pieces(b"a/", PieceKind.CAPTURE, b"/old-%d" % n), ()) for n in range(5000))
+        self.assertEqual([rule.ordinal for rule in table.candidates(b"a/b/old-7")], [7])
 
     def test_candidates_include_all_matching_rules(self) -> None:
         splat, capture = PieceKind.SPLAT, PieceKind.CAPTURE
@@ -303,10 +305,18 @@ class RulesTest(unittest.TestCase):
             pieces(splat),
             pieces(b"a"),
             pieces(),
+            pieces(capture, b"/", capture, b"/y"),
+            pieces(b"a/", capture, b"/y"),
+            pieces(b"a/-", capture, b"/y/", splat),
+            pieces(capture, b"/"),
+            pieces(capture, b"-", capture),
+            pieces(b"a/", splat, b"/y"),
+            pieces(b"a", b"/", b"x"),
+            pieces(b"a/x/"),
         ]
         target = Redirect(301, False, b"", ())
         table = RuleTable(Rule(n, False, False, pattern, target) for n, pattern in enumerate(patterns))
-        for path in (b"a/x", b"a", b"a/", b"b/x", b"ab", b"", b"c/x"):
+        for path in b" a/x a a/ b/x ab c/x a/x/ a/x/y a/x/y/ c/x/y a/-x/y/z a/-x/y/ c/ c-d a/b/c/y".split(b" "):
             for match in (match_exactly, match_path):
                 found = [rule.ordinal for rule in table.candidates(path) if match(rule.pattern, path) is not None]
                 expected = [n for n, pattern in enumerate(patterns) if match(pattern, path) is not None]
