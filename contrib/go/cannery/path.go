@@ -2,7 +2,6 @@ package cannery
 
 import (
 	"errors"
-	"slices"
 	"strings"
 )
 
@@ -172,13 +171,13 @@ func matchPattern(pattern []piece, path string) ([]string, bool) {
 				return nil, false
 			}
 			captures[n] = run
-			return slices.Clone(captures[:n+1]), true
+			return append([]string(nil), captures[:n+1]...), true
 		}
 	}
 	if rest != "" {
 		return nil, false
 	}
-	return slices.Clone(captures[:n]), true
+	return append([]string(nil), captures[:n]...), true
 }
 
 // matches returns true if a pattern matches exactly path, which has no leading slash.
