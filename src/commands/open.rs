@@ -45,7 +45,7 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
                 _ => "create one with `cannery-archiver DIR FILE`".to_owned(),
             })
         }
-        OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::ProgramCut { .. } => damaged(failure),
+        OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::Cut { .. } => damaged(failure),
         // Either the message already says what to do, or there is nothing to do.
         _ => failure,
     }

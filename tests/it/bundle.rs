@@ -257,7 +257,8 @@ fn truncated_bundle_does_not_start() {
     for (name, bytes, words) in [
         ("last-byte", length(&app) - 1, "truncated or extended"),
         ("records", start + 2300, "truncated or extended"),
-        ("first-record", start + 2100, "its first record is not `cannery`"),
+        ("first-record", start + 2100, "only 2100 bytes"),
+        ("first-key", start + 2060, "its first record is not `cannery`"),
         ("header", start + 100, "only 100 bytes"),
         ("padding", program + 1, "only 0 bytes"),
         ("extended", length(&app) + 1, "truncated or extended"),

@@ -41,9 +41,9 @@ pub enum OpenError {
     /// The file is a program without an archive.
     #[error("not an archive: it is a program without one, or was cut where the archive began")]
     NoArchive,
-    /// The file is a program, but what follows the program is too short for an archive.
-    #[error("the archive in this program was truncated: only {got} bytes of it are left")]
-    ProgramCut {
+    /// The file ends before the first record of the archive does.
+    #[error("the archive was truncated: only {got} bytes of it are left")]
+    Cut {
         /// Length of the rest in bytes.
         got: u64,
     },

@@ -116,7 +116,7 @@ pub(crate) fn locate(file: &File) -> Result<Range<u64>, OpenError> {
     let start = archive_position(program_bytes);
     let got = file_bytes.saturating_sub(start);
     if got < Format::Cdb.header_bytes() {
-        return Err(OpenError::ProgramCut { got });
+        return Err(OpenError::Cut { got });
     }
     Ok(start..file_bytes)
 }

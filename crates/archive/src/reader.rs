@@ -92,7 +92,9 @@ impl Archive {
 
     fn from_loaded(bytes: Bytes) -> Result<Archive, OpenError> {
         let file = bytes.as_slice();
-        let (format, entry) = first_record(file).ok_or(OpenError::Foreign)?;
+        let (format, entry) = first_record(file).ok_or_else(|| {
+            if is_cut(file) { OpenError::Cut { got: file.len() as u64 } } else { OpenError::Foreign }
+        })?;
         let facts = Facts::decode(entry.data, entry.data_position).map_err(|error| match error {
             FactsError::Foreign => OpenError::Foreign,
             FactsError::Version(got) => OpenError::Version { expected: crate::SCHEMA_VERSION, got },
@@ -360,6 +362,16 @@ fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     [Format::Cdb, Format::Cdb64].into_iter().find_map(|format| {
         let entry = Entry::at(file, format, format.header_bytes()).ok()?;
         (entry.key == name::FACTS && entry.data.len() == FACTS_BYTES).then_some((format, entry))
+    })
+}
+
+/// Returns `true` if the file has the key of the facts record, but ends before the end of this record.
+fn is_cut(file: &[u8]) -> bool {
+    [Format::Cdb, Format::Cdb64].into_iter().any(|format| {
+        let key = usize::try_from(format.header_bytes() + format.record_header_bytes());
+        let after_headers = key.ok().and_then(|key| file.get(key..));
+        let has_key = after_headers.is_some_and(|rest| rest.starts_with(name::FACTS));
+        has_key && Entry::at(file, format, format.header_bytes()).is_err()
     })
 }
 

@@ -343,10 +343,7 @@ fn has_suffix(path: &Path) -> bool {
 fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
     let is_damaged = matches!(
         error,
-        OpenError::Length { .. }
-            | OpenError::Version { .. }
-            | OpenError::Corrupt(_)
-            | OpenError::ProgramCut { .. }
+        OpenError::Length { .. } | OpenError::Version { .. } | OpenError::Corrupt(_) | OpenError::Cut { .. }
     );
     is_damaged || has_suffix(path)
 }
