@@ -286,9 +286,7 @@ impl<S: BuildSink> Updater<S> {
                 self.update_to(&found)?;
                 self.waiting.push(done);
             }
-            Ok(Message::Finish(done)) => {
-                let _ = done.send(());
-            }
+            Ok(Message::Finish(done)) => self.waiting.push(done),
             Err(RecvTimeoutError::Timeout) if self.retry.is_some() => {
                 self.update(Instant::now(), HeldBack::Steps)?;
             }
@@ -335,8 +333,8 @@ impl<S: BuildSink> Updater<S> {
     }
 
     /// Compiles the folder and serves the result if it is different from the last one. `since` is the
-    /// time of the change.
-    fn update(&mut self, since: Instant, held_back: HeldBack) -> Result<(), S::Error> {
+    /// time of the change. Returns `false` if the build failed or is held back.
+    fn update(&mut self, since: Instant, held_back: HeldBack) -> Result<bool, S::Error> {
         self.last_build = Some(Instant::now());
         self.supersede_background();
 
@@ -345,7 +343,7 @@ impl<S: BuildSink> Updater<S> {
             Err(error) if error.is_unfinished() => {
                 // A program is probably replacing the folder, so we should keep quiet about it for now.
                 self.retry_at(Instant::now() + UNFINISHED_PAUSE);
-                return Ok(());
+                return Ok(false);
             }
             Err(error) => {
                 self.saving_since = None;
@@ -357,7 +355,8 @@ impl<S: BuildSink> Updater<S> {
                     self.retry = None;
                     self.folder = FolderState::Fails;
                 }
-                return self.sink.handle(FolderEvent::Failed(&error));
+                self.sink.handle(FolderEvent::Failed(&error))?;
+                return Ok(false);
             }
         };
 
@@ -368,12 +367,12 @@ impl<S: BuildSink> Updater<S> {
 
         let changes = build.files.changes_since(&self.current.files);
         if self.await_save(&build, &changes, held_back) {
-            return Ok(());
+            return Ok(false);
         }
         self.serve(&build)?;
         self.sink.handle(FolderEvent::Rebuilt { build: &build, changes: &changes, took: since.elapsed() })?;
         self.planned = (!is_complete).then(|| PlannedBuild::after_change(self.planned));
-        Ok(())
+        Ok(true)
     }
 
     /// Compiles the folder, unless the served build already matches what a scan has found.
@@ -383,12 +382,12 @@ impl<S: BuildSink> Updater<S> {
         }
         let before = self.current.files.clone();
         // The user has asked for a page and expects to see the new version.
-        self.update(found.since, HeldBack::Removals)?;
+        let is_served = self.update(found.since, HeldBack::Removals)?;
 
         let is_same = self.current.files.changes_since(&before).is_empty();
         // The scan sees files that are left out of builds, so the two will never match. We need to scan before each build from now
         // on; otherwise, the first request after each build would cause another one.
-        self.scans_first |= is_same && found.state.is_some() && !self.serves(found);
+        self.scans_first |= is_served && is_same && found.state.is_some() && !self.serves(found);
         Ok(())
     }
 

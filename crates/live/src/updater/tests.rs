@@ -345,7 +345,8 @@ fn requests_wait_while_a_file_is_moved_away() {
     let sender = updater.sender.clone();
     let request = |updater: &mut Updater<Recorder>| {
         let (done, is_done) = mpsc::channel();
-        let found = ScanResult { since: Instant::now(), state: None };
+        // As if a scan had found another state.
+        let found = ScanResult { since: Instant::now(), state: Some(FilesState::default()) };
         sender.send(Message::Build(done, found)).unwrap();
         let _ = updater.handle_next().unwrap();
         is_done
@@ -354,9 +355,14 @@ fn requests_wait_while_a_file_is_moved_away() {
     fs::rename(path("a.html"), path("a.html~")).unwrap();
     updater.planned = None;
     let during = request(&mut updater);
-    // However long the test takes.
-    updater.saving_since = updater.saving_since.map(|_| Instant::now());
     assert!(updater.sink.0.is_empty() && updater.saving_since.is_some());
+    // However long the test takes.
+    updater.saving_since = Some(Instant::now() + Duration::from_secs(3600));
+    assert!(!updater.scans_first, "the scan has seen what the build has");
+    let (done, shares_the_build) = mpsc::channel();
+    sender.send(Message::Finish(done)).unwrap();
+    let _ = updater.handle_next().unwrap();
+    assert!(shares_the_build.try_recv().is_err(), "it would get the previous version");
     fs::write(path("a.html"), "after").unwrap();
     let after = request(&mut updater);
     assert_eq!(mem::take(&mut updater.sink.0), ["published", "rebuilt"]);
