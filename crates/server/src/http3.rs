@@ -121,8 +121,8 @@ pub(crate) struct Http3<D> {
     has_refused: bool,
     /// Connections with something to do. Contains each at most once.
     changed: Vec<ConnectionKey>,
-    /// Connections that still have to run in this iteration. Should one of them panic, the next iteration
-    /// will continue with the rest.
+    /// Connections that still have to run in this iteration. Should one of them panic, or should memory be scarce, the next
+    /// iteration will continue with the rest.
     running_next: VecDeque<ConnectionKey>,
     /// Numbers of sockets that had more datagrams than we receive in one iteration.
     backlogged: Vec<usize>,
@@ -299,11 +299,14 @@ impl<D: DatagramSocket> Http3<D> {
         // We do this here because it may take longer than a connection should run.
         self.bodies.release(&cx.release.content);
         // A connection that has used up its budget will be marked again, to be continued in the next
-        // iteration. The same goes for all others once connections need to be closed to free memory.
-        while !cx.memory.is_over()
-            && let Some(key) = self.running_next.pop_front()
-        {
+        // iteration.
+        while let Some(key) = self.running_next.pop_front() {
             self.run_connection(key, cx);
+            // Connections need to be closed first. There is progress in any case, because closed ones free their memory when
+            // they run.
+            if cx.memory.is_over() {
+                break;
+            }
         }
         self.flush();
 
@@ -401,9 +404,24 @@ impl<D: DatagramSocket> Http3<D> {
         });
     }
 
-    /// Returns the memory that each connection takes, in bytes.
+    /// Returns the memory that each open connection takes, in bytes.
     pub(crate) fn connection_memory(&self) -> impl Iterator<Item = u32> {
-        self.connections.iter().map(Connection::memory)
+        self.connections.iter().filter(|connection| !connection.is_closed()).map(Connection::memory)
+    }
+
+    /// Removes the connections that are closed. They are only kept in case that the client has not received the reason, so
+    /// their memory is the first that we do without. Late datagrams are answered with a stateless reset.
+    pub(crate) fn remove_closed(&mut self, cx: &mut WorkerContext) {
+        for index in 0..self.connections.index_end() {
+            let Some(connection) = self.connections.at_index(index) else { continue };
+            if connection.is_closed() {
+                let key = connection.key();
+                connection.shed(cx);
+                self.run_connection(key, cx);
+            }
+        }
+        self.flush();
+        self.count_blocks(cx);
     }
 
     /// Closes connections that `is_selected` picks by their memory until enough has been freed. Returns the

@@ -154,12 +154,12 @@ impl PendingWrite {
         Ok(sent)
     }
 
-    /// Returns when the responses were written.
     /// Adds time that the request has waited for a handler before.
     pub(super) fn has_waited(&mut self, waited: Duration) {
         self.since = self.since.checked_sub(waited).unwrap_or(self.since);
     }
 
+    /// Returns when the responses were written.
     pub(super) fn since(&self) -> Instant {
         self.since
     }

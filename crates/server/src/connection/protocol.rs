@@ -288,7 +288,7 @@ impl Protocol {
         }
     }
 
-    /// Returns when the longest-running handler was called.
+    /// Returns the earliest time at which a handler takes too long.
     pub(super) fn handler_deadline(&self, timeout: Duration) -> Option<Instant> {
         match self {
             Protocol::H1(_) => None,

@@ -233,7 +233,10 @@ impl Connection {
     pub(super) fn run(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
         self.has_run = true;
         while let Some(event) = self.quic.next_event() {
-            if let Err(code) = self.handle(event, cx, bodies) {
+            // A closed connection accepts no more requests.
+            if !self.is_closed()
+                && let Err(code) = self.handle(event, cx, bodies)
+            {
                 self.fail(code, cx);
             }
         }

@@ -1,4 +1,4 @@
-//! Detects that a client has is lost: it does not send anything any more.
+//! Detects that a client is lost: it does not send anything any more.
 
 use std::time::{Duration, Instant};
 

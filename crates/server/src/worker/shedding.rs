@@ -55,6 +55,9 @@ impl<L: EventLoop> Worker<L> {
     #[cold]
     fn shed(&mut self) {
         self.send_batch();
+        if let Some(http3) = &mut self.http3 {
+            http3.remove_closed(&mut self.cx);
+        }
 
         // Sum up the memory for each size class. Sorting the connections is not an option as that would take
         // memory.

@@ -162,7 +162,7 @@ impl Http2 {
             self.window_deadline = None;
         }
         if has_bodies {
-            // Even if everything fits into the response.output, the response.output might still refer to the release.
+            // Even if everything fits into the output, the output might still refer to the release.
             self.content = pinned.or_else(|| Some(Arc::clone(current)));
         }
 

@@ -16,9 +16,9 @@ use crate::observe::{Counters, Status};
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Upper bound, in bytes, for the size of a reply. It contains about a thousand numbers and 64
-/// missing paths.
-const REPLY_BYTES_MAX: usize = 256 * 1024;
+/// Upper bound, in bytes, for the size of a reply. It contains about a thousand numbers, 64 missing paths, and up to 256
+/// patterns of routes with the numbers of each.
+const REPLY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Timeout for a reply. Without one, the process has probably exited or might be overloaded.
 const TIMEOUT: Duration = Duration::from_secs(1);
