@@ -120,7 +120,11 @@ impl TrustedProxies {
                     value.split(|byte| *byte == b',').for_each(|element| client.take(address_of(element)));
                 }
                 ForwardedField::Forwarded if name.eq_ignore_ascii_case(b"forwarded") => {
-                    split_unquoted(value, b',').for_each(|element| client.take(forwarded_for(element)));
+                    if has_valid_quotes(value) {
+                        split_unquoted(value, b',').for_each(|element| client.take(forwarded_for(element)));
+                    } else {
+                        client.take(None);
+                    }
                 }
                 _ => {}
             }
@@ -169,6 +173,35 @@ fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
     })?;
     // Addresses do not contain any escaped characters, so we do not need to remove backslashes.
     address_of(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
+}
+
+/// Whether each quoted string in a list is the whole value of a parameter, and ends before the list does.
+///
+/// Otherwise, the client may have sent a quote that hides what a proxy has appended, as in `for=6.6.6.6;x=", for=203.0.113.1`.
+fn has_valid_quotes(list: &[u8]) -> bool {
+    let mut rest = list;
+    while let Some(quote) = rest.iter().position(|byte| *byte == b'"') {
+        let (before, quoted) = (rest[..quote].trim_ascii_end(), &rest[quote + 1..]);
+        let Some(end) = quoted_length(quoted) else { return false };
+        rest = &quoted[end + 1..];
+        let is_at_end = matches!(rest.trim_ascii_start().first(), None | Some(b',' | b';'));
+        if before.last() != Some(&b'=') || !is_at_end {
+            return false;
+        }
+    }
+    true
+}
+
+/// Returns the length of a quoted string, or `None` if it has no closing quote.
+fn quoted_length(quoted: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        match quoted.get(at)? {
+            b'"' => return Some(at),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
 }
 
 /// Splits a list at each separator that is not inside a quoted string (RFC 9110 §5.6.4).

@@ -54,6 +54,17 @@ fn forwarded_follows_rfc_7239() {
         ("for=unknown", "-"),
         ("by=1.2.3.4", "-"),
         ("for=\"192.0.2.43", "-"),
+        ("for=192.0.2.43, for=unknown;by=\"a\" , for = \"198.51.100.17\" ", "198.51.100.17"),
+        // A quote of the client hides what the proxy has appended.
+        ("for=6.6.6.6;x=\", for=192.0.2.43", "-"),
+        ("for=6.6.6.6;x=\"\\, for=192.0.2.43", "-"),
+        ("for=6.6.6.6;x=\", for=\"[2001:db9::1]:80\"", "-"),
+        ("for=6.6.6.6;x=\", for=192.0.2.43;host=\"a\\\"b\"", "-"),
+        ("for=6.6.6.6;x=\", for=192.0.2.43;host=\",x=\\\"b\"", "-"),
+        ("for=6.6.6.6;\", for=192.0.2.43", "-"),
+        // A line of its own is complete again.
+        ("for=6.6.6.6;x=\"\r\nForwarded: for=192.0.2.43", "192.0.2.43"),
+        ("for=192.0.2.43\r\nForwarded: for=6.6.6.6;x=\"", "-"),
     ] {
         let lines = format!("X-Forwarded-For: 1.1.1.1\r\nForwarded: {list}\r\n");
         assert_eq!(client(&proxies, None, &lines), expected, "{list}");
