@@ -91,6 +91,14 @@ struct State {
 #[doc(hidden)]
 pub type Waker = Box<dyn Fn() + Send>;
 
+/// Wakes up the task that waits for room, if any. The lock must be released before: the executor may drop the task, and thus its
+/// [`BodyWriter`], right away.
+fn wake_writer(writer: Option<task::Waker>) {
+    if let Some(writer) = writer {
+        writer.wake();
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -108,12 +116,6 @@ impl State {
 
     fn is_full(&self) -> bool {
         self.bytes.len() >= BODY_BYTES_MAX
-    }
-
-    fn wake_writer(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            writer.wake();
-        }
     }
 
     /// Returns `true` if writing does not make sense any more.
@@ -209,13 +211,30 @@ impl BodyWriter {
     /// # Errors
     /// Returns an error if the client has cancelled the request or the server has ended the body.
     pub fn poll_ready(&mut self, context: &mut task::Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.shared.lock();
-        state.check()?;
-        if !state.is_full() {
-            return Poll::Ready(Ok(()));
+        let poll = |state: &State| match state.check() {
+            Ok(()) if state.is_full() => Poll::Pending,
+            ready => Poll::Ready(ready),
+        };
+        {
+            let state = self.shared.lock();
+            let is_registered = state.writer.as_ref().is_some_and(|writer| writer.will_wake(context.waker()));
+            let polled = poll(&state);
+            if polled.is_ready() || is_registered {
+                return polled;
+            }
         }
-        state.writer = Some(context.waker().clone());
-        Poll::Pending
+
+        // The executor's code must not run while we hold the lock, so we clone its waker before, and drop an earlier one after it.
+        let mut waker = Some(context.waker().clone());
+        let mut state = self.shared.lock();
+        // The reader may have taken the bytes in the meantime.
+        let polled = poll(&state);
+        if polled.is_pending() {
+            std::mem::swap(&mut state.writer, &mut waker);
+        }
+        drop(state);
+        drop(waker);
+        polled
     }
 
     /// Completes the body.
@@ -259,6 +278,9 @@ impl Drop for BodyWriter {
             state.progress = BodyProgress::Broken;
             state.wake();
         }
+        let waker = state.writer.take();
+        drop(state);
+        drop(waker);
     }
 }
 
@@ -272,8 +294,10 @@ impl BodyStopper {
             state.progress = BodyProgress::Broken;
             state.bytes = Vec::new();
             state.wake();
-            state.wake_writer();
             self.shared.taken.notify_all();
+            let writer = state.writer.take();
+            drop(state);
+            wake_writer(writer);
         }
     }
 }
@@ -322,8 +346,11 @@ impl BodyReader {
             bytes.append(&mut state.bytes);
         }
         self.shared.taken.notify_one();
-        state.wake_writer();
-        state.progress
+        let progress = state.progress;
+        let writer = state.writer.take();
+        drop(state);
+        wake_writer(writer);
+        progress
     }
 }
 
@@ -332,9 +359,11 @@ impl Drop for BodyReader {
         let mut state = self.shared.lock();
         state.is_reader_dropped = true;
         state.bytes = Vec::new();
-        state.waker = None;
-        state.wake_writer();
         self.shared.taken.notify_all();
+        let (waker, writer) = (state.waker.take(), state.writer.take());
+        drop(state);
+        drop(waker);
+        wake_writer(writer);
     }
 }
 
@@ -435,6 +464,75 @@ mod tests {
         assert!(is_woken());
         let Poll::Ready(Err(error)) = writer.poll_ready(&mut context) else { panic!("an error") };
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    /// Runs in a thread of its own, so that a deadlock fails the test.
+    fn returns(action: impl FnOnce() + Send + 'static) {
+        let (sender, returned) = mpsc::channel();
+        std::thread::spawn(move || {
+            action();
+            let _ = sender.send(());
+        });
+        assert_eq!(returned.recv_timeout(std::time::Duration::from_secs(30)), Ok(()));
+    }
+
+    /// A task that its executor drops when it is woken.
+    struct Dropped(Mutex<Option<BodyWriter>>);
+
+    impl task::Wake for Dropped {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().unwrap().take());
+        }
+    }
+
+    fn waiting_task() -> BodyReader {
+        let (mut writer, reader) = channel();
+        writer.write_all(&[0; BODY_BYTES_MAX]).unwrap();
+        let task = Arc::new(Dropped(Mutex::new(None)));
+        let waker = task::Waker::from(Arc::clone(&task));
+        assert!(writer.poll_ready(&mut task::Context::from_waker(&waker)).is_pending());
+        *task.0.lock().unwrap() = Some(writer);
+        reader
+    }
+
+    #[test]
+    fn woken_task_may_drop_the_writer() {
+        returns(|| {
+            let reader = waiting_task();
+            assert_eq!(reader.take(&mut Vec::new()), BodyProgress::Open);
+            assert_eq!(reader.take(&mut Vec::new()), BodyProgress::Broken);
+        });
+        returns(|| drop(waiting_task()));
+        returns(|| {
+            let reader = waiting_task();
+            BodyStopper { shared: Arc::clone(&reader.shared) }.stop();
+        });
+    }
+
+    /// A waker that ends the body when it is dropped.
+    struct Stops(BodyStopper);
+
+    impl task::Wake for Stops {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Stops {
+        fn drop(&mut self) {
+            self.0.stop();
+        }
+    }
+
+    #[test]
+    fn replaced_waker_may_use_the_body() {
+        returns(|| {
+            let (mut writer, _reader) = channel();
+            writer.write_all(&[0; BODY_BYTES_MAX]).unwrap();
+            let waker = task::Waker::from(Arc::new(Stops(writer.stopper())));
+            assert!(writer.poll_ready(&mut task::Context::from_waker(&waker)).is_pending());
+            drop(waker);
+            assert!(writer.poll_ready(&mut task::Context::from_waker(task::Waker::noop())).is_pending());
+            assert!(writer.is_cancelled());
+        });
     }
 
     #[test]
