@@ -123,7 +123,8 @@ impl Group {
     /// Adds a group of routes below a prefix, for example `/api`. `fill` adds routes to an empty group.
     ///
     /// All paths below the prefix belong to the group: where it has no route, the group responds with a 404, and the site isn't
-    /// asked. With an empty prefix, only the routes themselves belong to the group.
+    /// asked. This includes other spellings of these paths, such as `//api/x`. With an empty prefix, only the routes themselves belong
+    /// to the group.
     ///
     /// The functions of [`Group::wrap`] are called for the routes of inner groups as well, before those of the inner groups. Inner
     /// groups inherit limits and error handlers that they do not set.
@@ -148,8 +149,8 @@ impl Group {
     /// Like [`Group::wrap`] for a function that may block, e.g. to look up a session in a database. The handlers of the group will
     /// all run on the thread pool.
     ///
-    /// The function isn't called for errors that prevent a request from reaching the pool: 400 and 413 for its content, and 503 if
-    /// the server is busy.
+    /// Errors that prevent a request from reaching the pool (400 and 413 for its content, 503 if the server is busy) skip this
+    /// function and everything inside of it, which may depend on it. To see them, middleware must be added before this one.
     pub fn blocking_wrap<R: IntoResponse<Via>, Via>(
         self,
         middleware: impl Fn(&mut Request<'_>, &Next<'_>) -> R + Send + Sync + 'static,
@@ -182,7 +183,7 @@ impl Group {
         Group { content_bytes_max: Some(bytes), ..self }
     }
 
-    /// Limits how long handlers on the pool may take. After that, the client gets a 503.
+    /// Limits how long handlers on the pool may take. After that, the client gets a 503. With [`Duration::MAX`], there is no limit.
     pub fn timeout(self, timeout: Duration) -> Group {
         Group { timeout: Some(timeout), ..self }
     }

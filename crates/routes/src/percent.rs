@@ -27,15 +27,44 @@ impl Iterator for Decoded<'_> {
     }
 }
 
-/// Whether a percent-encoded path decodes to UTF-8, in which case no part of it will lose bytes when
-/// converted to text.
+/// Whether a percent-encoded path is UTF-8 both before and after decoding, in which case no part of it will lose bytes when
+/// converted to text. For example, a character with a raw byte and an escaped byte is only UTF-8 after decoding.
 #[must_use]
 pub fn is_utf8_path(path: &[u8]) -> bool {
+    if str::from_utf8(path).is_err() {
+        return false;
+    }
     if !path.contains(&b'%') {
-        return str::from_utf8(path).is_ok();
+        return true;
     }
     let decoded: Vec<u8> = Decoded::new(path).collect();
     str::from_utf8(&decoded).is_ok()
+}
+
+/// Whether a percent-encoded segment is `.` or `..`.
+pub(crate) fn is_dots(segment: &[u8]) -> bool {
+    Decoded::new(segment).eq(*b".") || Decoded::new(segment).eq(*b"..")
+}
+
+/// Returns a path without dot segments and empty segments (RFC 3986 §5.2.4), like the site resolves them. The other segments
+/// remain percent-encoded.
+pub(crate) fn resolved(path: &[u8]) -> Vec<u8> {
+    let mut resolved = Vec::with_capacity(path.len() + 1);
+    let mut is_directory = true;
+    for segment in path.split(|byte| *byte == b'/') {
+        is_directory = segment.is_empty() || is_dots(segment);
+        if !is_directory {
+            resolved.push(b'/');
+            resolved.extend_from_slice(segment);
+        } else if Decoded::new(segment).eq(*b"..") {
+            let parent = resolved.iter().rposition(|byte| *byte == b'/');
+            resolved.truncate(parent.unwrap_or_default());
+        }
+    }
+    if is_directory {
+        resolved.push(b'/');
+    }
+    resolved
 }
 
 /// If `encoded` starts with an escape, returns its byte.
@@ -77,12 +106,37 @@ mod tests {
 
     #[test]
     fn paths_are_utf8_or_not() {
-        for path in [&b"/"[..], b"/caf%C3%A9", "/café".as_bytes(), b"/caf\xc3%A9", b"/%", b"/%00", b"/..%2f"]
-        {
+        for path in [&b"/"[..], b"/caf%C3%A9", "/café".as_bytes(), b"/%", b"/%00", b"/..%2f"] {
             assert!(is_utf8_path(path), "{}", path.escape_ascii());
         }
-        for path in [&b"/%ff"[..], b"/\xff", b"/%C3/%A9", b"/a%c3", b"/%ed%a0%80", b"/%C0%AF"] {
+        for path in [
+            &b"/%ff"[..],
+            b"/\xff",
+            b"/%C3/%A9",
+            b"/a%c3",
+            b"/%ed%a0%80",
+            b"/%C0%AF",
+            b"/caf\xc3%A9",
+            b"/%C3\xa9",
+        ] {
             assert!(!is_utf8_path(path), "{}", path.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn dot_segments_and_empty_segments_are_resolved() {
+        for (path, resolved_path) in [
+            ("/", "/"),
+            ("/a/b", "/a/b"),
+            ("//a//b/", "/a/b/"),
+            ("/./a/%2E", "/a/"),
+            ("/a/b/../c", "/a/c"),
+            ("/a/b/%2e.", "/a/"),
+            ("/../../a", "/a"),
+            ("/a/..", "/"),
+            ("/a%2Fb/...", "/a%2Fb/..."),
+        ] {
+            assert_eq!(resolved(path.as_bytes()), resolved_path.as_bytes(), "{path}");
         }
     }
 

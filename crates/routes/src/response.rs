@@ -252,6 +252,14 @@ impl Response {
         }
     }
 
+    /// Takes the error that this response was made for. Its cause can be a type of the program.
+    // Only for the server.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn take_error(&mut self) -> Option<Box<HandlerError>> {
+        self.error.take()
+    }
+
     /// Takes the body, leaving an empty one.
     // Only for the server.
     #[doc(hidden)]

@@ -156,6 +156,14 @@ impl<T> Router<T> {
         }
     }
 
+    /// Returns the value of the most specific pattern for a path, if that pattern is for all methods.
+    pub(crate) fn find_any(&self, host: Option<&[u8]>, path: &[u8]) -> Option<&T> {
+        match self.find(b"", host, path) {
+            Lookup::Found(found) => Some(found.value),
+            Lookup::OtherMethods(_) | Lookup::Missing => None,
+        }
+    }
+
     /// Returns `true` if no patterns have been added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -318,13 +326,12 @@ fn host_name(authority: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether a path has no empty segments before its end, no dot segments, and no invalid escapes.
-fn is_clean(path: &[u8]) -> bool {
+pub(crate) fn is_clean(path: &[u8]) -> bool {
     let Some(path) = path.strip_prefix(b"/") else { return false };
     let mut segments = path.split(|byte| *byte == b'/').peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
-        let is_dots = || Decoded::new(segment).eq(*b".") || Decoded::new(segment).eq(*b"..");
-        if (segment.is_empty() && !is_last) || is_dots() {
+        if (segment.is_empty() && !is_last) || percent::is_dots(segment) {
             return false;
         }
     }

@@ -3,6 +3,7 @@
 //! A request has a [`Call`] if it is for a route, for a path that only has routes for other methods, or for a path that belongs to
 //! a group. In all three cases, the response is made by the same chain of middleware, so that middleware sees all of them.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,10 +12,11 @@ use std::time::Duration;
 use crate::captures::Captures;
 use crate::error::HandlerError;
 use crate::group::{ErrorHandler, Group, Handler, HandlerThread, Layer, below};
+use crate::percent;
 use crate::request::{FindClient, Parts, Request};
 use crate::request_builder::RequestBuilder;
 use crate::response::Response;
-use crate::router::{Lookup, Methods, RouteError, Router};
+use crate::router::{self, Lookup, Methods, RouteError, Router};
 
 /// All routes of a server.
 // Only for the server.
@@ -164,15 +166,26 @@ impl Routes {
             }
             Lookup::OtherMethods(methods) => {
                 let chain = self.router.value(methods.first()).chain;
+                // A route outside of a group can be below its prefix. The other methods of the path still belong to the group.
+                let owner = if self.chains[chain].is_owner { None } else { self.owner(host, path) };
+                let chain = owner.unwrap_or(chain);
                 call(chain, Action::OtherMethods { methods, is_readable: false }, None)
             }
-            // Most requests beside routes are for the site, so this saves them a second search.
-            Lookup::Missing if self.owned.is_empty() => None,
-            Lookup::Missing => match self.owned.find(method, host, path) {
-                Lookup::Found(found) => call(*found.value, Action::Missing, None),
-                Lookup::OtherMethods(_) | Lookup::Missing => None,
-            },
+            Lookup::Missing => call(self.owner(host, path)?, Action::Missing, None),
         }
+    }
+
+    /// Returns the chain of the group that a path belongs to.
+    fn owner(&self, host: Option<&[u8]>, path: &[u8]) -> Option<usize> {
+        // Most requests beside routes are for the site, so this saves them a second search.
+        if self.owned.is_empty() {
+            return None;
+        }
+        if router::is_clean(path) {
+            return self.owned.find_any(host, path).copied();
+        }
+        // The site would resolve dot segments and empty segments, and might have a page there.
+        self.owned.find_any(host, &percent::resolved(path)).copied()
     }
 
     /// Responds to a request as the server would. Without a route, the response is a 404, because there is no site.
@@ -180,7 +193,7 @@ impl Routes {
     pub fn respond(&self, request: &RequestBuilder) -> HandlerResponse {
         let parts = request.parts();
         let mut made = match self.find(parts.method, parts.host, parts.path) {
-            Some(_) if !crate::percent::is_utf8_path(parts.path) => {
+            Some(_) if !percent::is_utf8_path(parts.path) => {
                 self.refuse(parts, &HandlerError::new(400, "The path is not UTF-8."))
             }
             Some(call) if parts.content.len() > call.content_bytes_max() as usize => {
@@ -197,7 +210,7 @@ impl Routes {
 
     /// Creates a response for an error that did not come from a handler (e.g. a 413).
     ///
-    /// Middleware sees it, except middleware that may block: this can be called on a thread that serves connections.
+    /// Middleware sees it, up to the first one that may block: this can be called on a thread that serves connections.
     pub fn refuse(&self, parts: Parts<'_>, error: &HandlerError) -> HandlerResponse {
         let call = self.find(parts.method, parts.host, parts.path);
         let (chain, captures, pattern, number) = match &call {
@@ -305,11 +318,21 @@ impl<'r> Call<'r, '_> {
     }
 
     fn run_as(&self, parts: Parts<'_>, pattern: Option<&str>, number: Option<usize>) -> HandlerResponse {
-        let mut request =
-            Request::new(parts, self.captures, pattern).with_find_client(self.routes.find_client.as_deref());
         let run = Run { call: self, fault: RefCell::new(None) };
-        let response = run.next(&mut request, &self.chain.layers).with_route(number);
-        HandlerResponse { response, fault: run.fault.into_inner() }
+        // Also catches panics in destructors: of values that middleware has attached to the request, and of responses and errors
+        // that were replaced.
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            let find_client = self.routes.find_client.as_deref();
+            let mut request = Request::new(parts, self.captures, pattern).with_find_client(find_client);
+            run.next(&mut request, &self.chain.layers)
+        }));
+        let response = made.unwrap_or_else(|_| {
+            let error = HandlerError::panicked();
+            let path = || String::from_utf8_lossy(parts.path);
+            run.report(&pattern.map_or_else(path, Cow::Borrowed), &error);
+            error.to_response().with_error(error)
+        });
+        HandlerResponse { response: response.with_route(number), fault: run.fault.into_inner() }
     }
 }
 
@@ -326,15 +349,18 @@ impl Run<'_, '_, '_> {
         // If the function panics, it cannot leave any data of ours in an inconsistent state.
         let made = catch_unwind(AssertUnwindSafe(|| match layers {
             [] => self.innermost(request),
-            [first, rest @ ..] if self.skips(first) => Ok(self.next(request, rest)),
+            [first, ..] if self.ends_before(first) => self.innermost(request),
             [first, rest @ ..] => (first.middleware)(request, &|request| self.next(request, rest)),
         }));
         let made = made.unwrap_or_else(|_| Err(HandlerError::panicked()));
         made.and_then(Response::checked).unwrap_or_else(|error| self.fail(request, error))
     }
 
-    /// Whether the middleware might block, but we might be on a thread that serves connections.
-    fn skips(&self, layer: &Layer) -> bool {
+    /// Whether a refused request ends before this middleware, because the middleware might block and we might be on a thread that
+    /// serves connections.
+    ///
+    /// The middleware inside may depend on this one, for example on its authentication, so it isn't called either.
+    fn ends_before(&self, layer: &Layer) -> bool {
         matches!(self.call.action, Action::Refuse(_)) && layer.thread == HandlerThread::Pool
     }
 
@@ -355,11 +381,19 @@ impl Run<'_, '_, '_> {
         }
     }
 
+    /// Keeps an error's cause for the operator, unless there is one already.
+    fn report(&self, pattern: &str, error: &HandlerError) {
+        // The program may implement the error's text.
+        let text = catch_unwind(AssertUnwindSafe(|| error.to_string()));
+        let text = text
+            .unwrap_or_else(|_| "the handler has failed, and the text of its error has panicked".to_owned());
+        self.fault.borrow_mut().get_or_insert_with(|| format!("{pattern}: {text}"));
+    }
+
     #[cold]
     fn fail(&self, request: &Request<'_>, error: HandlerError) -> Response {
         if error.status() >= 500 && !matches!(self.call.action, Action::Refuse(_)) {
-            let pattern = request.pattern().unwrap_or_else(|| request.path());
-            self.fault.borrow_mut().get_or_insert_with(|| format!("{pattern}: {error}"));
+            self.report(request.pattern().unwrap_or_else(|| request.path()), &error);
         }
         let on_error = self.call.chain.on_error.as_ref().filter(|_| error.content().is_none());
         let made = on_error.and_then(|on_error| {

@@ -18,6 +18,7 @@ mod watch;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -301,16 +302,20 @@ impl WorkerRoutes {
         is_head: bool,
         address: ConnectionAddress,
     ) -> Option<PreparedBody> {
-        let route = || response.route().and_then(|number| self.routes.pattern(number)).unwrap_or_default();
-        let route = route().to_owned();
+        let route = response.route();
         let reader = match response.take_body() {
             Body::Bytes(bytes) => return Some(PreparedBody::Bytes(bytes)),
             Body::Failed => return Some(PreparedBody::Bytes(Cow::Borrowed(b""))),
             Body::Stream(reader) => reader,
             // No client would receive what the function writes.
-            Body::Producer(_) if is_head => body_channel().1,
+            Body::Producer(produce) if is_head => {
+                discard(produce);
+                body_channel().1
+            }
             Body::Producer(produce) => {
                 let (writer, reader) = body_channel();
+                let route = route.and_then(|number| self.routes.pattern(number)).unwrap_or_default();
+                let route = route.to_owned();
                 if !self.pools.produce(produce, writer, route, self.notices.clone()) {
                     return None;
                 }
@@ -370,6 +375,11 @@ pub(crate) enum PreparedBody {
     Stream(BodyReader),
 }
 
+/// Drops a value of the program. Its destructor may panic, which must not end this thread.
+fn discard<T>(value: T) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+}
+
 /// Finds the route of a stored request again, and runs the handler.
 fn answer(
     routes: &Routes,
@@ -409,7 +419,10 @@ fn parts<'a>(
 }
 
 /// Returns the response. If it is an error that replaces the handler's own response, reports why.
-fn respond(HandlerResponse { response, fault }: HandlerResponse, notices: &Sender<Notice>) -> Response {
+fn respond(HandlerResponse { mut response, fault }: HandlerResponse, notices: &Sender<Notice>) -> Response {
+    if let Some(error) = response.take_error() {
+        discard(error);
+    }
     if let Some(why) = fault {
         // We can ignore an error here: the receiving thread may have stopped already.
         let _ = notices.send(Notice::HandlerFailed { why });

@@ -297,3 +297,95 @@ fn events_are_sent_as_they_happen() {
     drop(stream);
     await_condition(|| clients.lock().unwrap()[0].keep_alive().is_err());
 }
+
+/// Middleware inside of blocking middleware may depend on it, for example on authentication.
+#[test]
+fn refused_request_skips_everything_inside_of_blocking_middleware() {
+    let fixture = Fixture::start_with(|server| {
+        server.group("/api", |api| {
+            api.wrap(cors)
+                .blocking_wrap(|request, next| match request.header("authorization") {
+                    Some(_) => next(request),
+                    None => HandlerError::new(401, "Please log in.").into(),
+                })
+                // A cache.
+                .wrap(|_: &mut Request<'_>, _: &Next<'_>| "private")
+                .content_bytes_max(3)
+                .route("POST /people", |_: &Request<'_>| "made")
+        })
+    });
+    for (content, status) in [(&b"abc"[..], 401), (b"abcd", 413)] {
+        let seen = request(fixture.at, "POST", "/api/people", &[], content);
+        assert_eq!(seen.status, status);
+        assert!(!seen.body.starts_with(b"private"));
+    }
+    let seen = request(fixture.at, "POST", "/api/people", &[("authorization", "a")], b"abc");
+    assert_eq!((seen.status, seen.body.as_slice()), (200, b"private".as_slice()));
+    let head = head_lines(&fixture, "POST", "/api/people", "Content-Length: 4\r\n");
+    assert_eq!(values(&head, "Access-Control-Allow-Origin"), ["https://app.example"], "{head:?}");
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("this destructor panics in a test");
+    }
+}
+
+#[test]
+fn threads_survive_destructors_that_panic() {
+    let fixture = Fixture::start_with(|server| {
+        server.handler_threads(NonZeroUsize::MIN).group("/bombs", |bombs| {
+            bombs
+                .wrap(|request, next| {
+                    request.insert(Bomb);
+                    next(request)
+                })
+                .route("GET /worker", |_: &Request<'_>| "never")
+                .blocking_route("GET /pool", |_: &Request<'_>| "never")
+        })
+    });
+    for _ in 0..2 {
+        for target in ["/bombs/worker", "/bombs/pool"] {
+            assert_eq!(get(fixture.at, target).0, 500, "{target}");
+        }
+    }
+    assert_eq!(get(fixture.at, "/thread"), (200, "handler-".to_owned()));
+    assert_eq!(get(fixture.at, "/").0, 200);
+}
+
+#[test]
+fn group_answers_every_spelling_of_its_paths() {
+    let fixture = Fixture::start_with(|server| {
+        server
+            .route("POST /docs/index.html", |_: &Request<'_>| "made")
+            .group("/docs", |docs| docs.on_error(|_, error| Problem::from(error)))
+    });
+    for (target, status) in [
+        ("/docs/", 404),
+        ("//docs/", 404),
+        ("/docs//", 404),
+        ("/x/../docs/", 404),
+        ("/%2e/%64ocs/", 404),
+        ("/docs/index.html", 405),
+    ] {
+        let seen = request(fixture.at, "GET", target, &[], b"");
+        assert_eq!((seen.status, seen.media_type.as_str()), (status, "application/problem+json"), "{target}");
+    }
+    assert_eq!(get(fixture.at, "/docs/..").0, 200);
+}
+
+#[test]
+fn handlers_may_have_no_limit() {
+    let fixture = Fixture::start_with(|server| {
+        server
+            .group("/patient", |patient| {
+                patient.timeout(Duration::MAX).blocking_route("GET", |_: &Request<'_>| "made")
+            })
+            .configure(|settings| settings.timeouts(|timeouts| timeouts.handler = Duration::MAX))
+    });
+    assert_eq!(get(fixture.at, "/patient"), (200, "made".to_owned()));
+    assert_eq!(get(fixture.at, "/thread").0, 200);
+}

@@ -184,18 +184,91 @@ fn groups_have_their_limits() {
 
 #[test]
 fn blocking_middleware_needs_the_pool() {
-    let group = group().group("/api", |api| {
-        api.blocking_wrap(mark("blocking")).wrap(mark("quick")).route("GET /a", |_: &Request<'_>| "a")
-    });
+    let group = group()
+        .group("/api", |api| api.blocking_wrap(mark("blocking")).route("GET /a", |_: &Request<'_>| "a"));
     let routes = routes(&group);
     let thread = |method: &[u8], path| routes.find(method, None, path).unwrap().thread();
     assert_eq!(thread(b"GET", b"/hello/a"), HandlerThread::Worker);
     for (method, path) in [("GET", "/api/a"), ("POST", "/api/a"), ("OPTIONS", "/api/a"), ("GET", "/api/b")] {
         assert_eq!(thread(method.as_bytes(), path.as_bytes()), HandlerThread::Pool, "{method} {path}");
     }
-    let builder = Request::builder("GET", "/api/a");
-    let refused = routes.refuse(builder.parts(), &HandlerError::new(413, "Too long."));
-    assert_eq!(seen(&refused.response), "quick");
+}
+
+#[test]
+fn refused_request_ends_before_blocking_middleware() {
+    struct User;
+    let group = Group::default().wrap(mark("outer")).group("/api", |api| {
+        api.wrap(mark("api"))
+            .blocking_wrap(|request, next| {
+                request.insert(User);
+                next(request)
+            })
+            // This may depend on the authentication, which hasn't run if the pool refuses the request.
+            .wrap(|request, _| {
+                request.get::<User>().unwrap();
+                "private"
+            })
+            .route("POST /a", |_: &Request<'_>| "a")
+    });
+    let routes = routes(&group);
+    let builder = Request::builder("POST", "/api/a").with_content("text/plain", "0123456789a");
+    for made in
+        [routes.refuse(builder.parts(), &HandlerError::new(413, "Too long.")), routes.respond(&builder)]
+    {
+        assert_eq!((seen(&made.response).as_str(), made.fault), ("api outer", None));
+        assert_eq!(made.response.status(), 413);
+    }
+    let made = routes.respond(&Request::builder("POST", "/api/a"));
+    assert_eq!(text_of(made.response), (200, "private".to_owned()));
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a destructor may panic");
+    }
+}
+
+/// An error whose text panics.
+#[derive(Debug)]
+struct NoText;
+
+impl fmt::Display for NoText {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("a text may panic");
+    }
+}
+
+impl std::error::Error for NoText {}
+
+#[test]
+fn destructors_and_texts_may_panic() {
+    let group = Group::default()
+        .route("GET /text", |_: &Request<'_>| Err::<(), _>(NoText))
+        .group("/attached", |group| {
+            group.wrap(|request, next| {
+                request.insert(Bomb);
+                next(request)
+            })
+        })
+        .route("GET /replaced", |_: &Request<'_>| {
+            let bomb = Bomb;
+            Response::stream("text/plain", move |_| {
+                let _moved = &bomb;
+                Ok(())
+            })
+            .with_status(204)
+        });
+    for (path, fault) in [
+        ("/text", "GET /text: the handler has failed, and the text of its error has panicked"),
+        ("/attached/x", "/attached/x: the handler has panicked"),
+        ("/replaced", "GET /replaced: the handler has panicked"),
+    ] {
+        let made = routes(&group).respond(&Request::builder("GET", path));
+        assert_eq!((made.response.status(), made.fault.as_deref()), (500, Some(fault)));
+    }
 }
 
 #[test]
@@ -209,10 +282,41 @@ fn group_owns_its_prefix() {
     assert!(find("GET", "/b").unwrap().yields_to_site());
     assert!(find("GET", "/%61pi/x").is_some(), "other spellings of the prefix belong to it");
     assert!(find("GET", "/apis").is_none() && find("GET", "/c").is_none());
+    // The site resolves these, so it might have a page there.
+    for path in [
+        "//api/x",
+        "/api//x",
+        "/z/../api/x",
+        "/./api",
+        "/api/./a",
+        "/%2e/api/",
+        "/%2E%2e/%61pi/x",
+        "/z/..//api/x",
+    ] {
+        assert!(find("GET", path).is_some_and(|call| !call.yields_to_site()), "{path}");
+    }
+    for path in ["/api/..", "/api/../c", "/x//api", "/api%2Fx", "//c", "/%2E%2Fapi/x"] {
+        assert!(find("GET", path).is_none(), "{path}");
+    }
     let conflict = Group::default()
         .group("/{a}", |group| group.route("GET /x", |_: &Request<'_>| ""))
         .route("GET /y/{b}", |_: &Request<'_>| "");
     assert!(matches!(Routes::new(&conflict, 1), Err(RouteError::Conflict(_))));
+}
+
+#[test]
+fn group_answers_other_methods_of_routes_below_its_prefix() {
+    let group = Group::default()
+        .route("POST /api/x", |_: &Request<'_>| "")
+        .group("", |free| free.wrap(mark("free")).route("POST /api/y", |_: &Request<'_>| ""))
+        .group("/api", |api| api.wrap(mark("api")));
+    let routes = routes(&group);
+    for path in ["/api/x", "/api/y"] {
+        let call = routes.find(b"GET", None, path.as_bytes()).unwrap();
+        assert!(!call.yields_to_site(), "{path}");
+        let response = respond(&group, "GET", path);
+        assert_eq!((response.status(), seen(&response).as_str()), (405, "api"), "{path}");
+    }
 }
 
 #[test]

@@ -244,7 +244,9 @@ fn run(queue: &Queue, content_bytes: &AtomicUsize, occupied: &ThreadCount, watch
     while let Some(job) = queue.next() {
         let bytes = job.content_bytes();
         occupied.change(1);
-        job.run(watched);
+        // A panic would end this thread, but it still counts as started. Jobs catch the panics of handlers themselves, so this is for
+        // what is left: destructors of the program's values.
+        let _ = catch_unwind(AssertUnwindSafe(|| job.run(watched)));
         occupied.change(-1);
         content_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -274,14 +276,17 @@ impl Job {
 
             Job::Produce { produce, mut writer, route, bodies, notices } => {
                 let number = bodies.occupy(Instant::now(), writer.stopper());
-                let produced = catch_unwind(AssertUnwindSafe(|| produce(&mut writer)));
+                // The program may also implement the error's text and destructor.
+                let produced = catch_unwind(AssertUnwindSafe(|| {
+                    produce(&mut writer).map_err(|error| error.to_string())
+                }));
                 bodies.vacate(number);
 
                 let fault = match produced {
                     Ok(Ok(())) => return writer.finish(),
                     // The client has disconnected or others were waiting, and the function has noticed that.
                     Ok(Err(_)) if writer.is_cancelled() => return,
-                    Ok(Err(error)) => error.to_string(),
+                    Ok(Err(error)) => error,
                     Err(_) => "the function has panicked".to_owned(),
                 };
                 // We can ignore an error here: the receiving thread may have stopped already.
@@ -297,6 +302,40 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
+
+    /// An error whose text panics.
+    #[derive(Debug)]
+    struct NoText;
+
+    impl std::fmt::Display for NoText {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("a text may panic");
+        }
+    }
+
+    impl std::error::Error for NoText {}
+
+    #[test]
+    fn threads_survive_panics() {
+        let status = Arc::new(Status::new(std::iter::empty()));
+        let (pools, _) = Pools::new(1, 0, &Arc::default(), Duration::MAX, &status);
+        let (notices, noticed) = channel();
+        let _readers: Vec<_> = (0..2 * BODY_THREADS_PER_HANDLER_THREAD)
+            .map(|_| {
+                let (writer, reader) = cannery_routes::body_channel();
+                let job = Box::new(|_: &mut BodyWriter| Err(NoText.into()));
+                assert!(pools.produce(job, writer, "GET /a".to_owned(), notices.clone()));
+                reader
+            })
+            .collect();
+        let (sender, written) = channel();
+        let (writer, _reader) = cannery_routes::body_channel();
+        let job = move |_: &mut BodyWriter| Ok(sender.send(())?);
+        assert!(pools.produce(Box::new(job), writer, String::new(), notices.clone()));
+        assert_eq!(written.recv_timeout(Duration::from_secs(30)), Ok(()));
+        let notice = noticed.recv().unwrap().to_string();
+        assert!(notice.contains("GET /a: the body of a response: the function has panicked"), "{notice}");
+    }
 
     #[test]
     fn threads_start_when_they_are_needed() {

@@ -37,8 +37,13 @@ struct Running<S> {
 }
 
 impl<S> Running<S> {
-    fn deadline(&self, timeout: Duration) -> Instant {
-        self.since + self.expected.timeout(timeout)
+    /// Returns `None` if the handler may take practically forever.
+    fn deadline(&self, timeout: Duration) -> Option<Instant> {
+        self.since.checked_add(self.expected.timeout(timeout))
+    }
+
+    fn is_late(&self, now: Instant, timeout: Duration) -> bool {
+        self.deadline(timeout).is_some_and(|deadline| deadline <= now)
     }
 }
 
@@ -199,12 +204,12 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
 
     /// Returns when we will give up on the next handler. `timeout` is for handlers without a limit of their own.
     pub(crate) fn next_deadline(&self, timeout: Duration) -> Option<Instant> {
-        self.running.iter().map(|running| running.deadline(timeout)).min()
+        self.running.iter().filter_map(|running| running.deadline(timeout)).min()
     }
 
     /// Gives up on handlers that have been running for `timeout`, or for the limit of their own.
     pub(crate) fn give_up(&mut self, now: Instant, timeout: Duration) {
-        while let Some(index) = self.running.iter().position(|running| running.deadline(timeout) <= now) {
+        while let Some(index) = self.running.iter().position(|running| running.is_late(now, timeout)) {
             let Running { stream, request, since, .. } = self.running.swap_remove(index);
             self.finished.push_back((
                 stream,

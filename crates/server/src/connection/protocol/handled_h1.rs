@@ -296,7 +296,7 @@ impl HandledH1 {
     /// Returns when we will give up on the handler. `timeout` is for handlers without a limit of their own.
     pub(super) fn deadline(&self, timeout: Duration) -> Option<Instant> {
         let Stage::Running(running) = &self.stage else { return None };
-        Some(running.since + running.expected.timeout(timeout))
+        running.since.checked_add(running.expected.timeout(timeout))
     }
 
     /// Makes progress by reading the request's content from `rest` and writing the response.

@@ -40,6 +40,9 @@ pub struct Settings {
     handler_threads: NonZeroUsize,
 }
 
+/// Upper bound for timeouts, so that no sum with a point in time overflows.
+const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 impl Settings {
     pub(super) fn new() -> Settings {
         let content = Content::Archives { archives: Vec::new(), loading: Loading::Automatic, watch: true };
@@ -248,15 +251,20 @@ impl Settings {
         self
     }
 
-    /// Changes the timeouts for clients and handlers.
+    /// Changes the timeouts for clients and handlers. Anything above a century, such as [`Duration::MAX`], is a century.
     pub fn timeouts(mut self, change: impl FnOnce(&mut Timeouts)) -> Settings {
-        change(self.config.timeouts.get_or_insert_default());
+        let timeouts = self.config.timeouts.get_or_insert_default();
+        change(timeouts);
+        let Timeouts { head, idle, idle_crowded, handler, send } = timeouts;
+        for timeout in [head, idle, idle_crowded, handler, send] {
+            *timeout = (*timeout).min(DURATION_MAX);
+        }
         self
     }
 
     /// Sets the time for connections to finish sending during a graceful shutdown.
     pub fn drain(mut self, drain: Duration) -> Settings {
-        self.config.drain = drain;
+        self.config.drain = drain.min(DURATION_MAX);
         self
     }
 
@@ -308,6 +316,18 @@ mod tests {
             assert!(settings.into_config(Routes::default()).unwrap().has_tls());
         }
         assert!(Settings::new().listen(address()).into_config(Routes::default()).unwrap().tls.is_none());
+    }
+
+    #[test]
+    fn endless_timeouts_are_a_century() {
+        let settings = Settings::new().drain(Duration::MAX).timeouts(|timeouts| {
+            timeouts.head = Duration::MAX;
+            timeouts.handler = Duration::MAX;
+        });
+        let config = settings.into_config(Routes::default()).unwrap();
+        let timeouts = config.timeouts.unwrap();
+        assert_eq!([config.drain, timeouts.head, timeouts.handler], [DURATION_MAX; 3]);
+        assert_eq!(timeouts.idle, Timeouts::default().idle);
     }
 
     #[test]

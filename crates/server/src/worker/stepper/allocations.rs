@@ -98,6 +98,22 @@ fn static_request_beside_routes_does_not_allocate() {
 }
 
 #[test]
+fn handler_on_the_worker_does_not_allocate() {
+    let group = Group::default().route("GET /hello/{name}", |_: &Request<'_>| "hello");
+    let routes = Arc::new(Routes::new(&group, 0).unwrap());
+    let mut stepper = Stepper::with_routes(Content::dummy(DUMMY_BODY), Instrumentation::NONE, |status| {
+        let (pools, mut watchdog) = Pools::new(1, usize::MAX, &routes, Duration::MAX, status);
+        let waker = Waker::new().map_err(StartError::EventLoop)?;
+        Ok(Some(WorkerRoutes::new(routes, pools, waker, channel().0, &mut watchdog)))
+    })
+    .unwrap();
+    stepper.set_requests(b"GET /hello/you HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!(stepper.step() > 0);
+    assert_eq!(stepper.response_start(), *b"HTTP/1.1 200");
+    assert_eq!(allocations(&mut stepper), 0);
+}
+
+#[test]
 fn logged_request_does_not_allocate() {
     let file = tempfile::NamedTempFile::new().unwrap();
     for format in [LogFormat::Combined, LogFormat::Json] {
