@@ -87,7 +87,7 @@ pub(crate) fn sources(
     }
     if let Some(session) = session {
         unsettled = stability::hold_back(&options.sources, &confinement, &mut walked.files, session);
-        diagnostics.append(&mut keep_unreadable(&mut walked, session));
+        diagnostics.append(&mut keep_unreadable(&mut walked, &rules, session));
         diagnostics.append(&mut set_unreadable_aside(&options.sources, &mut walked.files, session));
         earlier = Some(session.earlier.clone());
         unreadable = Some(session.unreadable.clone());
@@ -201,29 +201,29 @@ fn leave_out_sparse(root: &Path, walked: &mut Walked, severity: Severity) -> Vec
 /// The files of the last build are used. If there are none, the name is left out, except for folders of hosts, since the default
 /// site would answer in their place. In contrast, a single build fails, as its archive might be deployed without a part of the
 /// site.
-fn keep_unreadable(walked: &mut Walked, session: &mut Session<'_>) -> Vec<Diagnostic> {
+fn keep_unreadable(walked: &mut Walked, rules: &SkipRules, session: &mut Session<'_>) -> Vec<Diagnostic> {
     if walked.unreadable.is_empty() {
         return Vec::new();
     }
 
+    let LastVersions { mut files, are_known } =
+        LastVersions::of(&walked.unreadable, session.earlier.files(), rules);
     let mut diagnostics = Vec::new();
-    for found in &walked.unreadable {
-        let kept = session.earlier.below(&found.path);
+    for (found, is_known) in walked.unreadable.iter().zip(are_known) {
         let is_host = *found.path == *b"_hosts" || is_host_folder(&found.path);
-        let (severity, outcome) = match (kept.is_empty(), is_host) {
-            (false, _) => (Severity::Warning, "; its last version is served meanwhile"),
-            (true, false) => (Severity::Warning, "; it is left out meanwhile"),
-            (true, true) => (Severity::Error, "; without it, the default site would answer in its place"),
+        let (severity, outcome) = match (is_known, is_host) {
+            (true, _) => (Severity::Warning, "; its last version is served meanwhile"),
+            (false, false) => (Severity::Warning, "; it is left out meanwhile"),
+            (false, true) => (Severity::Error, "; without it, the default site would answer in its place"),
         };
-        for (path, stamp) in kept {
-            // Files that can still be examined may have changed.
-            if let Err(place) = walked.files.binary_search_by(|file| file.path.cmp(&path)) {
-                session.earlier.held_back.insert(path.clone());
-                walked.files.insert(place, SourceFile { path, stamp });
-            }
-        }
         diagnostics.push(unexamined(found, severity, outcome));
     }
+
+    // Files that can still be examined may have changed.
+    files.retain(|kept| walked.files.binary_search_by(|file| file.path.cmp(&kept.path)).is_err());
+    session.earlier.held_back.extend(files.iter().map(|file| file.path.clone()));
+    walked.files.append(&mut files);
+    walked.files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
 
     // Folders of these files are listed like others.
     let parents = |path: &[u8]| {
@@ -236,6 +236,43 @@ fn keep_unreadable(walked: &mut Walked, session: &mut Session<'_>) -> Vec<Diagno
     walked.folders.sort_unstable();
     walked.folders.dedup();
     diagnostics
+}
+
+/// Files of the last build in place of those that can't be examined.
+struct LastVersions {
+    files: Vec<SourceFile>,
+    /// For each name that can't be examined, whether the last build had it, or a file below it.
+    are_known: Vec<bool>,
+}
+
+impl LastVersions {
+    /// Looks up names, which must be sorted by path, among the files of the last build. Files that the rules leave out by now don't
+    /// return.
+    fn of<'f>(
+        unreadable: &[Unreadable],
+        files: impl Iterator<Item = (&'f [u8], FileStamp)>,
+        rules: &SkipRules,
+    ) -> LastVersions {
+        let mut last = LastVersions { files: Vec::new(), are_known: vec![false; unreadable.len()] };
+        for (path, stamp) in files {
+            let folders = (0..path.len()).filter(|place| path[*place] == b'/').map(|end| &path[..end]);
+            let places: Vec<usize> = std::iter::once(&b""[..])
+                .chain(folders.clone())
+                .chain([path])
+                .filter_map(|above| unreadable.binary_search_by(|found| (*found.path).cmp(above)).ok())
+                .collect();
+            if places.is_empty()
+                || rules.verdict(path, false).is_some()
+                || folders.clone().any(|folder| rules.verdict(folder, true).is_some())
+            {
+                continue;
+            }
+
+            places.into_iter().for_each(|place| last.are_known[place] = true);
+            last.files.push(SourceFile { path: path.into(), stamp });
+        }
+        last
+    }
 }
 
 /// Creates a remark about a file or folder that the walk could not examine.
@@ -310,5 +347,50 @@ fn keep_ignore_file(options: &Options, files: &mut Vec<SourceFile>) {
     let Some(found) = found else { return };
     if let Err(place) = files.binary_search_by(|file| (*file.path).cmp(IGNORE_FILE.as_bytes())) {
         files.insert(place, SourceFile { path: IGNORE_FILE.as_bytes().into(), stamp: FileStamp::of(&found) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_versions_are_found_in_a_single_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a"), "").unwrap();
+        let stamp = FileStamp::of(&fs::metadata(folder.path().join("a")).unwrap());
+        let unreadable = |path: &str| Unreadable {
+            path: path.as_bytes().into(),
+            is_folder: true,
+            problem: "cannot be read".to_owned(),
+        };
+        let find = |paths: &[&str], files: &[&str], rules: &SkipRules| {
+            let unreadable: Vec<_> = paths.iter().map(|path| unreadable(path)).collect();
+            let found =
+                LastVersions::of(&unreadable, files.iter().map(|path| (path.as_bytes(), stamp)), rules);
+            let files = found.files.into_iter().map(|file| String::from_utf8(file.path.into()).unwrap());
+            (files.collect::<Vec<_>>(), found.are_known)
+        };
+
+        let mut rules = SkipRules::default();
+        let files = ["b/x/1.html", "a.html", "b.html", "b/2.html", "a/b/3.html", "c"];
+        assert_eq!(
+            find(&["a/b", "b", "b/x", "c", "d"], &files, &rules),
+            (
+                ["b/x/1.html", "b/2.html", "a/b/3.html", "c"].map(str::to_owned).to_vec(),
+                vec![true, true, true, true, false]
+            )
+        );
+        assert_eq!(find(&[""], &files, &rules).0, files);
+
+        // Their patterns are new.
+        rules.add_pattern("2.html").unwrap();
+        rules.add_pattern("/b/x/").unwrap();
+        assert_eq!(find(&["b"], &files, &rules), (Vec::new(), vec![false]));
+
+        // This took minutes.
+        let many: Vec<String> = (0..40_000).map(|number| format!("{number:05}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(find(&many, &many, &SkipRules::none()).0, many);
     }
 }

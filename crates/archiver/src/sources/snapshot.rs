@@ -155,15 +155,10 @@ impl Earlier {
         self.snapshot.as_ref()?.files.get(path)
     }
 
-    /// Returns all files of the last build that are this path, or below it.
-    pub(crate) fn below(&self, path: &[u8]) -> Vec<(Box<[u8]>, FileStamp)> {
+    /// Returns all files of the last build, in no particular order.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&[u8], FileStamp)> {
         let files = self.snapshot.as_ref().map(|snapshot| &*snapshot.files);
-        let is_below = |file: &[u8]| {
-            path.is_empty()
-                || file.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-        };
-        let found = files.into_iter().flatten().filter(|(file, _)| is_below(file));
-        found.map(|(file, known)| (file.clone(), known.stamp)).collect()
+        files.into_iter().flatten().map(|(path, known)| (&**path, known.stamp))
     }
 
     /// The captured content of a new file, and its stamp at that time.
