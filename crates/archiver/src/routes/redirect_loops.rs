@@ -346,8 +346,18 @@ impl<'r> RuleMap<'r> {
 
     /// Returns additional URLs to start from, apart from the sources of rules: URLs with a short text in place of `*` or a
     /// placeholder, and those of files that are overridden by a rule with captures.
+    ///
+    /// Literal segments come last, since visitors will hardly request such URLs. They should not use up what all walks share.
     fn further_starts(&self) -> Vec<Url> {
-        let mut starts = self.filled_starts();
+        let mut starts = self.short_starts();
+        starts.append(&mut self.file_starts());
+        starts.append(&mut self.filled_starts());
+        starts
+    }
+
+    /// Returns sources of redirects with a segment, or nothing, in place of `*`.
+    fn short_starts(&self) -> Vec<Url> {
+        let mut starts = Vec::new();
         for (host, rule) in self.rules.iter().filter(|(_, rule)| is_redirect(rule)) {
             let path = rule.source.symbols();
             if path.contains(&Symbol::Splat) {
@@ -361,7 +371,12 @@ impl<'r> RuleMap<'r> {
                 starts.push(Url { host, path: empty.collect() });
             }
         }
+        starts
+    }
 
+    /// Returns the URLs of files that are overridden by a rule with captures.
+    fn file_starts(&self) -> Vec<Url> {
+        let mut starts = Vec::new();
         let overriding: HashSet<HostId> = self
             .rules
             .iter()
@@ -708,4 +723,27 @@ fn without_slash(path: &[Symbol]) -> Option<&[Symbol]> {
 fn example(path: &[Symbol]) -> String {
     let bytes: Vec<u8> = path.iter().map(|symbol| symbol.byte().unwrap_or(b'x')).collect();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Compiler;
+    use crate::settings::cancel::CancelFlag;
+    use crate::settings::effort::Effort;
+
+    /// Walks share a limit, so those that are likely to find a loop come first.
+    #[test]
+    fn files_are_tried_before_literal_segments() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("en/guide")).unwrap();
+        std::fs::write(folder.path().join("index.html"), "home").unwrap();
+        std::fs::write(folder.path().join("en/guide/en.html"), "page").unwrap();
+        std::fs::write(folder.path().join("_redirects"), "/en/:a/:b /:b/:a/en 301!\n").unwrap();
+        let compiler = Compiler::new(Options::new(folder.path(), ""));
+        let report = compiler.build(Effort::Quick, &CancelFlag::default(), &()).unwrap().report;
+        let found: Vec<_> = report.diagnostics.iter().filter(|found| found.code == "redirect-loop").collect();
+        let [found] = found[..] else { panic!("{:?}", report.diagnostics) };
+        assert!(found.message.contains("`/en/guide/en`"), "{}", found.message);
+    }
 }
