@@ -294,3 +294,16 @@ fn messages_say_what_to_do() {
     let (_, printed) = site.build(&[]);
     assert!(printed.contains("save the file as UTF-8"), "{printed}");
 }
+
+/// Only root may read this folder of a mounted file system, so builds failed.
+#[test]
+fn unreadable_folder_for_recovered_files_is_left_out() {
+    let site = Site::new();
+    site.write("lost+found/a", "a");
+    fs::set_permissions(site.path("lost+found"), Permissions::from_mode(0)).unwrap();
+    let built = site.build_unprivileged(&["--strict"]);
+    fs::set_permissions(site.path("lost+found"), Permissions::from_mode(0o755)).unwrap();
+    if let Some(built) = built {
+        assert_eq!(built, (Some(0), String::new()));
+    }
+}

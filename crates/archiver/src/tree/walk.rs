@@ -35,6 +35,9 @@ const OUTSIDE_REPORTED_MAX: usize = 5;
 /// Code of warnings about links out of the root.
 const OUTSIDE: &str = "symlink-outside";
 
+/// Folder in the root of a file system for files recovered after a crash. Typically, only root may read it.
+const RECOVERED: &[u8] = b"lost+found";
+
 /// The result of a walk. All lists are sorted by path, byte by byte.
 ///
 /// Paths are relative to the source root, with segments separated by `/`. They do not begin or end
@@ -321,6 +324,8 @@ impl Walk<'_> {
             }
             // The folder was removed after we had listed its parent.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+            // Nothing in it is part of a site.
+            Err(_) if *first.path == *RECOVERED => return Vec::new(),
             Err(error) => {
                 let problem = format!(
                     "cannot be read ({error}); make it readable and searchable for this user, or name it in `.canneryignore`"
