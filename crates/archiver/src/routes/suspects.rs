@@ -4,7 +4,7 @@
 //! Most checks only look at names; files are only opened if they may contain a private key. Nothing is
 //! left out.
 
-mod foreign;
+pub(crate) mod foreign;
 pub(crate) mod left_out;
 
 use std::fmt::Display;

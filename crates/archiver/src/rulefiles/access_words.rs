@@ -110,7 +110,9 @@ pub(crate) fn known_field(line: &str) -> Option<&'static str> {
 /// Looks for the first word that names an unmistakable field. Paths do not count.
 pub(crate) fn field_in(words: &[&str]) -> Option<&'static str> {
     let names = (0..words.len()).filter(|place| !words[*place].contains('/'));
-    names.into_iter().find_map(|place| known_field(&words[place..].join(" ")).and_then(unmistakable))
+    // A name has two words at most, perhaps with a mark between them.
+    let line = |place: usize| words[place..].iter().take(3).copied().collect::<Vec<_>>().join(" ");
+    names.into_iter().find_map(|place| known_field(&line(place)).and_then(unmistakable))
 }
 
 /// Finds a field by name, regardless of any marks between the letters. All names that contain `Basic-Auth` count.

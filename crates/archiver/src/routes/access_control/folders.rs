@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::pieces::SEARCHED_BYTES_MAX;
-use super::{CODE, path_in_site, search_of, unsearchable};
+use super::{CODE, kind_of_file, path_in_site, unsearchable};
 use crate::ground::diagnostic::Diagnostic;
 use crate::tree::folder_file::full_path;
 
@@ -29,8 +29,8 @@ const FOLDERS: [(&str, bool); 13] = [
     ("supabase", false),
 ];
 
-/// These contain many files, but none that a host would run.
-const NOT_ENTERED: [&str; 2] = [".git", "node_modules"];
+/// Folders with many files, but none that a host would run.
+const PACKAGES: [&str; 2] = [".git", "node_modules"];
 
 /// Maximum number of names to list in a folder.
 const NAMES_MAX: usize = 10_000;
@@ -40,10 +40,18 @@ const BYTES_MAX: u64 = 64 << 20;
 
 const DEPTH_MAX: usize = 12;
 
+/// Whether a path leads into a package or a repository.
+pub(super) fn is_in_package(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|name| PACKAGES.iter().any(|known| name == known.as_bytes()))
+}
+
 /// Lists all files to search in a folder that was left out, and reports problems.
 pub(super) fn list(root: &Path, folder: &[u8]) -> (Vec<Box<[u8]>>, Vec<Diagnostic>) {
     let mut files = Vec::new();
     let mut diagnostics = Vec::new();
+    if is_in_package(folder) {
+        return (files, diagnostics);
+    }
     let top = path_in_site(folder).split(|byte| *byte == b'/').next().unwrap_or_default();
     let Some((_, warns)) = FOLDERS.iter().find(|(name, _)| top.eq_ignore_ascii_case(name.as_bytes())) else {
         return (files, diagnostics);
@@ -74,14 +82,14 @@ pub(super) fn list(root: &Path, folder: &[u8]) -> (Vec<Box<[u8]>>, Vec<Diagnosti
             let name = entry.file_name();
             let path = [&*folder, b"/", name.as_bytes()].concat().into_boxed_slice();
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                if NOT_ENTERED.iter().any(|known| name == *known) {
+                if is_in_package(name.as_bytes()) {
                     continue;
                 }
                 is_cut |= depth >= DEPTH_MAX;
                 if depth < DEPTH_MAX {
                     queue.push_back((path, depth + 1));
                 }
-            } else if search_of(&path, true).is_some() {
+            } else if kind_of_file(&path, true).is_some() {
                 let length = fs::metadata(entry.path()).map_or(0, |metadata| metadata.len());
                 match bytes_left.checked_sub(length.min(SEARCHED_BYTES_MAX)) {
                     Some(left) => {

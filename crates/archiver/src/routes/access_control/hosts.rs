@@ -47,6 +47,11 @@ pub(super) fn azure(text: &str) -> Option<Found> {
     })
 }
 
+/// Searches the file of this name for Azure. Many other programs have a file with routes as well, but of another form.
+pub(super) fn azure_routes(text: &str) -> Option<Found> {
+    if text.contains("\"route\"") { azure(text) } else { None }
+}
+
 pub(super) fn heroku(text: &str) -> Option<Found> {
     first_pair(text, &JSON, |pair| {
         let field = field_named(pair.key).and_then(unmistakable)?;

@@ -30,14 +30,14 @@ pub(super) fn apache(text: &str) -> Option<Found> {
     // `Order allow,deny` denies access by default. However, it is followed by `Allow from all` on many
     // sites.
     let allows_all = statements.iter().any(|(_, line)| line == "allow from all");
-    let mut blocks: Vec<&str> = Vec::new();
+    let mut blocks = Blocks::default();
 
     for (number, line) in &statements {
         if line.starts_with("</") {
-            blocks.pop();
+            blocks.leave();
         } else if line.starts_with('<') {
-            blocks.push(line);
-        } else if !blocks.iter().any(|block| is_harmless_block(block))
+            blocks.enter(line);
+        } else if !blocks.are_harmless()
             && let Some(subject) = apache_statement(line, allows_all)
         {
             return Some((*number, subject));
@@ -151,6 +151,28 @@ fn apache_statement(line: &str, allows_all: bool) -> Option<String> {
     ];
     let known = SPELLINGS.into_iter().find(|known| known.eq_ignore_ascii_case(directive));
     Some(quoted(known.unwrap_or(directive)))
+}
+
+/// The blocks around a statement.
+#[derive(Default)]
+struct Blocks {
+    /// For each block, whether it or a block around it is harmless.
+    is_harmless: Vec<bool>,
+}
+
+impl Blocks {
+    /// Enters a block that begins with this text in lower case.
+    fn enter(&mut self, text: &str) {
+        self.is_harmless.push(self.are_harmless() || is_harmless_block(text));
+    }
+
+    fn leave(&mut self) {
+        self.is_harmless.pop();
+    }
+
+    fn are_harmless(&self) -> bool {
+        self.is_harmless.last().is_some_and(|is_harmless| *is_harmless)
+    }
 }
 
 /// Returns `true` if a block (in lower case) only restricts names that are not published, or methods that are not answered anyway.
@@ -280,7 +302,7 @@ pub(super) fn lighttpd(text: &str) -> Option<Found> {
 
 /// Returns the first statement that restricts access, ignoring statements in harmless blocks.
 fn first_statement(tokens: &[Token], test: impl Fn(&[Token]) -> Option<&'static str>) -> Option<Found> {
-    let mut blocks: Vec<String> = Vec::new();
+    let mut blocks = Blocks::default();
     for statement in
         tokens.split_inclusive(|token| ["{", "}", ";", "\n"].iter().any(|mark| token.is_mark(mark)))
     {
@@ -288,7 +310,7 @@ fn first_statement(tokens: &[Token], test: impl Fn(&[Token]) -> Option<&'static 
         let has_end = ["{", "}", ";", "\n"].iter().any(|mark| last.is_mark(mark));
         let words = if has_end { before } else { statement };
         if let Some(first) = words.first()
-            && !blocks.iter().any(|block| is_harmless_block(block))
+            && !blocks.are_harmless()
             && let Some(subject) = test(words)
         {
             return Some((first.line, quoted(subject)));
@@ -296,9 +318,9 @@ fn first_statement(tokens: &[Token], test: impl Fn(&[Token]) -> Option<&'static 
 
         if last.is_mark("{") {
             let words: Vec<&str> = words.iter().map(|word| &*word.text).collect();
-            blocks.push(words.join(" ").to_ascii_lowercase());
+            blocks.enter(&words.join(" ").to_ascii_lowercase());
         } else if last.is_mark("}") {
-            blocks.pop();
+            blocks.leave();
         }
     }
     None
@@ -346,7 +368,7 @@ fn iis_element(name: &str, tag: &str, is_authorization: bool) -> Option<String> 
         let (_, rest) = tag.split_once(&format!(" {name}"))?;
         let rest = rest.trim_start().strip_prefix('=')?.trim_start();
         let quote = rest.chars().next()?;
-        rest[1..].split(quote).next()
+        rest.strip_prefix(quote)?.split(quote).next()
     };
 
     let is_on = attribute("enabled") != Some("false");

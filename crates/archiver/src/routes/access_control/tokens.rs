@@ -125,7 +125,8 @@ pub(super) fn pairs(tokens: &[Token]) -> impl Iterator<Item = Pair<'_>> {
         let rest = &tokens[place + 2..];
         let values = match rest.first() {
             Some(first) if first.is_mark("[") => {
-                let list = rest[1..].iter().take_while(|token| !token.is_mark("]"));
+                // Lists in this list have keys of their own. Besides, reading them more than once would take too long.
+                let list = rest[1..].iter().take_while(|token| !token.is_mark("[") && !token.is_mark("]"));
                 list.filter(|token| is_word(token)).map(|token| &*token.text).collect()
             }
             Some(first) if is_word(first) => vec![&*first.text],

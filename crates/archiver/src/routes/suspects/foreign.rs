@@ -287,7 +287,7 @@ fn is_old_log(lower: &str) -> bool {
     name.len() < lower.len() && name.len() > 4 && name.ends_with(".log")
 }
 
-fn has_suffix(path: &[u8], suffixes: &[&str]) -> bool {
+pub(crate) fn has_suffix(path: &[u8], suffixes: &[&str]) -> bool {
     suffixes.iter().any(|suffix| {
         path.len() > suffix.len() && path[path.len() - suffix.len()..].eq_ignore_ascii_case(suffix.as_bytes())
     })
@@ -303,7 +303,7 @@ fn is_function(root: &Path, path: &[u8]) -> bool {
 
 /// Whether a script contains the entry point of a function. If so, it is not part of the pages
 /// next to it.
-fn is_handler(root: &Path, path: &[u8]) -> bool {
+pub(crate) fn is_handler(root: &Path, path: &[u8]) -> bool {
     const MARKS: [&str; 5] = [
         "exports.handler",
         "export const handler",
