@@ -162,8 +162,8 @@ fn has_page<B>(release: &Release, prefix: &str, request: &http::Request<B>) -> b
     BUFFERS.with_borrow_mut(|buffers| is_of_site(&buffers.answer(release, prefix, &page).0))
 }
 
-/// Redirects a request for something in the site to the only spelling of its path that we accept. Returns `None` if the request has
-/// this spelling.
+/// Redirects a request for something in the site to the normal spelling of its path. Returns `None` if the request has this spelling,
+/// or one that proxies may make of it.
 ///
 /// Otherwise, a check of the path in front of the site would only see one of several spellings, such as `/%61dmin/` or `/x/../admin/`.
 fn to_normal_path<B>(
@@ -173,7 +173,7 @@ fn to_normal_path<B>(
 ) -> Option<HttpResponse<Body>> {
     let path = request.uri().path();
     let path = path.strip_prefix(prefix.requested).unwrap_or(path);
-    if path_is_plain(path.as_bytes())
+    if path_is_normal(path.as_bytes())
         || !matches!(*request.method(), http::Method::GET | http::Method::HEAD)
         || !(is_of_site(answer) && matches!(answer.status, 200..=299 | 304 | 406 | 412 | 416))
     {
@@ -185,32 +185,50 @@ fn to_normal_path<B>(
     for piece in key.percent_encode() {
         location.extend_from_slice(piece.bytes());
     }
-    if location[prefix.public.len()..] == *path.as_bytes() {
-        return None;
-    }
     if let Some(query) = request.uri().query() {
         location.push(b'?');
         location.extend_from_slice(query.as_bytes());
     }
-    Some(redirect(&location))
+    // Caches must ask again: it depends on the proxies in between which spelling arrives here.
+    Some(redirect(&location, "no-cache"))
 }
 
-/// Returns `true` if the path certainly is in normal form: no escapes, no empty segments, no segments that start with a dot.
-fn path_is_plain(path: &[u8]) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte);
-    path.iter().all(|byte| is_plain(*byte))
-        && !path.windows(2).any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'))
+/// Returns `true` unless the path has empty segments, dot segments, or escapes of bytes that need none.
+///
+/// Proxies that decode and encode paths differ in what they do with bytes that must be escaped: they may send `[` raw, or as `%5b`. If
+/// we redirected to our own spelling of these, the proxy would change it back, and the client would be redirected forever.
+fn path_is_normal(path: &[u8]) -> bool {
+    let segments = path.strip_prefix(b"/").unwrap_or(path).split(|byte| *byte == b'/');
+    let mut is_last_empty = false;
+    for segment in segments {
+        // Only the last segment may be empty.
+        if is_last_empty || matches!(segment, b"." | b"..") || has_needless_escape(segment) {
+            return false;
+        }
+        is_last_empty = segment.is_empty();
+    }
+    true
+}
+
+/// Returns `true` if a segment escapes a byte that segments may contain (RFC 3986 §3.3).
+fn has_needless_escape(segment: &[u8]) -> bool {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    segment.windows(3).any(|window| {
+        let &[b'%', high, low] = window else { return false };
+        let byte = digit(high).zip(digit(low)).and_then(|(high, low)| u8::try_from(high << 4 | low).ok());
+        byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte))
+    })
 }
 
 /// Returns a permanent redirect.
-pub(crate) fn redirect(location: &[u8]) -> HttpResponse<Body> {
+pub(crate) fn redirect(location: &[u8], cache_control: &'static str) -> HttpResponse<Body> {
     let mut response = HttpResponse::new(Body::empty());
     *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
     let fields = response.headers_mut();
     if let Ok(location) = header::HeaderValue::from_bytes(location) {
         fields.insert(header::LOCATION, location);
     }
-    fields.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("public, max-age=3600"));
+    fields.insert(header::CACHE_CONTROL, header::HeaderValue::from_static(cache_control));
     fields.insert(header::CONTENT_LENGTH, header::HeaderValue::from_static("0"));
     response
 }

@@ -105,7 +105,7 @@ impl Mount {
     /// links would not work.
     fn add_slash<B>(&self, request: &http::Request<B>) -> Response<Body> {
         let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
-        redirect(format!("{}/{query}", self.prefix).as_bytes())
+        redirect(format!("{}/{query}", self.prefix).as_bytes(), "public, max-age=3600")
     }
 }
 

@@ -246,6 +246,7 @@ fn files_have_one_spelling() {
         let below = |path: &str| format!("/in{path}");
         let location = |response: http::Response<cannery::Body>| {
             assert_eq!(response.status(), 308, "{target}");
+            assert_eq!(response.headers()[header::CACHE_CONTROL], "no-cache", "{target}");
             response.headers()[header::LOCATION].to_str().unwrap().to_owned()
         };
         assert_eq!(location(site.respond(&request("GET", target, &[]))), normal);
@@ -256,6 +257,28 @@ fn files_have_one_spelling() {
         assert_eq!(mount.respond(&request("GET", &below(normal), &[])).status(), 200, "{normal}");
     }
     assert_eq!(site.respond(&request("GET", "/x/../missing", &[])).status(), 404);
+}
+
+/// Proxies that decode and encode paths choose one of these. A redirect to another one would never end.
+#[test]
+fn spellings_of_escaped_characters_are_accepted() {
+    let fixture = support::site();
+    let folder = fixture.directory.path().join("site");
+    std::fs::create_dir(folder.join("é")).unwrap();
+    std::fs::write(folder.join("é/[a] (b).txt"), "found").unwrap();
+    let archive = fixture.directory.path().join("other.cdb");
+    cannery_archiver::compile(&cannery_archiver::Options::new(&folder, &archive), &()).unwrap();
+    let site = Site::open(&archive).unwrap();
+    let mount = site.mount("/in");
+    for target in ["/%C3%A9/%5Ba%5D%20(b).txt", "/%c3%a9/%5ba%5d%20(b).txt", "/é/[a]%20(b).txt"] {
+        assert_eq!(site.respond(&request("GET", target, &[])).status(), 200, "{target}");
+        assert_eq!(mount.respond(&request("GET", &format!("/in{target}"), &[])).status(), 200, "{target}");
+    }
+    for target in ["/é//[a]%20(b).txt", "/é/[%61]%20(b).txt", "/%c3%a9/./[a]%20%28b).txt"] {
+        let response = site.respond(&request("GET", target, &[]));
+        assert_eq!(response.status(), 308, "{target}");
+        assert_eq!(response.headers()[header::LOCATION], "/%C3%A9/%5Ba%5D%20(b).txt", "{target}");
+    }
 }
 
 #[test]
