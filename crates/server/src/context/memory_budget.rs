@@ -162,9 +162,9 @@ impl MemoryLimits {
     /// before entering the sandbox, which hides how much memory the process uses.
     pub(crate) fn measure(workers: NonZeroUsize, pool_threads: usize) -> MemoryLimits {
         let workers = workers.get() as u64;
-        let threads = workers * WORKER_BYTES + pool_threads as u64 * POOL_THREAD_BYTES;
         let limit = getrlimit(Resource::Data).current;
-        let rest = limit.map(|limit| limit.saturating_sub(used_bytes().unwrap_or(0)).saturating_sub(threads));
+        let free = limit.map(|limit| limit.saturating_sub(used_bytes().unwrap_or(0)));
+        let rest = free.map(|free| rest_beside_threads(free, workers, pool_threads as u64));
         MemoryLimits::of(workers, rest, pool_threads > 0)
     }
 
@@ -180,6 +180,14 @@ impl MemoryLimits {
                 .map_or(HANDLERS_CONTENT_BYTES_MAX, |bytes| bytes.min(HANDLERS_CONTENT_BYTES_MAX)),
         }
     }
+}
+
+/// Returns how much of `free` bytes the threads leave for data from clients.
+///
+/// Most threads of the pools never start, and if one can't start, its job waits for another one. So they get at most half.
+fn rest_beside_threads(free: u64, workers: u64, pool_threads: u64) -> u64 {
+    let free = free.saturating_sub(workers * WORKER_BYTES);
+    free - (pool_threads * POOL_THREAD_BYTES).min(free / 2)
 }
 
 /// Returns the size, in bytes, of the process's memory that counts against `RLIMIT_DATA`.

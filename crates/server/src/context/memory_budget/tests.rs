@@ -75,3 +75,13 @@ fn limits_share_half_of_the_rest() {
     assert_eq!(limits(Some(64 * MIB), true), (8, 16));
     assert_eq!(limits(Some(0), true), (1, 0));
 }
+
+#[test]
+fn threads_of_the_pools_leave_room_for_clients() {
+    const MIB: u64 = 1 << 20;
+    let rest = |free: u64, pool_threads| rest_beside_threads(free * MIB, 2, pool_threads) / MIB;
+    assert_eq!(rest(1008, 0), 1000);
+    assert_eq!(rest(1008, 144), 703);
+    assert_eq!(rest(208, 144), 100, "threads that never start must not take everything");
+    assert_eq!((rest(8, 144), rest(0, 144)), (0, 0));
+}
