@@ -508,8 +508,10 @@ fn content_reaches_handlers() {
         let too_long = [long.as_slice(), b"x"].concat();
         assert_eq!(request(fixture.at, "POST", target, &[], &too_long).status, 413);
     }
-    assert_eq!(request(fixture.at, "PUT", "/sum", &[], b"[1, 2, 39]").body, b"42");
-    let invalid = request(fixture.at, "PUT", "/sum", &[], b"[1, 2,");
+    let json: Lines<'_> = &[("content-type", "application/json")];
+    assert_eq!(request(fixture.at, "PUT", "/sum", json, b"[1, 2, 39]").body, b"42");
+    assert_eq!(request(fixture.at, "PUT", "/sum", &[("content-type", "text/plain")], b"[1]").status, 415);
+    let invalid = request(fixture.at, "PUT", "/sum", json, b"[1, 2,");
     assert_eq!(invalid.status, 400);
     assert!(String::from_utf8(invalid.body).unwrap().contains("line 1 column 6"));
 }

@@ -8,6 +8,8 @@ use std::fmt;
 use cannery_base::status::reason_phrase;
 use serde::Serialize;
 
+use crate::field_names::has_single_value;
+
 /// Reason why a handler does not have a response.
 ///
 /// With `?`, errors of the standard library and other crates are converted to an error with status 500, as are `anyhow::Error`,
@@ -30,6 +32,19 @@ pub struct HandlerError {
     cause: Option<Box<dyn Error + Send + Sync>>,
     fields: Vec<(Cow<'static, str>, Cow<'static, str>)>,
     content: Option<Content>,
+    /// Changes to the response that will be made from the error.
+    edits: Vec<Edit>,
+    /// Whether the server has refused the request, so that there is nothing to report.
+    is_refusal: bool,
+}
+
+/// A change to a response.
+#[derive(Clone)]
+pub(crate) enum Edit {
+    Status(u16),
+    Set(Cow<'static, str>, Cow<'static, str>),
+    Append(Cow<'static, str>, Cow<'static, str>),
+    Remove(String),
 }
 
 /// Content of an error that replaces the usual error page.
@@ -42,7 +57,15 @@ impl HandlerError {
     /// Creates an error. The client will get `message` as plain text.
     #[must_use]
     pub fn new(status: u16, message: impl Into<Cow<'static, str>>) -> HandlerError {
-        HandlerError { status, message: message.into(), cause: None, fields: Vec::new(), content: None }
+        HandlerError {
+            status,
+            message: message.into(),
+            cause: None,
+            fields: Vec::new(),
+            content: None,
+            edits: Vec::new(),
+            is_refusal: false,
+        }
     }
 
     /// Creates an error with status 500 from a cause that need not be `Send`, whose text is kept.
@@ -92,6 +115,22 @@ impl HandlerError {
         self
     }
 
+    /// Adds a value of a header field, for example another `Set-Cookie` or `WWW-Authenticate`. Fields that can only have one value,
+    /// such as `Location`, are replaced instead.
+    #[must_use]
+    pub fn append_header(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<String>,
+    ) -> HandlerError {
+        let name = name.into();
+        if has_single_value(&name) {
+            return self.with_header(name, value);
+        }
+        self.fields.push((name, Cow::Owned(value.into())));
+        self
+    }
+
     /// Sets the content of the response. Such an error isn't passed to the error handler. See also
     /// [`Problem`](crate::Problem).
     #[must_use]
@@ -112,10 +151,10 @@ impl HandlerError {
         Ok(self.with_content("application/json", serde_json::to_string(value)?))
     }
 
-    /// Returns the status of the response.
+    /// Returns the status of the response. This is 500 if the error was given a status that errors cannot have, such as 303.
     #[must_use]
     pub fn status(&self) -> u16 {
-        self.status
+        if (400..=599).contains(&self.status) { self.status } else { 500 }
     }
 
     /// The message for the client, which is empty if the client should not learn more than the status.
@@ -135,9 +174,39 @@ impl HandlerError {
         self.fields.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Returns an error for the same response, without the cause.
-    pub(crate) fn copy(&self) -> HandlerError {
-        HandlerError { fields: self.fields.clone(), ..HandlerError::new(self.status, self.message.clone()) }
+    /// Returns the error of the server for the same response, without the cause.
+    pub(crate) fn refusal(&self) -> HandlerError {
+        HandlerError {
+            fields: self.fields.clone(),
+            is_refusal: true,
+            ..HandlerError::new(self.status, self.message.clone())
+        }
+    }
+
+    /// Returns `true` if the operator should learn about the error.
+    pub(crate) fn is_fault(&self) -> bool {
+        self.status() >= 500 && !self.is_refusal
+    }
+
+    /// Returns the text for the operator.
+    pub(crate) fn report(&self) -> String {
+        if self.status == self.status() {
+            return self.to_string();
+        }
+        format!("an error has the status {}, which is none of 400 to 599: {self}", self.status)
+    }
+
+    /// Makes another change to the response that will be made from the error.
+    pub(crate) fn edit(&mut self, edit: Edit) {
+        if let Edit::Status(status @ 400..=599) = edit {
+            // The error handler may show it.
+            self.status = status;
+        }
+        self.edits.push(edit);
+    }
+
+    pub(crate) fn take_edits(&mut self) -> Vec<Edit> {
+        std::mem::take(&mut self.edits)
     }
 
     pub(crate) fn fields(&self) -> &[(Cow<'static, str>, Cow<'static, str>)] {
@@ -149,14 +218,9 @@ impl HandlerError {
         self.content.as_ref()
     }
 
-    /// Returns the status if it is that of an error, and otherwise 500. The program can choose any number.
-    pub(crate) fn response_status(&self) -> u16 {
-        if (400..=599).contains(&self.status) { self.status } else { 500 }
-    }
-
     /// Returns the text for clients.
     pub(crate) fn text(&self) -> &str {
-        match (&*self.message, self.response_status()) {
+        match (&*self.message, self.status()) {
             ("", 500..) => "The server has failed to make this page.",
             ("", status) => reason_phrase(status),
             (message, _) => message,
@@ -271,6 +335,13 @@ mod tests {
         }
         let texts = [of_box(), of_anyhow(), of_local_box()].map(|result| result.unwrap_err().to_string());
         assert_eq!(texts, ["a disk", "a file: a disk", "a disk"]);
+    }
+
+    #[test]
+    fn errors_have_statuses_of_errors() {
+        for (status, actual) in [(200, 500), (303, 500), (399, 500), (400, 400), (599, 599), (600, 500)] {
+            assert_eq!(HandlerError::new(status, "").status(), actual, "{status}");
+        }
     }
 
     #[test]

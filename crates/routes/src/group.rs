@@ -170,6 +170,9 @@ impl Group {
 
     /// Sets the error handler, which makes the response if a handler or middleware returns an error, or if the server detects one.
     /// Errors with content of their own don't reach it.
+    ///
+    /// The response gets the fields of the error that it doesn't have, and its status unless the function chooses one with
+    /// [`Response::with_status`] or [`Response::new`].
     pub fn on_error<R: Into<Response>>(
         self,
         respond: impl Fn(&Request<'_>, &HandlerError) -> R + Send + Sync + 'static,

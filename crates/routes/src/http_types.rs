@@ -116,6 +116,20 @@ mod tests {
     }
 
     #[test]
+    fn responses_of_errors_are_converted() {
+        let error = HandlerError::new(401, "Please log in.").with_header("WWW-Authenticate", "Basic");
+        let response = Response::from(error).append_header("Set-Cookie", "a=1");
+        let converted = http::Response::try_from(response).unwrap();
+        assert_eq!(
+            (converted.status().as_u16(), converted.body().as_slice()),
+            (401, &b"Please log in.\n"[..])
+        );
+        assert_eq!(converted.headers()["www-authenticate"], "Basic");
+        assert_eq!(converted.headers()["set-cookie"], "a=1");
+        assert_eq!(converted.headers()["content-type"], "text/plain; charset=utf-8");
+    }
+
+    #[test]
     fn requests_are_converted() {
         let request = http::Request::put("http://example.com:80/a/b?c=d")
             .header("x", HeaderValue::from_bytes(b"\xff").unwrap())

@@ -61,6 +61,7 @@ mod body;
 mod error;
 mod events;
 mod extensions;
+mod field_names;
 #[cfg(feature = "http")]
 mod http_types;
 mod into_response;

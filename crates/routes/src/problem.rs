@@ -91,7 +91,7 @@ impl Problem {
 /// Returns the problem details for an error: its status and message.
 impl From<&HandlerError> for Problem {
     fn from(error: &HandlerError) -> Problem {
-        let problem = Problem::new(error.response_status());
+        let problem = Problem::new(error.status());
         match error.message() {
             "" => problem,
             message => problem.with_detail(message),

@@ -194,9 +194,18 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     ///
+    /// Returns an error with status 415 if the request's `Content-Type` is neither `application/json` nor another type of JSON such as
+    /// `application/merge-patch+json`. Pages of other origins can only send other types without asking first (CORS).
+    ///
     /// Returns an error with status 400 if the content is not JSON or is not of this type. The message will
     /// contain the line and column.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
+        if !is_json(self.media_type()) {
+            return Err(HandlerError::new(
+                415,
+                "The content of the request must be JSON (`application/json`).",
+            ));
+        }
         serde_json::from_slice(self.parts.content).map_err(|error| {
             HandlerError::new(400, format!("The content is not the expected JSON: {error}."))
         })
@@ -208,12 +217,16 @@ impl<'a> Request<'a> {
     /// Returns an error with status 415 if the content isn't of the type `application/x-www-form-urlencoded`. Forms with files have
     /// another type.
     pub fn form(&self) -> Result<Query<'a>, HandlerError> {
-        let media_type = self.header("content-type").unwrap_or_default();
-        let essence = media_type.split(';').next().unwrap_or_default().trim();
-        if !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        if !self.media_type().eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             return Err(HandlerError::new(415, "The content of the request must be a form."));
         }
         Ok(Query::new(self.parts.content))
+    }
+
+    /// Returns the media type of the content, without parameters.
+    fn media_type(&self) -> &'a str {
+        let media_type = self.header("content-type").unwrap_or_default();
+        media_type.split(';').next().unwrap_or_default().trim()
     }
 
     /// Returns the host, without the port.
@@ -265,6 +278,13 @@ impl fmt::Debug for Request<'_> {
     }
 }
 
+/// Returns `true` for media types of JSON, which may have a structured syntax suffix (RFC 6839 §3.1).
+fn is_json(media_type: &str) -> bool {
+    let Some((kind, subtype)) = media_type.split_once('/') else { return false };
+    let suffix = subtype.rsplit_once('+').map_or(subtype, |(_, suffix)| suffix);
+    kind.eq_ignore_ascii_case("application") && suffix.eq_ignore_ascii_case("json")
+}
+
 /// Converts text whose grammar the server has already checked. Only paths can contain non-ASCII bytes; if
 /// these are not UTF-8, the result is an empty string.
 fn text(bytes: &[u8]) -> &str {
@@ -314,8 +334,24 @@ mod tests {
         struct Content {
             n: u8,
         }
-        assert_eq!(request().json::<Content>().unwrap().n, 5);
-        let error = request().json::<u8>().unwrap_err();
+        let typed = |media_type| Request::builder("POST", "/").with_content(media_type, PARTS.content);
+        for media_type in ["application/json", "Application/JSON; charset=utf-8", "application/a.b+json"] {
+            assert_eq!(typed(media_type).build().json::<Content>().unwrap().n, 5, "{media_type}");
+        }
+        // These are what pages of other origins can send without asking.
+        for media_type in [
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data",
+            "text/json",
+            "json",
+            "",
+        ] {
+            assert_eq!(typed(media_type).build().json::<u8>().unwrap_err().status(), 415, "{media_type}");
+        }
+        assert_eq!(request().json::<Content>().map(|_| ()).unwrap_err().status(), 415, "no type");
+        let builder = typed("application/json");
+        let error = builder.build().json::<u8>().unwrap_err();
         assert_eq!(error.status(), 400);
         assert!(error.message().contains("line 1 column 0"), "{}", error.message());
         let invalid = Request::new(Parts { content: b"\xff", ..PARTS }, None, None);

@@ -6,7 +6,8 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::body::{self, BodyReader, BodyWriter};
-use crate::error::{Content, HandlerError};
+use crate::error::{Content, Edit, HandlerError};
+use crate::field_names::{CONTENT_FIELDS, SERVER_FIELDS, has_single_value, is_content_type, is_one_of};
 
 /// A handler's response.
 ///
@@ -15,6 +16,8 @@ use crate::error::{Content, HandlerError};
 #[derive(Debug)]
 pub struct Response {
     status: u16,
+    /// Whether the program has chosen the status.
+    is_status_chosen: bool,
     /// The value of `Content-Type`.
     media_type: Option<Cow<'static, str>>,
     /// Names and values of other fields.
@@ -50,17 +53,26 @@ impl Response {
     /// Creates a response without content.
     #[must_use]
     pub fn new(status: u16) -> Response {
-        Response { status, media_type: None, fields: Vec::new(), body: Body::EMPTY, error: None, route: None }
+        Response {
+            status,
+            is_status_chosen: true,
+            media_type: None,
+            fields: Vec::new(),
+            body: Body::EMPTY,
+            error: None,
+            route: None,
+        }
+    }
+
+    /// Creates a 200 with this body. Error handlers need not choose another status.
+    fn of_body(media_type: Cow<'static, str>, body: Body) -> Response {
+        Response { media_type: Some(media_type), body, is_status_chosen: false, ..Response::new(200) }
     }
 
     /// Creates a 200 with these bytes.
     #[must_use]
     pub fn bytes(media_type: impl Into<Cow<'static, str>>, bytes: impl Into<Cow<'static, [u8]>>) -> Response {
-        Response {
-            media_type: Some(media_type.into()),
-            body: Body::Bytes(bytes.into()),
-            ..Response::new(200)
-        }
+        Response::of_body(media_type.into(), Body::Bytes(bytes.into()))
     }
 
     #[cfg(feature = "http")]
@@ -128,11 +140,7 @@ impl Response {
         media_type: impl Into<Cow<'static, str>>,
         produce: impl FnOnce(&mut BodyWriter) -> Result<(), HandlerError> + Send + 'static,
     ) -> Response {
-        Response {
-            media_type: Some(media_type.into()),
-            body: Body::Producer(Box::new(produce)),
-            ..Response::new(200)
-        }
+        Response::of_body(media_type.into(), Body::Producer(Box::new(produce)))
     }
 
     /// Creates a 200 and a writer for its body, which can be used from any thread or task. For
@@ -140,25 +148,21 @@ impl Response {
     #[must_use]
     pub fn channel(media_type: impl Into<Cow<'static, str>>) -> (BodyWriter, Response) {
         let (writer, reader) = body::channel();
-        let response = Response {
-            media_type: Some(media_type.into()),
-            body: Body::Stream(reader),
-            ..Response::new(200)
-        };
-        (writer, response)
+        (writer, Response::of_body(media_type.into(), Body::Stream(reader)))
     }
 
     /// Sets the status code. Responses with the status 204, 205 or 304 are sent without their content.
     #[must_use]
-    pub fn with_status(self, status: u16) -> Response {
-        Response { status, ..self }
+    pub fn with_status(mut self, status: u16) -> Response {
+        self.edit(Edit::Status(status));
+        self
     }
 
     /// Sets a header field, replacing all of its values. If RFC 9110 §5 does not allow the name or value, or if the field may only be
     /// set by the server (e.g. `Content-Length`), the response becomes a 500 and the server reports the reason.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Response {
-        self.put(name.into(), Cow::Owned(value.into()));
+        self.edit(Edit::Set(name.into(), Cow::Owned(value.into())));
         self
     }
 
@@ -166,23 +170,39 @@ impl Response {
     /// `Location`, are replaced instead.
     #[must_use]
     pub fn append_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Response {
-        let name = name.into();
-        if has_single_value(&name) {
-            self.put(name, Cow::Owned(value.into()));
-        } else {
-            self.fields.push((name, Cow::Owned(value.into())));
-        }
+        self.edit(Edit::Append(name.into(), Cow::Owned(value.into())));
         self
     }
 
     /// Removes all values of a header field.
     #[must_use]
     pub fn without_header(mut self, name: &str) -> Response {
-        self.remove(name);
+        self.edit(Edit::Remove(name.to_owned()));
         self
     }
 
-    pub(crate) fn put(&mut self, name: Cow<'static, str>, value: Cow<'static, str>) {
+    /// Changes the response. If it still has to be made from an error, the change will be repeated then.
+    fn edit(&mut self, edit: Edit) {
+        if let (Body::Failed, Some(error)) = (&self.body, &mut self.error) {
+            error.edit(edit.clone());
+        }
+        self.apply(edit);
+    }
+
+    /// Makes a change.
+    pub(crate) fn apply(&mut self, edit: Edit) {
+        match edit {
+            Edit::Status(status) => {
+                self.status = status;
+                self.is_status_chosen = true;
+            }
+            Edit::Append(name, value) if !has_single_value(&name) => self.fields.push((name, value)),
+            Edit::Set(name, value) | Edit::Append(name, value) => self.put(name, value),
+            Edit::Remove(name) => self.remove(&name),
+        }
+    }
+
+    fn put(&mut self, name: Cow<'static, str>, value: Cow<'static, str>) {
         self.remove(&name);
         if is_content_type(&name) {
             self.media_type = Some(value);
@@ -293,8 +313,7 @@ impl Response {
         if matches!(self.body, Body::Failed)
             && let Some(error) = self.error.take()
         {
-            let fields = self.fields.into_iter();
-            return Err(fields.fold(*error, |error, (name, value)| error.with_header(name, value)));
+            return Err(*error);
         }
         self.check()?;
         if has_no_content(self.status) {
@@ -303,6 +322,15 @@ impl Response {
             self.fields.retain(|(name, _)| !is_one_of(name, &CONTENT_FIELDS));
         }
         Ok(self)
+    }
+
+    /// Returns the response without the error handler, if it still has to be made from an error.
+    pub(crate) fn resolved(self) -> Response {
+        match (&self.body, &self.error) {
+            // Changes are visible already.
+            (Body::Failed, Some(error)) => Response { body: error.to_response().take_body(), ..self },
+            _ => self,
+        }
     }
 
     pub(crate) fn with_error(self, error: HandlerError) -> Response {
@@ -341,84 +369,41 @@ impl HandlerError {
     /// Returns the response that clients get if there is no error handler: the message as plain text, or the error's own content.
     #[must_use]
     pub fn to_response(&self) -> Response {
-        let status = self.response_status();
-        let response = match self.content() {
+        let mut response = match self.content() {
             Some(Content { media_type, bytes }) => Response::bytes(media_type.clone(), bytes.clone()),
             None => Response::text(format!("{}\n", self.text())),
         };
-        self.add_fields(response.with_status(status))
+        for (name, value) in self.fields() {
+            response.apply(Edit::Append(name.clone(), value.clone()));
+        }
+        response.with_status(self.status())
     }
 
-    /// Adds the error's fields, unless the response has them already.
-    pub(crate) fn add_fields(&self, mut response: Response) -> Response {
-        for (name, value) in self.fields() {
-            if response.header(name).is_none() {
-                response.put(name.clone(), value.clone());
-            }
+    /// Completes a response of the error handler. It gets the error's status unless it has one, and the error's fields unless it
+    /// has fields of the same name.
+    pub(crate) fn complete(&self, mut response: Response) -> Response {
+        if !response.is_status_chosen {
+            response.status = self.status();
+        }
+        let is_missing = |(name, _): &&(Cow<'static, str>, _)| response.header(name).is_none();
+        let missing: Vec<_> = self.fields().iter().filter(is_missing).cloned().collect();
+        for (name, value) in missing {
+            response.apply(Edit::Append(name, value));
         }
         response
     }
 }
 
-/// The response will be made from the error as if a handler had returned it.
+/// The response will be made from the error as if a handler had returned it. Then changes to this response are repeated, so that
+/// they also apply to the response of an error handler.
 impl From<HandlerError> for Response {
     fn from(error: HandlerError) -> Response {
-        let status = error.response_status();
-        Response { body: Body::Failed, ..Response::new(status) }.with_error(error)
+        Response { body: Body::Failed, ..error.to_response() }.with_error(error)
     }
 }
 
 /// Enough memory for the JSON of most responses, in bytes.
 const JSON_BYTES: usize = 512;
-
-/// These fields depend on the connection, so handlers cannot set them.
-const SERVER_FIELDS: [&str; 7] =
-    ["Connection", "Content-Length", "Date", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"];
-
-/// Fields that describe content, so that they are left out if there is none.
-const CONTENT_FIELDS: [&str; 4] = ["Content-Encoding", "Content-Language", "Content-Range", "Accept-Ranges"];
-
-/// Fields that can only have one value, according to the specifications that register them.
-const SINGLE_FIELDS: [&str; 26] = [
-    "Access-Control-Allow-Credentials",
-    "Access-Control-Allow-Origin",
-    "Access-Control-Max-Age",
-    "Age",
-    "Content-Disposition",
-    "Content-Location",
-    "Content-Range",
-    "Content-Type",
-    "Cross-Origin-Embedder-Policy",
-    "Cross-Origin-Opener-Policy",
-    "Cross-Origin-Resource-Policy",
-    "ETag",
-    "Expires",
-    "Last-Modified",
-    "Location",
-    "Origin-Agent-Cluster",
-    "Referrer-Policy",
-    "Refresh",
-    "Retry-After",
-    "Server",
-    "SourceMap",
-    "Strict-Transport-Security",
-    "X-Content-Type-Options",
-    "X-DNS-Prefetch-Control",
-    "X-Frame-Options",
-    "X-XSS-Protection",
-];
-
-fn has_single_value(name: &str) -> bool {
-    is_one_of(name, &SINGLE_FIELDS)
-}
-
-fn is_content_type(name: &str) -> bool {
-    name.eq_ignore_ascii_case("Content-Type")
-}
-
-fn is_one_of(name: &str, names: &[&str]) -> bool {
-    names.iter().any(|other| other.eq_ignore_ascii_case(name))
-}
 
 /// Returns `true` if a response with this status has no content (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
 fn has_no_content(status: u16) -> bool {

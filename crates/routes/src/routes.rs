@@ -377,36 +377,51 @@ impl Run<'_, '_, '_> {
                 Err(HandlerError::new(405, message).with_header("Allow", allow))
             }
             Action::Missing => Err(HandlerError::new(404, "There is no such page.")),
-            Action::Refuse(error) => Err(error.copy()),
+            Action::Refuse(error) => Err(error.refusal()),
         }
     }
 
-    /// Keeps an error's cause for the operator, unless there is one already.
+    /// Keeps an error's cause for the operator.
     fn report(&self, pattern: &str, error: &HandlerError) {
         // The program may implement the error's text.
-        let text = catch_unwind(AssertUnwindSafe(|| error.to_string()));
+        let text = catch_unwind(AssertUnwindSafe(|| error.report()));
         let text = text
             .unwrap_or_else(|_| "the handler has failed, and the text of its error has panicked".to_owned());
-        self.fault.borrow_mut().get_or_insert_with(|| format!("{pattern}: {text}"));
+        let mut fault = self.fault.borrow_mut();
+        match &mut *fault {
+            Some(fault) => {
+                fault.push_str("; ");
+                fault.push_str(&text);
+            }
+            None => *fault = Some(format!("{pattern}: {text}")),
+        }
     }
 
     #[cold]
-    fn fail(&self, request: &Request<'_>, error: HandlerError) -> Response {
-        if error.status() >= 500 && !matches!(self.call.action, Action::Refuse(_)) {
-            self.report(request.pattern().unwrap_or_else(|| request.path()), &error);
-        }
+    fn fail(&self, request: &Request<'_>, mut error: HandlerError) -> Response {
+        let report = |error: &HandlerError| {
+            if error.is_fault() {
+                self.report(request.pattern().unwrap_or_else(|| request.path()), error);
+            }
+        };
+        report(&error);
+        let edits = error.take_edits();
+
         let on_error = self.call.chain.on_error.as_ref().filter(|_| error.content().is_none());
         let made = on_error.and_then(|on_error| {
-            let made = catch_unwind(AssertUnwindSafe(|| on_error(request, &error))).ok()?;
-            made.checked().ok()
+            let made = catch_unwind(AssertUnwindSafe(|| on_error(request, &error)));
+            let made = made.map_err(|_| HandlerError::from("the error handler has panicked"));
+            made.and_then(|made| made.resolved().checked()).inspect_err(report).ok()
         });
-        let response = match made {
-            Some(made) => Ok(error.add_fields(made)),
-            None => Ok(error.to_response()),
-        };
-        // The error might have fields that are not allowed.
-        let response = response.and_then(Response::checked);
-        let response = response.unwrap_or_else(|_| HandlerError::new(500, "").to_response());
+        let mut response = made.map_or_else(|| error.to_response(), |made| error.complete(made));
+        for edit in edits {
+            response.apply(edit);
+        }
+        // The fields of the error, or those of the changes, might not be allowed.
+        let response = response.checked().unwrap_or_else(|invalid| {
+            report(&invalid);
+            HandlerError::new(500, "").to_response()
+        });
         response.with_error(error)
     }
 }

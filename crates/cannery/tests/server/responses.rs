@@ -118,16 +118,16 @@ fn paths_of_the_api_are_answered_by_the_api() {
 fn cors(request: &mut Request<'_>, next: &Next<'_>) -> Response {
     let is_preflight =
         request.method() == "OPTIONS" && request.header("Access-Control-Request-Method").is_some();
-    let response = next(request)
-        .with_header("Access-Control-Allow-Origin", "https://app.example")
-        .append_header("Vary", "Origin");
-    if !is_preflight {
-        return response;
-    }
-    response
-        .with_header("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
-        .with_header("Access-Control-Allow-Headers", "Content-Type")
-        .with_header("Access-Control-Max-Age", "600")
+    let response = if is_preflight {
+        // Preflights have no credentials, so functions inside would refuse them.
+        Response::new(204)
+            .with_header("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
+            .with_header("Access-Control-Allow-Headers", "Authorization, Content-Type")
+            .with_header("Access-Control-Max-Age", "600")
+    } else {
+        next(request)
+    };
+    response.with_header("Access-Control-Allow-Origin", "https://app.example").append_header("Vary", "Origin")
 }
 
 #[test]
@@ -323,6 +323,10 @@ fn refused_request_skips_everything_inside_of_blocking_middleware() {
     assert_eq!((seen.status, seen.body.as_slice()), (200, b"private".as_slice()));
     let head = head_lines(&fixture, "POST", "/api/people", "Content-Length: 4\r\n");
     assert_eq!(values(&head, "Access-Control-Allow-Origin"), ["https://app.example"], "{head:?}");
+    // A preflight has no credentials.
+    let head = head_lines(&fixture, "OPTIONS", "/api/people", "Access-Control-Request-Method: POST\r\n");
+    assert!(head[0].starts_with("HTTP/1.1 204 "), "{head:?}");
+    assert_eq!(values(&head, "Access-Control-Max-Age"), ["600"], "{head:?}");
 }
 
 /// Panics when it is dropped.

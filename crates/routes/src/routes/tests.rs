@@ -132,7 +132,111 @@ fn groups_have_their_error_handlers() {
         (409, r#"{"detail":"Not now.","status":409,"title":"Conflict"}"#.to_owned())
     );
     assert_eq!(respond(&group, "GET", "/api/x").header("content-type"), Some("application/problem+json"));
+}
 
+/// Returns the status and the report.
+fn report_of(group: &Group, path: &str) -> (u16, Option<String>) {
+    let made = routes(group).respond(&Request::builder("GET", path));
+    (made.response.status(), made.fault)
+}
+
+#[test]
+fn faults_of_error_responses_are_reported() {
+    let group = Group::default()
+        .route("GET /redirect", |_: &Request<'_>| HandlerError::new(303, "Elsewhere."))
+        .route("GET /field", |_: &Request<'_>| HandlerError::new(409, "").with_header("a b", "c"))
+        .route("GET /failing", |_: &Request<'_>| Err::<(), _>("a disk"));
+    let invalid = "a handler sets a field with the name \"a b\", which RFC 9110 §5.1 forbids";
+    let no_error = "an error has the status 303, which is none of 400 to 599: Elsewhere.";
+    assert_eq!(report_of(&group, "/redirect"), (500, Some(format!("GET /redirect: {no_error}"))));
+    assert_eq!(report_of(&group, "/field"), (500, Some(format!("GET /field: {invalid}"))));
+
+    let panicking = group.clone().on_error(|_, _| -> Response { panic!("an error handler may panic, too") });
+    let why = "GET /failing: a disk; the error handler has panicked";
+    assert_eq!(report_of(&panicking, "/failing"), (500, Some(why.to_owned())));
+    let why = "/x: the error handler has panicked";
+    assert_eq!(report_of(&panicking, "/x"), (404, Some(why.to_owned())), "an error of the server");
+    let faulty = group.on_error(|_, error| Response::new(error.status()).with_header("a b", ""));
+    assert_eq!(report_of(&faulty, "/failing"), (500, Some(format!("GET /failing: a disk; {invalid}"))));
+}
+
+#[test]
+fn failing_middleware_is_reported_for_refused_requests() {
+    let group = group().wrap(|request, next| {
+        let response = next(request);
+        match response.status() {
+            413 => Err("a log"),
+            _ => Ok(response),
+        }
+    });
+    let request = Request::builder("POST", "/form").with_content("text/plain", "0123456789a");
+    let made = routes(&group).respond(&request);
+    assert_eq!((made.response.status(), made.fault.as_deref()), (500, Some("POST /form: a log")));
+    let refused = routes(&self::group()).refuse(request.parts(), &HandlerError::new(503, "Busy."));
+    assert_eq!((refused.response.status(), refused.fault), (503, None));
+}
+
+#[test]
+fn pages_for_errors_have_the_status_of_the_error() {
+    let group = group().route("POST /a", |_: &Request<'_>| "").on_error(|_, error| match error.status() {
+        405 => Response::html("chosen").with_status(200),
+        _ => Response::html("page"),
+    });
+    for (path, status) in [("/failing", 500), ("/hello/", 404), ("/a", 200)] {
+        assert_eq!(respond(&group, "GET", path).status(), status, "{path}");
+    }
+    let replaced = group.on_error(|_, _| {
+        let error = HandlerError::new(418, "A teapot.").with_header("X-Pot", "tea");
+        Response::from(error).with_header("X-Size", "small")
+    });
+    let response = respond(&replaced, "GET", "/failing");
+    assert_eq!((response.header("X-Pot"), response.header("X-Size")), (Some("tea"), Some("small")));
+    assert_eq!(text_of(response), (418, "A teapot.\n".to_owned()));
+}
+
+#[test]
+fn responses_of_errors_can_be_changed() {
+    let group = Group::default()
+        .route("GET /a", |_: &Request<'_>| {
+            let error = HandlerError::new(401, "Please log in.")
+                .append_header("WWW-Authenticate", "Basic")
+                .append_header("www-authenticate", "Bearer")
+                .with_header("X-Gone", "1");
+            let response = Response::from(error);
+            assert_eq!(response.header("WWW-Authenticate"), Some("Basic"));
+            response
+                .with_status(404)
+                .with_header("Content-Type", "text/csv")
+                .append_header("Set-Cookie", "a=1")
+                .append_header("Set-Cookie", "b=2")
+                .without_header("x-gone")
+        })
+        .route("GET /typed", |_: &Request<'_>| {
+            HandlerError::new(409, "a,b").with_header("Content-Type", "text/csv")
+        });
+    let with_pages = group.clone().on_error(|_, error| Response::html(error.status().to_string()));
+    for (group, text) in [(&group, "Please log in.\n"), (&with_pages, "404")] {
+        let response = respond(group, "GET", "/a");
+        let fields: Vec<_> = response.headers().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(
+            fields,
+            [
+                "Content-Type: text/csv",
+                "WWW-Authenticate: Basic",
+                "www-authenticate: Bearer",
+                "Set-Cookie: a=1",
+                "Set-Cookie: b=2"
+            ]
+        );
+        assert_eq!(text_of(response), (404, text.to_owned()));
+    }
+    assert_eq!(respond(&group, "GET", "/typed").header("content-type"), Some("text/csv"));
+    let typed = respond(&with_pages, "GET", "/typed");
+    assert_eq!(typed.header("content-type"), Some("text/html; charset=utf-8"));
+}
+
+#[test]
+fn error_handler_may_panic() {
     let panicking = Group::default()
         .route("GET /a", |_: &Request<'_>| HandlerError::new(410, "Gone."))
         .on_error(|_, _| -> Response { panic!("an error handler may panic, too") });
