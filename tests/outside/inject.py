@@ -3,7 +3,8 @@
 Usage: inject.py DIRECTORY FILE THREAD...
 
 DIRECTORY holds a file, and receives a socket for datagrams. Prints a line for each thread and attempt: the ID of the thread, the
-name of the attempt, and the name of the error or `done`, separated by tabs. Only for x86-64.
+name of the attempt, and the name of the error or `done`, separated by tabs. A thread that ends before its first attempt has the
+single line `ended`. Only for x86-64.
 """
 
 import ctypes
@@ -31,9 +32,15 @@ class Registers(ctypes.Structure):
     ).split()]
 
 
+class Ended(Exception):
+    """A thread has ended, perhaps because its work was done."""
+
+
 def ptrace(request, thread, data=None):
     if libc.ptrace(request, thread, None, data) == -1:
         error = ctypes.get_errno()
+        if request in (PTRACE_SEIZE, PTRACE_INTERRUPT) and error == errno.ESRCH:
+            raise Ended
         sys.exit(f"cannot trace thread {thread}: {os.strerror(error)}")
 
 
@@ -44,7 +51,9 @@ class Thread:
         self.thread = thread
         ptrace(PTRACE_SEIZE, thread)
         ptrace(PTRACE_INTERRUPT, thread)
-        self.wait()
+        _, status = os.waitpid(thread, WALL)
+        if os.WIFEXITED(status):
+            raise Ended
         self.saved = self.registers()
         self.memory = os.open(f"/proc/{thread}/mem", os.O_RDWR)
         self.instruction = self.find_instruction()
@@ -267,7 +276,11 @@ def main():
     receiver.setblocking(False)
     receiver.bind(os.path.join(directory, "named.sock"))
     for number in map(int, threads):
-        thread = Thread(number)
+        try:
+            thread = Thread(number)
+        except Ended:
+            print(number, "ended", "-", sep="\t")
+            continue
         for name, result in attempts(thread, directory, file, receiver):
             outcome = "done" if result >= 0 else errno.errorcode.get(-result, str(result))
             print(number, name, outcome, sep="\t")
