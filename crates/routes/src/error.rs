@@ -31,7 +31,7 @@ pub struct HandlerError {
     message: Cow<'static, str>,
     cause: Option<Box<dyn Error + Send + Sync>>,
     fields: Vec<(Cow<'static, str>, Cow<'static, str>)>,
-    content: Option<Content>,
+    content: Option<Box<Content>>,
     /// Changes to the response that will be made from the error.
     edits: Vec<Edit>,
     /// Whether the server has refused the request, so that there is nothing to report.
@@ -140,7 +140,8 @@ impl HandlerError {
         content: impl Into<String>,
     ) -> HandlerError {
         let bytes = Cow::Owned(content.into().into_bytes());
-        HandlerError { content: Some(Content { media_type: media_type.into(), bytes }), ..self }
+        let content = Content { media_type: media_type.into(), bytes };
+        HandlerError { content: Some(Box::new(content)), ..self }
     }
 
     /// Sets the content of the response to a value as JSON.
@@ -215,7 +216,7 @@ impl HandlerError {
 
     /// Returns the content that replaces the usual error page, if any.
     pub(crate) fn content(&self) -> Option<&Content> {
-        self.content.as_ref()
+        self.content.as_deref()
     }
 
     /// Returns the text for clients.

@@ -300,7 +300,7 @@ fn messages_say_what_to_do() {
 fn unreadable_folder_for_recovered_files_is_left_out() {
     let site = Site::new();
     site.write("lost+found/a", "a");
-    fs::set_permissions(site.path("lost+found"), Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(site.path("lost+found"), Permissions::from_mode(0o0)).unwrap();
     let built = site.build_unprivileged(&["--strict"]);
     fs::set_permissions(site.path("lost+found"), Permissions::from_mode(0o755)).unwrap();
     if let Some(built) = built {
