@@ -217,7 +217,9 @@ fn wait_for_file(build: &mut Child, folder: &Path, is_temporary: impl Fn(&str) -
 }
 
 fn begin_long_build(place: &Place, flags: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-archiver"));
+    // Programs that are started in the background ignore SIGINT, and so do their children.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,TERM").arg(env!("CARGO_BIN_EXE_cannery-archiver"));
     command.args(place.arguments()).args(["--compress", "brotli"]).args(flags);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
