@@ -409,8 +409,8 @@ impl<D: DatagramSocket> Http3<D> {
         self.connections.iter().filter(|connection| !connection.is_closed()).map(Connection::memory)
     }
 
-    /// Removes the connections that are closed. They are only kept in case that the client has not received the reason, so
-    /// their memory is the first that we do without. Late datagrams are answered with a stateless reset.
+    /// Removes closed connections. We only keep them in case the client has not received the reason, so when memory is scarce,
+    /// they should go first. Late datagrams will be answered with a stateless reset.
     pub(crate) fn remove_closed(&mut self, cx: &mut WorkerContext) {
         for index in 0..self.connections.index_end() {
             let Some(connection) = self.connections.at_index(index) else { continue };

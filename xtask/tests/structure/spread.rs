@@ -1,7 +1,6 @@
 //! How many files a typical change touches: what must agree should be in one place.
 //!
-//! Each example is something that was added like others of its kind would be. It touches the files that name it, as code of the
-//! product.
+//! Each example was added in the way that others of its kind would be. We count the files of the product whose code names it.
 
 use std::fmt::Write;
 
