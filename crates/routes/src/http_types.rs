@@ -94,6 +94,8 @@ impl<B: AsRef<[u8]>> From<&http::Request<B>> for RequestBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::Query;
+    use crate::request::Parts;
 
     #[test]
     fn responses_are_converted() {
@@ -127,6 +129,25 @@ mod tests {
         assert_eq!(converted.headers()["www-authenticate"], "Basic");
         assert_eq!(converted.headers()["set-cookie"], "a=1");
         assert_eq!(converted.headers()["content-type"], "text/plain; charset=utf-8");
+    }
+
+    #[test]
+    fn query_that_is_not_utf8_is_kept() {
+        for (query, expected) in [
+            (b"a=\xff&b=%C3%A9".as_slice(), "/?a=%FF&b=%C3%A9"),
+            (b"\xc3\xa9=\xc3\xa9\xc3", "/?é=é%C3"),
+            (b"", "/?"),
+        ] {
+            let builder = Request::builder("GET", "/");
+            let parts = Parts { query: Some(query), ..builder.parts() };
+            let request = Request::new(parts, None, None);
+            let converted = http::Request::try_from(&request).unwrap();
+            assert_eq!(converted.uri().to_string(), expected);
+            let pairs = |query: &[u8]| -> Vec<_> {
+                Query::new(query).iter().map(|(name, value)| format!("{name}={value}")).collect()
+            };
+            assert_eq!(pairs(converted.uri().query().unwrap().as_bytes()), pairs(query));
+        }
     }
 
     #[test]

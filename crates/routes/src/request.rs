@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
+#[cfg(feature = "http")]
+use std::fmt::Write;
 use std::net::SocketAddr;
 
 use serde::de::DeserializeOwned;
@@ -70,13 +72,21 @@ impl<'a> Request<'a> {
         text(self.parts.method)
     }
 
-    /// Returns the path and the query as sent.
+    /// Returns the path and the query as sent, except that bytes of a query that aren't UTF-8 are percent-encoded.
     #[cfg(feature = "http")]
     pub(crate) fn target(&self) -> String {
-        match self.parts.query {
-            Some(query) => format!("{}?{}", self.path(), text(query)),
-            None => self.path().to_owned(),
+        let mut target = self.path().to_owned();
+        if let Some(query) = self.parts.query {
+            target.push('?');
+            for chunk in query.utf8_chunks() {
+                target.push_str(chunk.valid());
+                for byte in chunk.invalid() {
+                    // Writing to a string never fails.
+                    let _ = write!(target, "%{byte:02X}");
+                }
+            }
         }
+        target
     }
 
     /// Returns the path as sent, including percent-encoding.
@@ -224,7 +234,7 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the media type of the content, without parameters.
-    fn media_type(&self) -> &'a str {
+    pub(crate) fn media_type(&self) -> &'a str {
         let media_type = self.header("content-type").unwrap_or_default();
         media_type.split(';').next().unwrap_or_default().trim()
     }
