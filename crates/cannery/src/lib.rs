@@ -29,6 +29,7 @@
 //! - `hyper`: the same for hyper servers.
 //! - `server`: adds `Server`, i.e. the whole server as a library: a site, routes with your own handlers, HTTP/1, HTTP/2, HTTP/3 and
 //!   TLS.
+//! - `multipart`: adds `Multipart`, which reads forms with files in handlers of a `Server`.
 //! - `follow`: in debug builds, compiles an embedded site from its folder, and again after each change, allowing you to edit pages
 //!   without rebuilding the program. This has no effect on release builds.
 //!
@@ -74,9 +75,11 @@ mod service;
 pub use cannery_archive::{OpenError, VerifyError};
 #[cfg(feature = "server")]
 pub use cannery_routes::{
-    BodyWriter, Conflict, Event, EventWriter, Group, HandlerError, IntoResponse, Next, OrStatus, Problem,
-    Query, Request, RequestBuilder, Response, RouteError, SyntaxError, ViaBoxedError,
+    BodyWriter, Conflict, ContentReader, Event, EventWriter, Group, HandlerError, IntoResponse, Next,
+    OrStatus, Problem, Query, Request, RequestBuilder, Response, RouteError, SyntaxError, ViaBoxedError,
 };
+#[cfg(feature = "multipart")]
+pub use cannery_routes::{Multipart, Part};
 #[cfg(feature = "server")]
 pub use cannery_server::{
     Addresses, EmbeddedArchive, RunningServer, Server, Settings, StartError, StopHandle,

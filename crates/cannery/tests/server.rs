@@ -9,6 +9,8 @@ mod observed;
 #[path = "server/responses.rs"]
 mod responses;
 mod support;
+#[path = "server/uploads.rs"]
+mod uploads;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -108,7 +110,7 @@ impl Drop for Fixture {
 fn routes(waiting: Receiver<()>, is_waiting: Arc<AtomicBool>) -> Server {
     let waiting = Mutex::new(waiting);
     Server::new()
-        .content_bytes_max(CONTENT_BYTES_MAX)
+        .content_bytes_max(CONTENT_BYTES_MAX.into())
         .route("GET /hello/{name}", |request: &Request<'_>| {
             let greeting = request.query().get("greeting").unwrap_or("Hello".into());
             Response::text(format!("{greeting} {}!", request.param("name")))

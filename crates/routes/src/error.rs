@@ -8,13 +8,15 @@ use std::fmt;
 use cannery_base::status::reason_phrase;
 use serde::Serialize;
 
+use crate::content_failure::ContentFailure;
 use crate::field_names::has_single_value;
 
 /// Reason why a handler does not have a response.
 ///
 /// With `?`, errors of the standard library and other crates are converted to an error with status 500, as are `anyhow::Error`,
 /// `Box<dyn Error + Send + Sync>` and texts. Their text is only meant for the operator, while clients get a text that does not
-/// mention the cause. [`OrStatus`] chooses another status, and a message for the client:
+/// mention the cause. The errors of a [`ContentReader`](crate::ContentReader) get a status of their own, such as 413, even if they are
+/// the cause of another error. [`OrStatus`] chooses another status, and a message for the client:
 ///
 /// ```
 /// # extern crate cannery_routes as cannery;
@@ -73,7 +75,18 @@ impl HandlerError {
     #[allow(clippy::needless_pass_by_value, reason = "it can be passed to `map_err`")]
     #[must_use]
     pub fn from_boxed(cause: Box<dyn Error>) -> HandlerError {
-        HandlerError::from(chain(&*cause))
+        let error = HandlerError::from(chain(&*cause));
+        match ContentFailure::in_chain(&*cause) {
+            Some(failure) => error.of_content(failure),
+            None => error,
+        }
+    }
+
+    /// Chooses the status if the handler could not read the content of the request.
+    fn of_content(self, failure: ContentFailure) -> HandlerError {
+        let (status, message) = failure.status();
+        // It is not the handler's fault that the server is busy.
+        HandlerError { is_refusal: status == 503, ..self.with_status(status).with_message(message) }
     }
 
     /// Creates the error for a handler that has panicked.
@@ -229,11 +242,18 @@ impl HandlerError {
     }
 }
 
-/// Converts any error, and also texts, to an error with status 500.
+/// Converts any error, and also texts, to an error with status 500. If its cause is that the content of the request could not be read,
+/// the status tells why.
 // There is no conversion from `Box<dyn Error>` because it would overlap with this one.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for HandlerError {
     fn from(cause: E) -> HandlerError {
-        HandlerError { cause: Some(cause.into()), ..HandlerError::new(500, "") }
+        let cause = cause.into();
+        let failure = ContentFailure::in_chain(&*cause);
+        let error = HandlerError { cause: Some(cause), ..HandlerError::new(500, "") };
+        match failure {
+            Some(failure) => error.of_content(failure),
+            None => error,
+        }
     }
 }
 

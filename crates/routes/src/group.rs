@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::content::ContentReader;
 use crate::error::HandlerError;
 use crate::into_response::IntoResponse;
 use crate::request::Request;
@@ -20,10 +21,19 @@ pub enum HandlerThread {
     Worker,
     /// A thread from the pool. The handler can block.
     Pool,
+    /// A thread from the pool for handlers that read content while it arrives. It is separate from the other pool because such a
+    /// handler has to wait for its client.
+    Upload,
 }
 
 /// Computes the response to a request.
-pub(crate) type Handler = Arc<dyn Fn(&Request<'_>) -> Result<Response, HandlerError> + Send + Sync>;
+#[derive(Clone)]
+pub(crate) enum Handler {
+    /// Gets the complete content with the request.
+    Whole(Arc<dyn Fn(&Request<'_>) -> Result<Response, HandlerError> + Send + Sync>),
+    /// Reads the content while it arrives.
+    Upload(Arc<dyn Fn(&Request<'_>, ContentReader) -> Result<Response, HandlerError> + Send + Sync>),
+}
 
 /// Computes the response for an error.
 pub(crate) type ErrorHandler = Arc<dyn Fn(&Request<'_>, &HandlerError) -> Response + Send + Sync>;
@@ -66,7 +76,7 @@ pub struct Group {
     pub(crate) groups: Vec<(String, Group)>,
     pub(crate) layers: Vec<Layer>,
     pub(crate) on_error: Option<ErrorHandler>,
-    pub(crate) content_bytes_max: Option<u32>,
+    pub(crate) content_bytes_max: Option<u64>,
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -109,13 +119,58 @@ impl Group {
         self.add(pattern, handler, HandlerThread::Pool)
     }
 
+    /// Adds a route whose handler reads the content of the request while it arrives, for example to store a large upload.
+    ///
+    /// At any time, only a small part of the content is in memory. If the handler reads slowly, the client has to wait. The handler
+    /// may block: it runs on a thread pool of its own, so clients that send slowly don't keep other handlers from running.
+    /// [`Request::content`] is empty, also for middleware. The limit is that of [`Group::content_bytes_max`].
+    ///
+    /// ```
+    /// # extern crate cannery_routes as cannery;
+    /// use std::fs::File;
+    /// use std::io;
+    ///
+    /// use cannery::{ContentReader, Group, HandlerError, Request};
+    ///
+    /// fn store(_: &Request, mut content: ContentReader) -> Result<String, HandlerError> {
+    ///     let bytes = io::copy(&mut content, &mut File::create("upload")?)?;
+    ///     Ok(format!("Stored {bytes} bytes."))
+    /// }
+    ///
+    /// fn uploads(group: Group) -> Group {
+    ///     group.content_bytes_max(10 << 30).upload_route("PUT /backup", store)
+    /// }
+    /// ```
+    ///
+    /// An upload may take as long as the client sends at least 16 KiB in ten seconds. The time limit for handlers
+    /// only runs while the client waits for the handler: either since the handler has last read something, or since the content
+    /// was complete.
+    ///
+    /// A handler may respond before it has read everything, and also drop the reader. It may also move the reader
+    /// into the function of [`Response::stream`], or to a task that writes to a [`BodyWriter`](crate::BodyWriter). Once
+    /// the response is complete, nothing more can be read.
+    pub fn upload_route<R: IntoResponse<Via>, Via>(
+        mut self,
+        pattern: &str,
+        handler: impl Fn(&Request<'_>, ContentReader) -> R + Send + Sync + 'static,
+    ) -> Group {
+        let handler =
+            Handler::Upload(Arc::new(move |request, content| handler(request, content).into_response()));
+        self.routes.push(PlannedRoute {
+            pattern: pattern.to_owned(),
+            handler,
+            thread: HandlerThread::Upload,
+        });
+        self
+    }
+
     fn add<R: IntoResponse<Via>, Via>(
         mut self,
         pattern: &str,
         handler: impl Fn(&Request<'_>) -> R + Send + Sync + 'static,
         thread: HandlerThread,
     ) -> Group {
-        let handler: Handler = Arc::new(move |request| handler(request).into_response());
+        let handler = Handler::Whole(Arc::new(move |request| handler(request).into_response()));
         self.routes.push(PlannedRoute { pattern: pattern.to_owned(), handler, thread });
         self
     }
@@ -182,7 +237,7 @@ impl Group {
     }
 
     /// Limits the content of requests, in bytes. If the content is longer, the client gets a 413.
-    pub fn content_bytes_max(self, bytes: u32) -> Group {
+    pub fn content_bytes_max(self, bytes: u64) -> Group {
         Group { content_bytes_max: Some(bytes), ..self }
     }
 

@@ -58,6 +58,8 @@ mod routes;
 
 // Parameters and results of handlers.
 mod body;
+mod content;
+mod content_failure;
 mod error;
 mod events;
 mod extensions;
@@ -65,6 +67,8 @@ mod field_names;
 #[cfg(feature = "http")]
 mod http_types;
 mod into_response;
+#[cfg(feature = "multipart")]
+mod multipart;
 mod problem;
 mod query;
 mod request;
@@ -82,10 +86,17 @@ pub use body::{
 };
 pub use captures::Captures;
 pub use conflict::Conflict;
+pub use content::{
+    CONTENT_WAITING_BYTES, ContentDemand, ContentReader, ContentSender, ContentStopper,
+    channel as content_channel,
+};
+pub use content_failure::ContentFailure;
 pub use error::{HandlerError, OrStatus};
 pub use events::{Event, EventWriter};
 pub use group::{Group, HandlerThread, Next};
 pub use into_response::{IntoResponse, ViaBoxedError};
+#[cfg(feature = "multipart")]
+pub use multipart::{Multipart, PART_HEAD_BYTES_MAX, PART_TEXT_BYTES_MAX, PARTS_MAX, Part};
 pub use pattern::{SEGMENTS_MAX, SyntaxError};
 pub use percent::is_utf8_path;
 pub use problem::Problem;

@@ -10,6 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::captures::Captures;
+use crate::content::ContentReader;
+use crate::content_failure::ContentFailure;
 use crate::error::HandlerError;
 use crate::group::{ErrorHandler, Group, Handler, HandlerThread, Layer, below};
 use crate::percent;
@@ -43,7 +45,7 @@ struct Chain {
     /// Outermost first.
     layers: Vec<Layer>,
     on_error: Option<ErrorHandler>,
-    content_bytes_max: u32,
+    content_bytes_max: u64,
     timeout: Option<Duration>,
     /// Whether all paths below the prefix belong to the group.
     is_owner: bool,
@@ -95,7 +97,7 @@ impl Routes {
     ///
     /// # Errors
     /// A pattern is invalid, or conflicts with another one.
-    pub fn new(group: &Group, content_bytes_max: u32) -> Result<Routes, RouteError> {
+    pub fn new(group: &Group, content_bytes_max: u64) -> Result<Routes, RouteError> {
         let mut routes = Routes { chains: Vec::new(), ..Routes::default() };
         routes.add("", group, &Chain::root(content_bytes_max))?;
         Ok(routes)
@@ -143,6 +145,12 @@ impl Routes {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.router.is_empty() && self.owned.is_empty()
+    }
+
+    /// Returns `true` if a handler reads content while it arrives.
+    #[must_use]
+    pub fn has_uploads(&self) -> bool {
+        self.router.patterns().any(|(_, route)| route.thread == HandlerThread::Upload)
     }
 
     /// Finds the call for a request, or returns `None` if the site has to answer it.
@@ -196,10 +204,10 @@ impl Routes {
             Some(_) if !percent::is_utf8_path(parts.path) => {
                 self.refuse(parts, &HandlerError::new(400, "The path is not UTF-8."))
             }
-            Some(call) if parts.content.len() > call.content_bytes_max() as usize => {
+            Some(call) if parts.content.len() as u64 > call.content_bytes_max() => {
                 self.refuse(parts, &HandlerError::new(413, "The content of the request is too long."))
             }
-            Some(call) => call.run(parts),
+            Some(call) => call.run(parts, None),
             None => self.refuse(parts, &HandlerError::new(404, "There is no such page.")),
         };
         if parts.method == b"HEAD" {
@@ -218,7 +226,7 @@ impl Routes {
             None => (&self.chains[0], None, None, None),
         };
         let call = Call { routes: self, chain, action: Action::Refuse(error), captures };
-        call.run_as(parts, pattern, number)
+        call.run_as(parts, None, pattern, number)
     }
 
     /// Returns the pattern with this number. They are numbered from 0, in the order they were added.
@@ -235,7 +243,7 @@ impl Routes {
 
 impl Chain {
     /// Returns the chain that the outermost group extends.
-    fn root(content_bytes_max: u32) -> Chain {
+    fn root(content_bytes_max: u64) -> Chain {
         Chain { layers: Vec::new(), on_error: None, content_bytes_max, timeout: None, is_owner: false }
     }
 
@@ -255,6 +263,9 @@ impl<'r> Call<'r, '_> {
     #[must_use]
     pub fn thread(&self) -> HandlerThread {
         match &self.action {
+            Action::Handle { route: Route { thread: HandlerThread::Upload, .. }, .. } => {
+                HandlerThread::Upload
+            }
             _ if self.chain.needs_pool() => HandlerThread::Pool,
             Action::Handle { route, .. } => route.thread,
             Action::OtherMethods { .. } | Action::Missing | Action::Refuse(_) => HandlerThread::Worker,
@@ -283,7 +294,7 @@ impl<'r> Call<'r, '_> {
 
     /// Returns the maximum content length of a request, in bytes.
     #[must_use]
-    pub fn content_bytes_max(&self) -> u32 {
+    pub fn content_bytes_max(&self) -> u64 {
         self.chain.content_bytes_max
     }
 
@@ -311,14 +322,23 @@ impl<'r> Call<'r, '_> {
         }
     }
 
-    /// Runs the middleware and the handler.
+    /// Runs the middleware and the handler. A handler that reads content while it arrives gets `content`, or else that of the request.
     #[must_use]
-    pub fn run(&self, parts: Parts<'_>) -> HandlerResponse {
-        self.run_as(parts, self.pattern(), self.number())
+    pub fn run(&self, parts: Parts<'_>, content: Option<ContentReader>) -> HandlerResponse {
+        self.run_as(parts, content, self.pattern(), self.number())
     }
 
-    fn run_as(&self, parts: Parts<'_>, pattern: Option<&str>, number: Option<usize>) -> HandlerResponse {
-        let run = Run { call: self, fault: RefCell::new(None) };
+    fn run_as(
+        &self,
+        parts: Parts<'_>,
+        content: Option<ContentReader>,
+        pattern: Option<&str>,
+        number: Option<usize>,
+    ) -> HandlerResponse {
+        let is_upload = self.thread() == HandlerThread::Upload;
+        let content = content.or_else(|| is_upload.then(|| ContentReader::complete(parts.content.to_vec())));
+        let parts = Parts { content: if is_upload { b"" } else { parts.content }, ..parts };
+        let run = Run { call: self, content: RefCell::new(content), fault: RefCell::new(None) };
         // Also catches panics in destructors: of values that middleware has attached to the request, and of responses and errors
         // that were replaced.
         let made = catch_unwind(AssertUnwindSafe(|| {
@@ -339,6 +359,8 @@ impl<'r> Call<'r, '_> {
 /// A call that is running.
 struct Run<'c, 'r, 'p> {
     call: &'c Call<'r, 'p>,
+    /// Content that arrives, until the handler takes it.
+    content: RefCell<Option<ContentReader>>,
     /// Why something went wrong, for the operator.
     fault: RefCell<Option<String>>,
 }
@@ -366,7 +388,13 @@ impl Run<'_, '_, '_> {
 
     fn innermost(&self, request: &Request<'_>) -> Result<Response, HandlerError> {
         match &self.call.action {
-            Action::Handle { route, .. } => (route.handler)(request),
+            Action::Handle { route, .. } => match &route.handler {
+                Handler::Whole(handler) => handler(request),
+                Handler::Upload(handler) => {
+                    let content = self.content.take();
+                    handler(request, content.unwrap_or_else(|| ContentReader::failed(ContentFailure::Taken)))
+                }
+            },
             Action::OtherMethods { methods, is_readable } => {
                 let allow = allow(methods, *is_readable);
                 if request.method() == "OPTIONS" {

@@ -300,8 +300,10 @@ impl<S: Socket> Connection<S> {
     /// Processes a request that we were not able to answer before.
     pub(crate) fn process_again(&mut self, cx: &mut WorkerContext) -> Next {
         cx.renew_byte_budget();
+        // While we did not receive, an event may have reported the end of the stream.
+        let until = if self.protocol.holds_content() { ReadUntil::Eof } else { ReadUntil::Blocked };
         match self.process_kept(cx) {
-            Ok(()) => self.run(ReadUntil::Blocked, cx),
+            Ok(()) => self.run(until, cx),
             Err(_) => Next::Close,
         }
     }
@@ -393,10 +395,12 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Whether the client has already sent so much that we should not receive more until a handler
-    /// responds.
+    /// responds or reads.
     #[inline]
     fn keeps_enough(&self) -> bool {
-        self.unprocessed.len() >= HEAD_BYTES_MAX && self.protocol.is_handled_h1() && self.phase == Phase::Open
+        (self.unprocessed.len() >= HEAD_BYTES_MAX || self.protocol.holds_content())
+            && self.protocol.is_handled_h1()
+            && self.phase == Phase::Open
     }
 
     /// Returns `true` if received data will be processed rather than discarded.

@@ -102,6 +102,15 @@ pub enum Notice {
         /// Total number of threads.
         threads: usize,
     },
+    /// Uploads were cut off because others were waiting for their threads.
+    UploadsEnded {
+        /// Number of uploads.
+        uploads: usize,
+        /// How long the last one has occupied its thread.
+        after: Duration,
+        /// Total number of threads.
+        threads: usize,
+    },
     /// Bodies were cut off because others were waiting for their threads.
     BodiesEnded {
         /// Bodies that were cut off.
@@ -355,6 +364,16 @@ impl fmt::Display for Notice {
                     f,
                     "{bodies} {plural} cut off after {:.1} s: all {threads} threads were occupied, and \
                      others waited. Slow clients occupy them; see `handler_threads`, or use `Response::channel`",
+                    after.as_secs_f64()
+                )
+            }
+
+            Notice::UploadsEnded { uploads, after, threads } => {
+                let plural = if *uploads == 1 { "upload was" } else { "uploads were" };
+                write!(
+                    f,
+                    "{uploads} {plural} cut off after {:.1} s: all {threads} threads were occupied, and \
+                     others waited. Slow clients occupy them; see `handler_threads`",
                     after.as_secs_f64()
                 )
             }

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Token, Waker};
 use cannery_routes::{
-    Body, BodyReader, Call, HandlerError, HandlerResponse, HandlerThread, Parts, Response, Routes,
-    body_channel, is_utf8_path,
+    Body, BodyReader, Call, ContentReader, ContentSender, HandlerError, HandlerResponse, HandlerThread,
+    Parts, Response, Routes, body_channel, content_channel, is_utf8_path,
 };
 use cannery_site::{Method, Target};
 use cannery_transport::quic::ConnectionKey;
@@ -39,7 +39,7 @@ pub(crate) use watch::Watchdog;
 
 use crate::notice::Notice;
 use crate::observe::Handled;
-use pool::Job;
+use pool::{Job, Upload};
 use watch::WatchedThread;
 
 /// A worker's routes.
@@ -59,11 +59,14 @@ pub(crate) enum Treatment<'a> {
     /// No route matches, so the site has to answer it.
     Site,
     /// Receive the content first, which may have up to this many bytes. Then run the handler.
-    Receive { bytes_max: u32 },
+    Receive { bytes_max: u64 },
     /// Run the handler now.
     Run(FoundRoute<'a>),
     /// Run the handler on a thread of the pool. It may take this long, unless there is no limit of its own.
     Send { timeout: Option<Duration> },
+    /// The same for a handler that reads the content while it arrives, which may have up to `bytes_max` bytes. `None` means that there is
+    /// no content.
+    Upload { bytes_max: Option<u64>, timeout: Option<Duration> },
     /// Send this response.
     Respond(Response),
 }
@@ -128,6 +131,8 @@ pub(crate) enum DeliveryContent {
     Response(Ticket, Box<HandledRequest>),
     /// More bytes of a body have been written.
     MoreBody,
+    /// A handler wants more content of its request, or none any more.
+    ContentDemand,
 }
 
 /// A request and its response. The latter is `None` if the handler took too long.
@@ -215,6 +220,10 @@ impl WorkerRoutes {
         // Content has no meaning in GET and HEAD requests (RFC 9110 §9.3.1, §9.3.2).
         let has_content = awaits_content && !is_reading && call.has_handler();
         match call.thread() {
+            HandlerThread::Upload => Treatment::Upload {
+                bytes_max: has_content.then(|| call.content_bytes_max()),
+                timeout: call.timeout(),
+            },
             _ if has_content => Treatment::Receive { bytes_max: call.content_bytes_max() },
             HandlerThread::Worker => Treatment::Run(FoundRoute { call, target }),
             HandlerThread::Pool => Treatment::Send { timeout: call.timeout() },
@@ -230,7 +239,7 @@ impl WorkerRoutes {
         client: RouteClient,
     ) -> Response {
         let parts = parts(head, Some(route.target), content, client);
-        let made = self.watched.run(route.call.number(), || route.call.run(parts));
+        let made = self.watched.run(route.call.number(), || route.call.run(parts, None));
         respond(made, &self.notices)
     }
 
@@ -245,13 +254,46 @@ impl WorkerRoutes {
         client: RouteClient,
         address: ConnectionAddress,
     ) -> Result<Expectation, Box<HandledRequest>> {
+        self.submit(request, None, timeout, client, address)
+    }
+
+    /// Like [`send`](Self::send), for a handler that reads the content while it arrives. The connection is woken up when the demand
+    /// for content changes.
+    ///
+    /// # Errors
+    /// Returns an error response if too many requests are waiting for the pool.
+    pub(crate) fn upload(
+        &self,
+        request: StoredRequest,
+        timeout: Option<Duration>,
+        client: RouteClient,
+        address: ConnectionAddress,
+    ) -> Result<(Expectation, ContentSender), Box<HandledRequest>> {
+        let (sender, content) = content_channel();
+        let mailbox = self.mailbox.clone();
+        sender.set_waker(Box::new(move || mailbox.deliver(address, DeliveryContent::ContentDemand)));
+        let uploads = self.pools.uploads.clone();
+        let expected = self.submit(request, Some(Upload { content, uploads }), timeout, client, address)?;
+        Ok((expected, sender))
+    }
+
+    fn submit(
+        &self,
+        request: StoredRequest,
+        upload: Option<Upload>,
+        timeout: Option<Duration>,
+        client: RouteClient,
+        address: ConnectionAddress,
+    ) -> Result<Expectation, Box<HandledRequest>> {
         let ticket = Ticket(self.last_ticket.get() + 1);
         self.last_ticket.set(ticket.0);
         let is_wanted = Arc::new(());
 
+        let is_upload = upload.is_some();
         let job = Job::Answer {
             routes: Arc::clone(&self.routes),
             request,
+            upload,
             client,
             address,
             ticket,
@@ -260,7 +302,8 @@ impl WorkerRoutes {
             notices: self.notices.clone(),
         };
 
-        match self.pools.handlers.submit(job) {
+        let submitted = if is_upload { self.pools.upload(job) } else { self.pools.handlers.submit(job) };
+        match submitted {
             // The pool checks this reference before it runs the handler.
             Ok(()) => Ok(Expectation { ticket, timeout, _is_wanted: is_wanted }),
             Err(refused) => match *refused {
@@ -384,6 +427,7 @@ fn discard<T>(value: T) {
 fn answer(
     routes: &Routes,
     request: &StoredRequest,
+    content: Option<ContentReader>,
     client: RouteClient,
     watched: &WatchedThread,
     notices: &Sender<Notice>,
@@ -391,7 +435,7 @@ fn answer(
     let head = request.head();
     let parts = parts(&head, Target::parse(head.request.target), request.content(), client);
     let made = match routes.find(parts.method, parts.host, parts.path) {
-        Some(call) => watched.run(call.number(), || call.run(parts)),
+        Some(call) => watched.run(call.number(), || call.run(parts, content)),
         // Cannot happen because we found the route when the head arrived.
         None => routes.refuse(parts, &HandlerError::new(404, "There is no such page.")),
     };

@@ -42,6 +42,7 @@ pub use request::line::RequestLine;
 pub use request::priority::Priority;
 pub use request::refusal::Refusal;
 pub use request::stored::StoredRequest;
+pub use request::streamed::Arrival;
 pub use response::Response;
 pub use response::head as response_head;
 pub use response::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};

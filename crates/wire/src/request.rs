@@ -6,6 +6,9 @@ pub(crate) mod head_store;
 // Requests that wait for their content.
 pub(crate) mod stored;
 
+// Content that is passed on while it arrives.
+pub(crate) mod streamed;
+
 // The request line of HTTP/1.
 pub(crate) mod line;
 

@@ -95,7 +95,7 @@ fn allow_is_the_same_everywhere() {
     let mut call = routes.find(b"PUT", None, b"/form").unwrap();
     assert!(call.yields_to_site());
     call.set_readable();
-    let response = call.run(Request::builder("PUT", "/form").parts()).response;
+    let response = call.run(Request::builder("PUT", "/form").parts(), None).response;
     assert_eq!(response.header("Allow"), Some("GET, HEAD, OPTIONS, POST"));
 }
 

@@ -81,7 +81,10 @@ fn limits() -> BTreeMap<&'static str, String> {
         ("ATTEMPTS_WAITING_MAX", ATTEMPTS_WAITING_MAX.to_string()),
         ("HANDSHAKES_WAITING_MAX", HANDSHAKES_WAITING_MAX.to_string()),
     ];
-    let body = [("BODY_BYTES_MAX", cannery_routes::BODY_BYTES_MAX.to_string())];
+    let body = [
+        ("BODY_BYTES_MAX", cannery_routes::BODY_BYTES_MAX.to_string()),
+        ("CONTENT_WAITING_BYTES", cannery_routes::CONTENT_WAITING_BYTES.to_string()),
+    ];
     http_limits
         .into_iter()
         .chain(tls_limits)

@@ -183,7 +183,7 @@ impl Protocol {
         match self {
             Protocol::H1(_) => 0,
             Protocol::HandledH1(handled) => handled.memory(),
-            Protocol::H2(http2) => http2.http.memory(),
+            Protocol::H2(http2) => http2.memory(),
         }
     }
 
@@ -295,6 +295,11 @@ impl Protocol {
             Protocol::HandledH1(handled) => handled.deadline(timeout),
             Protocol::H2(http2) => http2.handler_deadline(timeout),
         }
+    }
+
+    /// Returns `true` if we must not receive more until a handler has read what has arrived.
+    pub(super) fn holds_content(&self) -> bool {
+        matches!(self, Protocol::HandledH1(handled) if handled.holds_content())
     }
 
     /// Returns `true` if we are keeping received bytes until a handler responds.

@@ -219,7 +219,8 @@ impl Connection {
         let responses = copied.max(written) + self.responses.len() * RESPONSE_BYTES;
 
         let received = usize::try_from(self.quic.kept_bytes()).unwrap_or(usize::MAX);
-        let bytes = (self.http.memory() + own + responses).saturating_add(received);
+        let waiting = self.handled.memory();
+        let bytes = (self.http.memory() + own + responses + waiting).saturating_add(received);
         self.memory = IDLE_BYTES.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
@@ -247,6 +248,9 @@ impl Connection {
             while self.may_continue {
                 self.continue_responses();
                 self.write_handled(cx, bodies);
+            }
+            if let Err(code) = self.pass_content(cx, bodies) {
+                self.fail(code, cx);
             }
         }
 
@@ -388,6 +392,10 @@ impl Connection {
     ) -> Result<(), ErrorCode> {
         let id = http_id(stream);
         let key = self.quic.key();
+        // QUIC keeps what arrives, up to the window of the stream.
+        if self.handled.is_held(id) {
+            return Ok(());
+        }
 
         let now = cx.clock.now;
         cx.http3().heads.set_time(now);
@@ -453,6 +461,8 @@ impl Connection {
         }
         if is_answered {
             self.write_response(stream, sending, cx, bodies);
+        } else {
+            self.write_interim(stream, cx, bodies);
         }
 
         // End the request if its frames require that. Otherwise, see if the stream has ended.
@@ -573,6 +583,24 @@ impl Connection {
             WriteOutcome::Closed => self.forget_response(stream),
         }
         pieces.clear();
+    }
+
+    /// Writes an interim response that is in the worker's output, if there is one.
+    fn write_interim(&mut self, stream: StreamId, cx: &mut WorkerContext, bodies: &mut Bodies) {
+        let ResponseContext { output, content, .. } = cx.http3().response;
+        if output.is_empty() {
+            return;
+        }
+        let pieces = bodies.pieces(output, content);
+        let length = |pieces: &[Bytes]| pieces.iter().map(Bytes::len).sum::<usize>();
+        let before = length(pieces);
+        let outcome = self.quic.write(stream, pieces);
+        let left = length(pieces);
+        pieces.clear();
+        // The client may do without an interim response, but not with a part of one. It takes a strange window to get there.
+        if outcome == WriteOutcome::Blocked && left < before {
+            self.reset(stream, ErrorCode::Internal);
+        }
     }
 
     /// Continues the responses that are waiting, in order, if there might be room for them.

@@ -46,6 +46,7 @@ pub(crate) struct ListenerStatus {
 pub(crate) struct OccupiedThreads {
     pub(crate) handlers: ThreadCount,
     pub(crate) bodies: ThreadCount,
+    pub(crate) uploads: ThreadCount,
 }
 
 /// A number of threads. The threads update it themselves.

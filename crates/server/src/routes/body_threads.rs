@@ -1,5 +1,5 @@
 //! Keeps track of the threads that write bodies, including the bodies that occupy them and the time for
-//! which others have been waiting.
+//! which others have been waiting. The same goes for the threads that read uploads.
 //!
 //! A body occupies its thread for as long as the client is receiving it, possibly at a slow rate. While
 //! other bodies are waiting, each one only gets a limited time. Otherwise, a few slow clients could make
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cannery_routes::BodyStopper;
+use cannery_routes::{BodyStopper, ContentStopper};
 
 use super::limits::{BODY_OCCUPIES_MAX, BODY_WAITS_MAX};
 
@@ -17,7 +17,23 @@ use super::limits::{BODY_OCCUPIES_MAX, BODY_WAITS_MAX};
 /// another body is stopped after that.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
 
-/// Bodies that have a thread or are waiting for one.
+/// Ends a body or an upload.
+#[derive(Debug)]
+pub(super) enum Stopper {
+    Body(BodyStopper),
+    Upload(ContentStopper),
+}
+
+impl Stopper {
+    fn stop(&self) {
+        match self {
+            Stopper::Body(stopper) => stopper.stop(),
+            Stopper::Upload(stopper) => stopper.stop(),
+        }
+    }
+}
+
+/// Bodies, or uploads, that have a thread or are waiting for one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BodyThreads(Arc<Mutex<Bodies>>);
 
@@ -36,7 +52,7 @@ struct Bodies {
 struct Occupant {
     number: u64,
     since: Instant,
-    stopper: BodyStopper,
+    stopper: Stopper,
     /// When we stopped the body. The function might not have noticed yet.
     stopped_at: Option<Instant>,
 }
@@ -70,7 +86,7 @@ impl BodyThreads {
     }
 
     /// Must be called when the next body gets a thread. Returns the body's number.
-    pub(super) fn occupy(&self, now: Instant, stopper: BodyStopper) -> u64 {
+    pub(super) fn occupy(&self, now: Instant, stopper: Stopper) -> u64 {
         let mut bodies = self.lock();
         bodies.waiting.pop_front();
         bodies.last_number += 1;
@@ -121,7 +137,7 @@ mod tests {
         let (writer, reader) = body_channel();
         // If we dropped the reader, that would end the body.
         std::mem::forget(reader);
-        (threads.occupy(now, writer.stopper()), writer)
+        (threads.occupy(now, Stopper::Body(writer.stopper())), writer)
     }
 
     #[test]
@@ -176,7 +192,7 @@ mod tests {
         assert!(threads.enter(start + BODY_WAITS_MAX / 2));
         assert!(!threads.enter(start + BODY_WAITS_MAX));
         let (writer, _reader) = body_channel();
-        threads.occupy(start + BODY_WAITS_MAX, writer.stopper());
+        threads.occupy(start + BODY_WAITS_MAX, Stopper::Body(writer.stopper()));
         assert!(threads.enter(start + BODY_WAITS_MAX), "the first one has a thread");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The default limit for the size of a request's content, in bytes. It is enough for a large form
 /// or JSON document, and programs can change it.
-pub(crate) const HANDLER_CONTENT_BYTES_MAX: u32 = 1 << 20;
+pub(crate) const HANDLER_CONTENT_BYTES_MAX: u64 = 1 << 20;
 
 /// If a handler takes longer than this on a thread that serves connections, we report it. All of
 /// these connections have to wait for it.
@@ -14,15 +14,15 @@ pub(crate) const WORKER_HANDLER_MAX: Duration = Duration::from_secs(1);
 /// because people would not wait for that long.
 pub(crate) const HANDLERS_WAITING_MAX: usize = 1024;
 
-/// While others are waiting for a thread, a body may only occupy one for this long. The oldest body is
+/// While others are waiting for a thread, a body or an upload may only occupy one for this long. The oldest one is
 /// stopped first, so that slow clients cannot occupy all threads forever.
 pub(crate) const BODY_OCCUPIES_MAX: Duration = Duration::from_secs(30);
 
-/// For each thread of the pool for handlers, there may be this many threads for bodies. They are only started when they are needed,
-/// and typically wait for clients.
+/// For each thread of the pool for handlers, there may be this many threads for bodies, and as many for uploads. They are only started
+/// when they are needed, and typically wait for clients.
 pub(crate) const BODY_THREADS_PER_HANDLER_THREAD: usize = 8;
 
-/// Once a body has been waiting for a thread for this long, further bodies are refused with 503 instead of
+/// Once a body or an upload has been waiting for a thread for this long, further ones are refused with 503 instead of
 /// having to wait, too.
 pub(crate) const BODY_WAITS_MAX: Duration = Duration::from_secs(10);
 

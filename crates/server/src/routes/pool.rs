@@ -3,7 +3,7 @@
 //!
 //! Both the number of waiting requests and the size of their content are bounded. A handler that never
 //! returns only occupies its own thread. Bodies have a separate pool because they can occupy a thread
-//! until a slow client has received everything.
+//! until a slow client has received everything, and so do uploads.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,10 +13,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use cannery_routes::{BodyWriter, Producer, Routes};
+use cannery_routes::{BodyWriter, ContentReader, Producer, Routes};
 use cannery_wire::StoredRequest;
 
-use super::body_threads::BodyThreads;
+use super::body_threads::{BodyThreads, Stopper};
 use super::limits::{BODY_THREADS_PER_HANDLER_THREAD, HANDLERS_WAITING_MAX};
 use super::watch::{Watchdog, WatchedThread};
 use super::{ConnectionAddress, DeliveryContent, HandledRequest, Mailbox, RouteClient, Ticket, answer};
@@ -32,6 +32,10 @@ pub(crate) struct Pools {
     pub(super) producers: Pool,
     /// The bodies that `producers` write.
     bodies: BodyThreads,
+    /// Runs handlers that read content while it arrives.
+    uploaders: Pool,
+    /// The uploads that `uploaders` read.
+    pub(super) uploads: BodyThreads,
 }
 
 impl Pools {
@@ -54,10 +58,23 @@ impl Pools {
         let (handlers, calls) = pool("handler", threads, |occupied| &occupied.handlers);
         let body_threads = threads * BODY_THREADS_PER_HANDLER_THREAD;
         let (producers, _) = pool("body", body_threads, |occupied| &occupied.bodies);
-        let bodies = BodyThreads::default();
-        let watchdog = Watchdog::new(Arc::clone(routes), Arc::clone(status), &calls, limit)
-            .with_bodies(bodies.clone(), body_threads);
-        (Pools { handlers, producers, bodies }, watchdog)
+        let (uploaders, _) = pool("upload", body_threads, |occupied| &occupied.uploads);
+        let (bodies, uploads) = (BodyThreads::default(), BodyThreads::default());
+        let watchdog = Watchdog::new(Arc::clone(routes), Arc::clone(status), &calls, limit).with_bodies(
+            bodies.clone(),
+            uploads.clone(),
+            body_threads,
+        );
+        (Pools { handlers, producers, bodies, uploaders, uploads }, watchdog)
+    }
+
+    /// Submits a request whose handler reads content while it arrives. Returns it if too many are waiting for a thread, or have been
+    /// waiting for too long.
+    pub(super) fn upload(&self, job: Job) -> Result<(), Box<Job>> {
+        if !self.uploads.enter(Instant::now()) {
+            return Err(Box::new(job));
+        }
+        self.uploaders.submit(job).inspect_err(|_| self.uploads.leave())
     }
 
     /// Lets a thread write a body. Returns `false` if too many bodies are waiting for a thread or have been
@@ -123,6 +140,8 @@ pub(super) enum Job {
     Answer {
         routes: Arc<Routes>,
         request: StoredRequest,
+        /// Content that arrives while the handler is running.
+        upload: Option<Upload>,
         client: RouteClient,
         address: ConnectionAddress,
         ticket: Ticket,
@@ -140,6 +159,13 @@ pub(super) enum Job {
         bodies: BodyThreads,
         notices: Sender<Notice>,
     },
+}
+
+/// Content that arrives while its handler is running.
+pub(super) struct Upload {
+    pub(super) content: ContentReader,
+    /// All uploads.
+    pub(super) uploads: BodyThreads,
 }
 
 impl Queue {
@@ -263,19 +289,28 @@ impl Job {
 
     fn run(self, watched: &WatchedThread) {
         match self {
-            Job::Answer { routes, request, client, address, ticket, is_wanted, mailbox, notices } => {
+            Job::Answer { routes, request, upload, client, address, ticket, is_wanted, mailbox, notices } => {
+                let (content, occupied) = match upload {
+                    Some(Upload { content, uploads }) => {
+                        let number = uploads.occupy(Instant::now(), Stopper::Upload(content.stopper()));
+                        (Some(content), Some((uploads, number)))
+                    }
+                    None => (None, None),
+                };
                 // The connection may have closed, or given up on the handler.
-                if is_wanted.strong_count() == 0 {
-                    return;
+                let is_wanted = is_wanted.strong_count() > 0;
+                let response =
+                    is_wanted.then(|| answer(&routes, &request, content, client, watched, &notices));
+                if let Some((uploads, number)) = occupied {
+                    uploads.vacate(number);
                 }
-
-                let response = answer(&routes, &request, client, watched, &notices);
+                let Some(response) = response else { return };
                 let finished = Box::new(HandledRequest { request, response: Some(response), since: None });
                 mailbox.deliver(address, DeliveryContent::Response(ticket, finished));
             }
 
             Job::Produce { produce, mut writer, route, bodies, notices } => {
-                let number = bodies.occupy(Instant::now(), writer.stopper());
+                let number = bodies.occupy(Instant::now(), Stopper::Body(writer.stopper()));
                 // The program may also implement the error's text and destructor.
                 let produced = catch_unwind(AssertUnwindSafe(|| {
                     produce(&mut writer).map_err(|error| error.to_string())

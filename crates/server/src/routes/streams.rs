@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use cannery_routes::{BodyReader, Response};
+use cannery_routes::{BodyReader, ContentDemand, ContentFailure, ContentSender, Response};
 use cannery_transport::Version;
-use cannery_wire::{BodyFollows, Multiplexed, Output, RequestHead, Resumption, ServerFields, StoredRequest};
+use cannery_wire::{
+    Arrival, BodyFollows, Multiplexed, Output, RequestHead, Resumption, ServerFields, StoredRequest,
+};
 
 use super::encode::with_head;
 use super::{
@@ -24,6 +26,30 @@ pub(crate) struct StreamRoutes<S> {
     finished: VecDeque<(S, Box<HandledRequest>)>,
     /// Bodies that are being written.
     pub(crate) bodies: Vec<(S, BodyReader)>,
+    /// Content that handlers read while it arrives.
+    uploads: Vec<Upload<S>>,
+}
+
+/// Content that a handler reads while it arrives.
+#[derive(Debug)]
+struct Upload<S> {
+    stream: S,
+    sender: ContentSender,
+    /// Whether the client waits until it is asked to send the content.
+    expects_continue: bool,
+    /// Whether the client must not send more until the handler has read.
+    is_held: bool,
+}
+
+/// Streams on which callers have something to do after content was passed on.
+#[derive(Debug)]
+pub(crate) struct PassedContent<S> {
+    /// On these, ask the client for the content.
+    pub(crate) asked: Vec<S>,
+    /// On these, there is room again.
+    pub(crate) released: Vec<S>,
+    /// On these, the handler does not want the rest.
+    pub(crate) unwanted: Vec<S>,
 }
 
 /// A request with a handler that is running on the pool.
@@ -32,14 +58,16 @@ struct Running<S> {
     stream: S,
     expected: Expectation,
     since: Instant,
+    /// When the client began to wait for the handler, and not the handler for content.
+    waits_since: Option<Instant>,
     /// Copy of the request without the content. We need it if the handler takes too long.
     request: StoredRequest,
 }
 
 impl<S> Running<S> {
-    /// Returns `None` if the handler may take practically forever.
+    /// Returns `None` if the handler may take practically forever, or if it waits for content.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
-        self.since.checked_add(self.expected.timeout(timeout))
+        self.waits_since?.checked_add(self.expected.timeout(timeout))
     }
 
     fn is_late(&self, now: Instant, timeout: Duration) -> bool {
@@ -87,14 +115,18 @@ pub(crate) enum StreamOutcome {
 
 impl<S> Default for StreamRoutes<S> {
     fn default() -> StreamRoutes<S> {
-        StreamRoutes { running: Vec::new(), finished: VecDeque::new(), bodies: Vec::new() }
+        let (running, finished, bodies) = Default::default();
+        StreamRoutes { running, finished, bodies, uploads: Vec::new() }
     }
 }
 
 impl<S: Copy + PartialEq> StreamRoutes<S> {
     /// Returns `true` unless it is empty.
     pub(crate) fn is_used(&self) -> bool {
-        !(self.running.is_empty() && self.finished.is_empty() && self.bodies.is_empty())
+        !(self.running.is_empty()
+            && self.finished.is_empty()
+            && self.bodies.is_empty()
+            && self.uploads.is_empty())
     }
 
     /// Handles a request whose head has arrived.
@@ -110,7 +142,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         match dispatch.routes.treat(head, awaits_content, dispatch.client, has_page) {
             Treatment::Site => StreamOutcome::Site,
             // Refuse the content now if we know that it is too long.
-            Treatment::Receive { bytes_max }
+            Treatment::Receive { bytes_max } | Treatment::Upload { bytes_max: Some(bytes_max), .. }
                 if http.announced_content(stream).is_some_and(|bytes| bytes > bytes_max.into()) =>
             {
                 let response = dispatch.routes.content_too_long(head, dispatch.client);
@@ -118,8 +150,15 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 StreamOutcome::Answered
             }
             Treatment::Receive { bytes_max } => {
-                http.receive_content(stream, StoredRequest::new(head), bytes_max as usize);
+                if http.expects_continue(stream) {
+                    http.put_continue(stream, dispatch.output);
+                }
+                let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+                http.receive_content(stream, StoredRequest::new(head), bytes_max);
                 StreamOutcome::Later
+            }
+            Treatment::Upload { bytes_max, timeout } => {
+                self.upload(http, stream, head, bytes_max, timeout, dispatch)
             }
             Treatment::Run(route) => {
                 let response = dispatch.routes.run(&route, head, b"", dispatch.client);
@@ -154,7 +193,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
             Treatment::Respond(response) => response,
             Treatment::Send { timeout } => return self.send(http, stream, request, timeout, dispatch),
             // Cannot happen because we found the route when the head arrived.
-            Treatment::Receive { .. } | Treatment::Site => {
+            Treatment::Receive { .. } | Treatment::Upload { .. } | Treatment::Site => {
                 return self.send(http, stream, request, None, dispatch);
             }
         };
@@ -174,7 +213,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         match dispatch.routes.send(request, timeout, dispatch.client, dispatch.address) {
             Ok(expected) => {
                 http.postpone(stream);
-                self.running.push(Running { stream, expected, since: dispatch.now, request: copy });
+                self.run(stream, expected, copy, dispatch.now);
                 StreamOutcome::Later
             }
             Err(refused) => {
@@ -183,6 +222,127 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 StreamOutcome::Answered
             }
         }
+    }
+
+    fn run(&mut self, stream: S, expected: Expectation, request: StoredRequest, now: Instant) {
+        self.running.push(Running { stream, expected, since: now, waits_since: Some(now), request });
+    }
+
+    /// Lets a handler read content while it arrives. Without content, `bytes_max` is `None`.
+    fn upload<C: Multiplexed<StreamId = S>>(
+        &mut self,
+        http: &mut C,
+        stream: S,
+        head: &RequestHead<'_>,
+        bytes_max: Option<u64>,
+        timeout: Option<Duration>,
+        dispatch: &mut Dispatch<'_>,
+    ) -> StreamOutcome {
+        let request = StoredRequest::new(head);
+        match dispatch.routes.upload(request, timeout, dispatch.client, dispatch.address) {
+            Ok((expected, sender)) => {
+                let expects_continue = http.expects_continue(stream);
+                http.postpone(stream);
+                self.run(stream, expected, StoredRequest::new(head), dispatch.now);
+                match bytes_max {
+                    Some(bytes_max) => {
+                        http.stream_content(stream, bytes_max);
+                        self.uploads.push(Upload { stream, sender, expects_continue, is_held: false });
+                    }
+                    None => sender.finish(),
+                }
+                StreamOutcome::Later
+            }
+            Err(refused) => {
+                let (request, response, since) = dispatch.complete(*refused);
+                self.respond(http, stream, &request.head(), response, since, dispatch);
+                StreamOutcome::Answered
+            }
+        }
+    }
+
+    /// Returns `true` if the client must not send more on this stream until the handler has read.
+    pub(crate) fn is_held(&self, stream: S) -> bool {
+        self.uploads.iter().any(|upload| upload.is_held && upload.stream == stream)
+    }
+
+    /// Returns the number of streams on which clients must not send more.
+    pub(crate) fn held(&self) -> usize {
+        self.uploads.iter().filter(|upload| upload.is_held).count()
+    }
+
+    /// Returns the memory of content that waits for handlers, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.uploads.iter().map(|upload| upload.sender.memory()).sum()
+    }
+
+    /// Passes on content that has arrived, and lets clients send as much as handlers want.
+    ///
+    /// While a client may send more, its own deadline counts, but not the handler's.
+    #[cold]
+    pub(crate) fn pass_content<C: Multiplexed<StreamId = S>>(
+        &mut self,
+        http: &mut C,
+        now: Instant,
+        output: &mut Output,
+    ) -> PassedContent<S> {
+        let mut passed = PassedContent { asked: Vec::new(), released: Vec::new(), unwanted: Vec::new() };
+        let mut bytes = Vec::new();
+
+        for index in (0..self.uploads.len()).rev() {
+            let stream = self.uploads[index].stream;
+            let arrival = http.take_content(stream, &mut bytes);
+            let running = self.running.iter_mut().find(|running| running.stream == stream);
+            let has_begun = running.is_none();
+            let is_complete = has_begun
+                && self.finished.iter().all(|(finished, _)| *finished != stream)
+                && self.bodies.iter().all(|(open, _)| *open != stream);
+
+            let upload = &mut self.uploads[index];
+            upload.sender.send_from(&mut bytes);
+            let demand = match arrival {
+                Arrival::Open if !is_complete => upload.sender.demand(upload.expects_continue),
+                _ => ContentDemand::Ended,
+            };
+            let may_send = match demand {
+                ContentDemand::More => true,
+                ContentDemand::Unread => !upload.expects_continue,
+                ContentDemand::Nothing | ContentDemand::Ended => false,
+            };
+            if let Some(running) = running {
+                running.waits_since = if may_send { None } else { running.waits_since.or(Some(now)) };
+            }
+            // After the final response, the client will not send content that it has held back.
+            let is_late = upload.expects_continue && has_begun;
+
+            if demand == ContentDemand::Ended || is_late {
+                let Upload { sender, .. } = self.uploads.swap_remove(index);
+                match arrival {
+                    Arrival::Complete => sender.finish(),
+                    Arrival::TooLong => sender.fail(ContentFailure::TooLong),
+                    // The handler can tell that it is incomplete.
+                    Arrival::Open | Arrival::Cancelled => drop(sender),
+                }
+                if matches!(arrival, Arrival::Open | Arrival::TooLong) {
+                    // Until the response, the client is not late with content that its handler does not want.
+                    http.hold_content(stream);
+                    http.discard_content(stream);
+                    passed.unwanted.push(stream);
+                }
+            } else if may_send {
+                if std::mem::take(&mut upload.expects_continue) {
+                    passed.asked.push(stream);
+                }
+                if std::mem::take(&mut upload.is_held) {
+                    passed.released.push(stream);
+                }
+                http.permit_content(stream, now, output);
+            } else {
+                upload.is_held = true;
+                http.hold_content(stream);
+            }
+        }
+        passed
     }
 
     /// Takes output from a handler.

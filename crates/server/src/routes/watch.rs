@@ -76,7 +76,9 @@ pub(crate) struct Watchdog {
     pool_limit: Duration,
     /// Bodies that are being written and sent at the same time.
     bodies: BodyThreads,
-    /// Number of threads for bodies.
+    /// Uploads that are being read.
+    uploads: BodyThreads,
+    /// Number of threads for bodies, and of threads for uploads.
     body_threads: usize,
 }
 
@@ -106,6 +108,7 @@ impl Watchdog {
             pool_threads: pool.len(),
             pool_limit,
             bodies: BodyThreads::default(),
+            uploads: BodyThreads::default(),
             body_threads: 0,
         };
         for call in pool {
@@ -114,9 +117,14 @@ impl Watchdog {
         watchdog
     }
 
-    /// Also stops bodies that occupy a thread for too long while others are waiting.
-    pub(super) fn with_bodies(self, bodies: BodyThreads, body_threads: usize) -> Watchdog {
-        Watchdog { bodies, body_threads, ..self }
+    /// Also stops bodies and uploads that occupy a thread for too long while others are waiting.
+    pub(super) fn with_bodies(
+        self,
+        bodies: BodyThreads,
+        uploads: BodyThreads,
+        body_threads: usize,
+    ) -> Watchdog {
+        Watchdog { bodies, uploads, body_threads, ..self }
     }
 
     /// Also watches a thread that serves connections.
@@ -154,6 +162,9 @@ impl Watchdog {
 
         if let Some(Stopped { bodies, after }) = self.bodies.make_room(now) {
             notices.push(Notice::BodiesEnded { bodies, after, threads: self.body_threads });
+        }
+        if let Some(Stopped { bodies: uploads, after }) = self.uploads.make_room(now) {
+            notices.push(Notice::UploadsEnded { uploads, after, threads: self.body_threads });
         }
         notices
     }

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 
 use cannery_eventloop::Address;
 use cannery_routes::{
-    Group, HandlerError, IntoResponse, Next, Request, RequestBuilder, Response, RouteError, Routes,
+    ContentReader, Group, HandlerError, IntoResponse, Next, Request, RequestBuilder, Response, RouteError,
+    Routes,
 };
 
 pub use self::embedded::{EmbeddedArchive, FolderReleases};
@@ -139,6 +140,16 @@ impl Server {
         Server { group: self.group.blocking_route(pattern, handler), ..self }
     }
 
+    /// Adds a route whose handler reads the content of the request while it arrives, for example to store a large upload. See
+    /// [`Group::upload_route`].
+    pub fn upload_route<R: IntoResponse<Via>, Via>(
+        self,
+        pattern: &str,
+        handler: impl Fn(&Request<'_>, ContentReader) -> R + Send + Sync + 'static,
+    ) -> Server {
+        Server { group: self.group.upload_route(pattern, handler), ..self }
+    }
+
     /// Adds a group of routes below a prefix, with their own middleware, limits and error pages. See [`Group::group`].
     ///
     /// ```
@@ -154,7 +165,7 @@ impl Server {
 
     /// Limits the content of requests, in bytes (1 MiB by default). If the content is longer, the client gets
     /// a 413. Groups can have other limits.
-    pub fn content_bytes_max(self, bytes: u32) -> Server {
+    pub fn content_bytes_max(self, bytes: u64) -> Server {
         Server { group: self.group.content_bytes_max(bytes), ..self }
     }
 

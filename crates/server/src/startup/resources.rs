@@ -194,11 +194,14 @@ impl Resources {
     }
 }
 
-/// Returns how many threads the pools have: there is one pool for handlers and another for bodies.
+/// Returns how many threads the pools have: there is one pool for handlers, one for bodies and one for uploads.
 fn pool_threads(config: &Config) -> usize {
     match &config.responders {
         Responders::Server { .. } => 0,
-        Responders::Handlers { threads, .. } => (1 + BODY_THREADS_PER_HANDLER_THREAD) * threads.get(),
+        Responders::Handlers { threads, routes } => {
+            let uploads = if routes.has_uploads() { BODY_THREADS_PER_HANDLER_THREAD } else { 0 };
+            (1 + BODY_THREADS_PER_HANDLER_THREAD + uploads) * threads.get()
+        }
     }
 }
 

@@ -41,8 +41,8 @@ use super::packets::records::{Records, SealLimit};
 use crate::HandshakeKind;
 use crate::limits::{
     QUIC_AMPLIFICATION_MAX, QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST, QUIC_BIDIRECTIONAL_STREAMS_MAX,
-    QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND, QUIC_HANDSHAKE_DATAGRAM_BYTES,
-    QUIC_HANDSHAKE_GAP_BYTES_MAX, QUIC_RECEIVED_DATAGRAM_BYTES_MAX,
+    QUIC_CONNECTION_WINDOW_BYTES, QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND,
+    QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_HANDSHAKE_GAP_BYTES_MAX, QUIC_RECEIVED_DATAGRAM_BYTES_MAX,
 };
 
 /// A connection accepted by an endpoint.
@@ -76,6 +76,8 @@ pub struct Connection {
     migrations: u32,
     /// Maximum number of bidirectional streams that the peer may have open at the same time.
     streams_permitted: u32,
+    /// Limit for what the peer may send on all streams together.
+    receive_window: VarInt,
     /// Unidirectional streams that we have opened (these are never closed).
     own_streams: usize,
     /// Bidirectional streams that we have accepted.
@@ -263,6 +265,7 @@ impl Connection {
             reads: 0,
             migrations: 0,
             streams_permitted: QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST,
+            receive_window: VarInt::from_u32(QUIC_CONNECTION_WINDOW_BYTES),
             own_streams: 0,
             streams_accepted: 0,
             has_moved: false,
@@ -654,6 +657,15 @@ impl Connection {
     /// bound them by the client's windows.
     pub fn set_send_window(&mut self, bytes: u64) {
         self.quinn.set_send_window(bytes);
+    }
+
+    /// Limits the number of bytes that the peer may send on all streams together beyond what was read.
+    pub fn set_receive_window(&mut self, bytes: u64) {
+        let window = VarInt::from_u64(bytes).unwrap_or(VarInt::MAX);
+        if self.receive_window != window {
+            self.receive_window = window;
+            self.quinn.set_receive_window(window);
+        }
     }
 
     /// Ends a stream after everything that was written to it.

@@ -4,10 +4,10 @@
 
 use cannery_site::Method;
 
-use super::content::{Content, SKIPPED_BYTES_MAX, Unreadable};
+use super::content::{Content, Unreadable};
 use super::encode::put_response;
 use super::parse::{Framing, Head, Parsed, parse};
-use crate::limits::HEAD_BYTES_MAX;
+use crate::limits::{CONTENT_SKIPPED_BYTES_MAX, HEAD_BYTES_MAX};
 use crate::request::head::Version;
 use crate::request::refusal::Refusal;
 use crate::response::Response;
@@ -89,7 +89,7 @@ pub enum ContentError {
 }
 
 /// Allowance for chunk heads in addition to the content itself, in bytes.
-const CHUNK_HEADS_BYTES_MIN: u32 = 1024;
+const CHUNK_HEADS_BYTES_MIN: u64 = 1024;
 
 impl Reading {
     /// Waiting for a new request head.
@@ -245,7 +245,7 @@ impl Connection {
     /// # Errors
     /// Fails if the content is invalid. The request must be refused in this case.
     pub fn skip_content(&mut self, head: &Head<'_>, rest: &[u8]) -> Result<usize, Refusal> {
-        let Some(mut content) = Content::new(head.framing, SKIPPED_BYTES_MAX) else {
+        let Some(mut content) = Content::new(head.framing, CONTENT_SKIPPED_BYTES_MAX) else {
             self.reading = Reading::Closed;
             return Ok(0);
         };
@@ -272,9 +272,21 @@ impl Connection {
     pub fn receive_content(
         &mut self,
         head: &Head<'_>,
-        bytes_max: u32,
+        bytes_max: u64,
         output: &mut Output,
     ) -> Result<(), ContentTooLong> {
+        self.accept_content(head, bytes_max)?;
+        if head.expects_continue && self.awaits_content() {
+            Connection::put_continue(output);
+        }
+        Ok(())
+    }
+
+    /// Like [`Connection::receive_content`], but leaves it to the caller to ask for the content, with [`Connection::put_continue`].
+    ///
+    /// # Errors
+    /// Fails if the announced length exceeds `bytes_max`. The connection will then close after the response.
+    pub fn accept_content(&mut self, head: &Head<'_>, bytes_max: u64) -> Result<(), ContentTooLong> {
         // Chunk heads count as content here, so allow as much for them as for the content itself.
         let bytes_max = if head.framing == Framing::Chunked {
             bytes_max.saturating_mul(2).saturating_add(CHUNK_HEADS_BYTES_MIN)
@@ -285,12 +297,13 @@ impl Connection {
             self.reading = Reading::Closed;
             return Err(ContentTooLong);
         };
-
         self.reading = if content.is_done() { Reading::NEXT_HEAD } else { Reading::Content(content) };
-        if head.expects_continue && !content.is_done() {
-            output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
-        }
         Ok(())
+    }
+
+    /// Asks a client that has sent `Expect: 100-continue` to send the content (RFC 9110 §15.2.1).
+    pub fn put_continue(output: &mut Output) {
+        output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
     }
 
     /// Returns `true` while some of the last request's content is missing.
@@ -299,21 +312,27 @@ impl Connection {
         matches!(self.reading, Reading::Content(_))
     }
 
-    /// Moves request content from the front of `input` to the end of `content`.
+    /// Passes request content from the front of `input` to `take`.
     ///
     /// # Errors
-    /// Fails if the content is invalid or longer than `bytes_max`. There is no way to find the next request then, and the
-    /// connection will close after the response.
+    /// Fails if the content is invalid or longer than the `bytes_max` bytes that may still come. There is no way to find the next
+    /// request then, and the connection will close after the response.
     pub fn read_content(
         &mut self,
         input: &mut &[u8],
-        bytes_max: u32,
-        content: &mut Vec<u8>,
+        bytes_max: u64,
+        mut take: impl FnMut(&[u8]),
     ) -> Result<(), ContentError> {
         let Reading::Content(reading) = &mut self.reading else { return Ok(()) };
-        let read = reading.read(input, |bytes| content.extend_from_slice(bytes));
+        let mut bytes = 0;
+        let read = reading.read(input, |part| {
+            bytes += part.len() as u64;
+            if bytes <= bytes_max {
+                take(part);
+            }
+        });
         let outcome = match read {
-            _ if content.len() > bytes_max as usize => Err(ContentError::TooLong),
+            _ if bytes > bytes_max => Err(ContentError::TooLong),
             Ok(used) => {
                 *input = &input[used..];
                 if reading.is_done() {
@@ -326,6 +345,29 @@ impl Connection {
 
         self.reading = Reading::Closed;
         outcome
+    }
+
+    /// Receives no request content, since the client was not asked for it and may send either the content or another request. The
+    /// connection will close after the response.
+    pub fn refuse_content(&mut self) {
+        self.reading = Reading::Closed;
+    }
+
+    /// Stops receiving request content, and discards the rest.
+    ///
+    /// # Errors
+    /// Fails if the rest is invalid, or too long to be worth reading. The connection will then close after the response. If that was
+    /// written before, callers should [`break_off`](Connection::break_off) the connection.
+    pub fn discard_content(&mut self) -> Result<(), ContentTooLong> {
+        match self.reading {
+            Reading::Head { .. } => Ok(()),
+            Reading::Closed => Err(ContentTooLong),
+            Reading::Content(content) => {
+                let rest = content.limited(CONTENT_SKIPPED_BYTES_MAX);
+                self.reading = rest.map_or(Reading::Closed, Reading::Content);
+                rest.map(|_| ()).ok_or(ContentTooLong)
+            }
+        }
     }
 
     /// Writes the response to the last request.
@@ -363,7 +405,7 @@ impl Connection {
     /// Decides if the connection will stay open after this response. If the client is holding back content, asks for it.
     fn begin_response(&mut self, head: &Head<'_>, output: &mut Output) {
         if head.expects_continue && self.has_no_content_yet(head) {
-            output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
+            Connection::put_continue(output);
         }
         self.has_responded = true;
         if !self.keeps_open(head) {
@@ -374,7 +416,7 @@ impl Connection {
 
     /// Returns `true` if we are waiting for request content and have not received any of it yet.
     fn has_no_content_yet(&self, head: &Head<'_>) -> bool {
-        let whole = Content::new(head.framing, SKIPPED_BYTES_MAX);
+        let whole = Content::new(head.framing, CONTENT_SKIPPED_BYTES_MAX);
         matches!(self.reading, Reading::Content(content) if whole == Some(content))
     }
 }

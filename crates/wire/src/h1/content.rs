@@ -5,15 +5,7 @@
 
 use super::parse::Framing;
 use crate::ground::grammar::{is_token_byte, is_value_byte};
-use crate::limits::{CHUNK_LINE_BYTES_MAX, CONTENT_SKIPPED_BYTES_MAX};
-
-/// [`CONTENT_SKIPPED_BYTES_MAX`] as `u32`, to keep the state of idle connections small.
-pub(super) const SKIPPED_BYTES_MAX: u32 = {
-    assert!(CONTENT_SKIPPED_BYTES_MAX <= u32::MAX as u64, "content that is skipped is counted in 32 bits");
-    #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
-    let bytes = CONTENT_SKIPPED_BYTES_MAX as u32;
-    bytes
-};
+use crate::limits::CHUNK_LINE_BYTES_MAX;
 
 /// Request content that has not arrived yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,9 +14,9 @@ pub(super) enum Content {
     #[default]
     Done,
     /// This number of bytes is missing.
-    Length(u32),
+    Length(u64),
     /// Chunked content, along with the number of bytes it may still take (including chunk heads).
-    Chunked(Chunked, u32),
+    Chunked(Chunked, u64),
 }
 
 /// Position within the chunked transfer coding (RFC 9112 §7.1).
@@ -56,13 +48,20 @@ pub(super) struct Unreadable;
 
 impl Content {
     /// Returns the state at the start of the content, or `None` if it's longer than `bytes_max`.
-    pub(super) fn new(framing: Framing, bytes_max: u32) -> Option<Content> {
+    pub(super) fn new(framing: Framing, bytes_max: u64) -> Option<Content> {
         match framing {
             Framing::Length(0) => Some(Content::Done),
-            Framing::Length(length) => {
-                u32::try_from(length).ok().filter(|length| *length <= bytes_max).map(Content::Length)
-            }
+            Framing::Length(length) => Some(Content::Length(length)).filter(|_| length <= bytes_max),
             Framing::Chunked => Some(Content::Chunked(Chunked::Size { size: 0, digits: 0 }, bytes_max)),
+        }
+    }
+
+    /// Limits the rest. Returns `None` if it is longer than `bytes_max`.
+    pub(super) fn limited(self, bytes_max: u64) -> Option<Content> {
+        match self {
+            Content::Done => Some(Content::Done),
+            Content::Length(left) => Some(self).filter(|_| left <= bytes_max),
+            Content::Chunked(state, left) => Some(Content::Chunked(state, left.min(bytes_max))),
         }
     }
 
@@ -82,13 +81,13 @@ impl Content {
         match self {
             Content::Done => Ok(0),
             Content::Length(left) => {
-                let bytes = available(input, *left);
-                take(&input[..bytes as usize]);
-                *left -= bytes;
+                let bytes = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                take(&input[..bytes]);
+                *left -= bytes as u64;
                 if *left == 0 {
                     *self = Content::Done;
                 }
-                Ok(bytes as usize)
+                Ok(bytes)
             }
             Content::Chunked(state, left) => {
                 let mut at = 0;
@@ -98,8 +97,7 @@ impl Content {
                     }
 
                     at += step.bytes;
-                    let bytes = u32::try_from(step.bytes).map_err(|_| Unreadable)?;
-                    *left = left.checked_sub(bytes).ok_or(Unreadable)?;
+                    *left = left.checked_sub(step.bytes as u64).ok_or(Unreadable)?;
 
                     match step.next {
                         Some(next) => *state = next,

@@ -23,6 +23,7 @@ use crate::ground::abuse::Budget;
 use crate::request::head_store::{HeadStore, RequestInfo};
 use crate::request::priority::Priority;
 use crate::request::refusal::Refusal;
+use crate::request::streamed::StreamedContents;
 use crate::response::output::Output;
 
 /// An HTTP/2 connection.
@@ -43,6 +44,8 @@ pub struct Connection {
     reset_streams: Vec<u32>,
     /// The last request, until it is answered.
     pub(super) pending_request: Option<PendingRequest>,
+    /// Content of requests that are answered while it arrives.
+    pub(super) streamed: StreamedContents<u32>,
     /// A header block that needs more CONTINUATION frames.
     block: Option<Box<HeaderBlock>>,
     /// Connection-level window for content we send.
@@ -173,6 +176,7 @@ impl Connection {
             opened_streams: 0,
             reset_streams: Vec::new(),
             pending_request: None,
+            streamed: StreamedContents::default(),
             block: None,
             window: Window::new(INITIAL_WINDOW_BYTES),
             initial_window: INITIAL_WINDOW_BYTES,
@@ -314,7 +318,7 @@ impl Connection {
         let block = self.block.as_ref().map_or(0, |block| block.memory());
         let lists = self.reset_streams.capacity() * size_of::<u32>()
             + self.early_priorities.capacity() * size_of::<(u32, Priority)>();
-        block + lists + self.streams.memory()
+        block + lists + self.streams.memory() + self.streamed.memory()
     }
 
     /// Returns what we are waiting for the peer to send, assuming that the output of [`Connection::fill`] will be sent.
@@ -346,6 +350,7 @@ impl Connection {
     fn close(&mut self, code: ErrorCode, output: &mut Output) {
         self.stage = Stage::Closed;
         self.streams = Streams::default();
+        self.streamed = StreamedContents::default();
         self.reset_streams = Vec::new();
         self.block = None;
         self.has_partial_frame = false;

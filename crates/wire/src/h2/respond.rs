@@ -3,20 +3,23 @@
 //!
 //! Large bodies are never copied.
 
+use std::time::Instant;
+
 use cannery_archive::Extent;
 use cannery_site::{Body as AnswerBody, ErrorPage};
 
 use super::body::Body;
 use super::connection::{Connection, PendingRequest, StreamId};
-use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
+use super::frame::{self, FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::kept_request::KeptRequest;
 use super::stream::Content;
 use crate::ground::archive_ref::{ArchiveRef, slice};
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::request::stored::StoredRequest;
+use crate::request::streamed::Arrival;
 use crate::response::Response;
 use crate::response::fields::{field_section, field_section_of};
-use crate::response::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
+use crate::response::multiplexed::{BodyFollows, CONTINUE, Multiplexed, OwnHead, Resumption};
 use crate::response::output::Output;
 
 impl Multiplexed for Connection {
@@ -95,6 +98,48 @@ impl Multiplexed for Connection {
 
     fn take_received(&mut self, stream: StreamId) -> Option<StoredRequest> {
         self.resume_kept(stream).flatten()
+    }
+
+    fn expects_continue(&self, stream: StreamId) -> bool {
+        let pending = self.pending_request.filter(|request| request.id == stream.number());
+        pending.is_some_and(|request| request.info.expects_continue && request.content != Content::Ended)
+    }
+
+    fn put_continue(&mut self, stream: StreamId, output: &mut Output) {
+        let head = HeadersFrame::begin(output);
+        field_section_of(&mut self.encoder, &OwnHead::new(&CONTINUE), output.inline_mut());
+        head.end(stream.number(), 0, output);
+    }
+
+    fn stream_content(&mut self, stream: StreamId, bytes_max: u64) {
+        let has_ended = self.streams.find(stream.number()).is_none_or(|open| open.content == Content::Ended);
+        let streamed = self.streamed.add(stream.number(), bytes_max);
+        if has_ended {
+            streamed.end();
+        }
+    }
+
+    fn take_content(&mut self, stream: StreamId, bytes: &mut Vec<u8>) -> Arrival {
+        let is_open = self.streams.find(stream.number()).is_some();
+        self.streamed.take(stream.number(), is_open, bytes)
+    }
+
+    fn permit_content(&mut self, stream: StreamId, now: Instant, output: &mut Output) {
+        let Some(stream) = self.streams.find(stream.number()) else { return };
+        stream.since.get_or_insert(now);
+        if let Some(bytes) = stream.content.reopen_window() {
+            frame::put_stream_window_update(output, stream.id, bytes);
+        }
+    }
+
+    fn hold_content(&mut self, stream: StreamId) {
+        if let Some(stream) = self.streams.find(stream.number()) {
+            stream.since = None;
+        }
+    }
+
+    fn discard_content(&mut self, stream: StreamId) {
+        self.streamed.remove(stream.number());
     }
 
     fn postpone(&mut self, stream: StreamId) {

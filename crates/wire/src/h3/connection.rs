@@ -20,6 +20,7 @@ use crate::request::head_store::{HeadStore, RequestInfo, Trailers, Verdict};
 use crate::request::priority::Priority;
 use crate::request::refusal::Refusal;
 use crate::request::stored::StoredRequest;
+use crate::request::streamed::StreamedContents;
 use crate::response::output::Output;
 
 /// An HTTP/3 connection.
@@ -30,6 +31,8 @@ pub struct Connection {
     pub(super) peer_streams: PeerStreams,
     /// Streams that we are still reading, in no particular order.
     requests: Vec<Request>,
+    /// Content of requests that are answered while it arrives.
+    pub(super) streamed: StreamedContents<StreamId>,
     /// The last request, until it is answered.
     pub(super) pending_request: Option<PendingRequest>,
     /// Requests we will answer later.
@@ -53,8 +56,8 @@ struct Request {
     stream: StreamId,
     frames: RequestStream,
     content: Content,
-    /// Time when it was opened, or completed the last block of content for a handler.
-    since: Instant,
+    /// Time when it was opened, or completed the last block of content for a handler. `None` while the client must not send more.
+    since: Option<Instant>,
 }
 
 /// Request content.
@@ -64,8 +67,9 @@ struct Content {
     left: Option<u64>,
     /// Number of bytes that have arrived.
     bytes: u64,
-    /// The request, if a handler needs the content (otherwise we skip the content).
+    /// The request, if a handler needs the content (otherwise we skip the content, unless it is streamed).
     kept: Option<Box<KeptRequest>>,
+    is_streamed: bool,
 }
 
 /// A limit that request content exceeds.
@@ -105,6 +109,7 @@ impl Content {
                 kept.request.content_mut().extend_from_slice(content);
                 Excess::None
             }
+            None if self.is_streamed => Excess::None,
             None if self.bytes > CONTENT_SKIPPED_BYTES_MAX => Excess::Skipped,
             None => Excess::None,
         }
@@ -165,6 +170,7 @@ impl Connection {
             encoder: EncoderTable::new(),
             peer_streams: PeerStreams::default(),
             requests: Vec::new(),
+            streamed: StreamedContents::default(),
             pending_request: None,
             postponed: Vec::new(),
             stream_limit: StreamId::LAST_REQUEST,
@@ -223,6 +229,7 @@ impl Connection {
         sections
             + streams
             + kept
+            + self.streamed.memory()
             + self.postponed.capacity() * size_of::<PendingRequest>()
             + self.requests.capacity() * size_of::<Request>()
             + priorities * size_of::<(StreamId, Priority)>()
@@ -232,7 +239,7 @@ impl Connection {
     /// restarts with each block.
     #[must_use]
     pub fn incomplete_since(&self) -> Option<Instant> {
-        self.requests.iter().map(|request| request.since).min()
+        self.requests.iter().filter_map(|request| request.since).min()
     }
 
     /// Sets the total number of request streams the peer may open, including closed ones.
@@ -248,7 +255,7 @@ impl Connection {
             self.requests.reserve_exact(1);
         }
         let (frames, content) = Default::default();
-        self.requests.push(Request { stream, frames, content, since: now });
+        self.requests.push(Request { stream, frames, content, since: Some(now) });
     }
 
     /// Reads a request stream up to the next request, removing consumed bytes from `input`.
@@ -282,8 +289,15 @@ impl Connection {
                 Some(Event::Ignored) => self.budget.charge_frame()?,
                 Some(Event::Content(content)) => match request.content.receive(content) {
                     // The upload makes progress, so give it more time.
+                    Excess::None if request.content.is_streamed => {
+                        let streamed = self.streamed.find(stream);
+                        let has_begun_block = streamed.is_some_and(|streamed| streamed.receive(content));
+                        if has_begun_block && request.since.is_some() {
+                            request.since = store.time().or(request.since);
+                        }
+                    }
                     Excess::None if request.content.has_begun_block(content.len()) => {
-                        request.since = store.time().unwrap_or(request.since);
+                        request.since = store.time().or(request.since);
                     }
                     Excess::None => {}
                     // RFC 9114 §4.1.2: the request is malformed if the lengths differ.
@@ -358,6 +372,13 @@ impl Connection {
             return Ok(RequestEnd::Received);
         }
 
+        if request.content.is_streamed
+            && ending.is_ok()
+            && !is_short
+            && let Some(streamed) = self.streamed.find(stream)
+        {
+            streamed.end();
+        }
         self.requests.swap_remove(index);
         let code = match ending {
             // RFC 9114 §4.1.2: the request is malformed if the lengths differ.
@@ -398,6 +419,31 @@ impl Connection {
         if let Some(index) = self.position(pending.stream) {
             let kept = KeptRequest { request, info: pending.info, bytes_max };
             self.requests[index].content.kept = Some(Box::new(kept));
+        }
+    }
+
+    /// Passes on the content of a request while it arrives.
+    pub(super) fn stream(&mut self, stream: StreamId, bytes_max: u64) {
+        self.streamed.add(stream, bytes_max);
+        if let Some(index) = self.position(stream) {
+            self.requests[index].content.is_streamed = true;
+        }
+    }
+
+    /// Ignores the rest of a request, which still waits for its response.
+    pub(super) fn stop_content(&mut self, stream: StreamId) {
+        self.requests.retain(|request| request.stream != stream);
+    }
+
+    /// Returns `true` if more of a request may arrive.
+    pub(super) fn is_reading(&self, stream: StreamId) -> bool {
+        self.position(stream).is_some()
+    }
+
+    /// Sets since when the client owes more of a request. `None` means that it must not send more.
+    pub(super) fn set_since(&mut self, stream: StreamId, change: impl FnOnce(&mut Option<Instant>)) {
+        if let Some(index) = self.position(stream) {
+            change(&mut self.requests[index].since);
         }
     }
 

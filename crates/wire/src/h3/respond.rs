@@ -3,6 +3,8 @@
 //! We do not need to split content into smaller frames: QUIC will make packets of it, subject to flow control
 //! and congestion control. Large bodies are never copied.
 
+use std::time::Instant;
+
 use cannery_archive::Extent;
 use cannery_site::{Body, ErrorPage, MultipartPiece};
 
@@ -12,9 +14,10 @@ use super::stream_id::StreamId;
 use crate::ground::archive_ref::{ArchiveRef, slice};
 use crate::limits::STREAM_BODY_COPIED_BYTES_MAX;
 use crate::request::stored::StoredRequest;
+use crate::request::streamed::Arrival;
 use crate::response::Response;
 use crate::response::fields::{field_section, field_section_of};
-use crate::response::multiplexed::{BodyFollows, Multiplexed, OwnHead, Resumption};
+use crate::response::multiplexed::{BodyFollows, CONTINUE, Multiplexed, OwnHead, Resumption};
 use crate::response::output::Output;
 
 impl Multiplexed for Connection {
@@ -81,6 +84,40 @@ impl Multiplexed for Connection {
 
     fn take_received(&mut self, stream: StreamId) -> Option<StoredRequest> {
         self.take_kept(stream)
+    }
+
+    fn expects_continue(&self, stream: StreamId) -> bool {
+        let pending = self.pending_request.filter(|request| request.stream == stream);
+        pending.is_some_and(|request| request.info.expects_continue)
+    }
+
+    fn put_continue(&mut self, _: StreamId, output: &mut Output) {
+        let head = HeadersFrame::begin(output);
+        field_section_of(&mut self.encoder, &OwnHead::new(&CONTINUE), output.inline_mut());
+        head.end(output);
+    }
+
+    fn stream_content(&mut self, stream: StreamId, bytes_max: u64) {
+        self.stream(stream, bytes_max);
+    }
+
+    fn take_content(&mut self, stream: StreamId, bytes: &mut Vec<u8>) -> Arrival {
+        let is_open = self.is_reading(stream);
+        self.streamed.take(stream, is_open, bytes)
+    }
+
+    fn permit_content(&mut self, stream: StreamId, now: Instant, _: &mut Output) {
+        self.set_since(stream, |since| _ = since.get_or_insert(now));
+    }
+
+    fn hold_content(&mut self, stream: StreamId) {
+        self.set_since(stream, |since| *since = None);
+    }
+
+    /// Callers should ask the peer to stop sending.
+    fn discard_content(&mut self, stream: StreamId) {
+        self.streamed.remove(stream);
+        self.stop_content(stream);
     }
 
     fn postpone(&mut self, stream: StreamId) {

@@ -80,6 +80,8 @@ pub(crate) struct RequestInfo {
     pub(crate) priority: Priority,
     /// Announced length of the content, in bytes.
     pub(crate) content_length: Option<u64>,
+    /// Whether the client waits until it is asked to send the content.
+    pub(crate) expects_continue: bool,
 }
 
 impl HeadStore {
@@ -171,13 +173,14 @@ impl HeadStore {
         let mut reader = HeadReader::new(bytes, fields, lines, *kept_lines);
         let list = decode(strings, &mut reader)?;
 
-        let HeadReader { is_malformed, refusal, priority, content_length, intent, .. } = reader;
+        let HeadReader { is_malformed, refusal, priority, content_length, expects_continue, intent, .. } =
+            reader;
         self.intent = intent;
 
         let required = self.required_fields();
         let checked = required.check();
         let is_head = required.method == Some(b"HEAD");
-        let info = RequestInfo { is_head, priority, content_length };
+        let info = RequestInfo { is_head, priority, content_length, expects_continue };
         Ok(match (list, checked) {
             _ if is_malformed => Verdict::Malformed,
             // We don't know if required fields are missing, since the list is incomplete.
@@ -198,7 +201,12 @@ impl HeadStore {
         self.lines.clear();
         self.intent = Intent::UNKNOWN;
 
-        RequestInfo { is_head: false, priority: Priority::DEFAULT, content_length: None }
+        RequestInfo {
+            is_head: false,
+            priority: Priority::DEFAULT,
+            content_length: None,
+            expects_continue: false,
+        }
     }
 
     /// Returns the temporary buffer for decoders.
@@ -356,6 +364,7 @@ pub(crate) struct HeadReader<'s> {
     refusal: Option<Refusal>,
     priority: Priority,
     content_length: Option<u64>,
+    expects_continue: bool,
     intent: Intent,
 }
 
@@ -377,6 +386,7 @@ impl<'s> HeadReader<'s> {
             refusal: None,
             priority: Priority::DEFAULT,
             content_length: None,
+            expects_continue: false,
             intent: Intent::UNKNOWN,
         }
     }
@@ -432,6 +442,7 @@ impl<'s> HeadReader<'s> {
                 if !elements(field.value).all(is_known) {
                     self.refuse(Refusal::Expectation);
                 }
+                self.expects_continue = true;
             }
             _ => self.is_malformed |= is_connection_specific(&field),
         }

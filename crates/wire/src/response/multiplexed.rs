@@ -1,8 +1,11 @@
 //! Both HTTP/2 and HTTP/3 have streams. This is their common interface.
 
+use std::time::Instant;
+
 use super::output::Output;
 use super::server_fields::ServerFields;
 use crate::request::stored::StoredRequest;
+use crate::request::streamed::Arrival;
 use crate::response::Response;
 
 /// A connection with streams.
@@ -46,6 +49,28 @@ pub trait Multiplexed {
     /// Returns a request that has all of its content now. Callers must respond before the connection reads the next one.
     fn take_received(&mut self, stream: Self::StreamId) -> Option<StoredRequest>;
 
+    /// Returns `true` if the client waits until it is asked to send the content (RFC 9110 §10.1.1).
+    fn expects_continue(&self, stream: Self::StreamId) -> bool;
+
+    /// Asks the client to send the content of the request. Must not be called after the response has begun.
+    fn put_continue(&mut self, stream: Self::StreamId, output: &mut Output);
+
+    /// Passes on the content of a postponed request while it arrives, up to `bytes_max` bytes. Callers should take it with
+    /// [`take_content`](Multiplexed::take_content).
+    fn stream_content(&mut self, stream: Self::StreamId, bytes_max: u64);
+
+    /// Moves content that has arrived to the end of `bytes`. Once it has ended, the rest is discarded.
+    fn take_content(&mut self, stream: Self::StreamId, bytes: &mut Vec<u8>) -> Arrival;
+
+    /// Lets the client send more content. This starts its time again if it was held back before.
+    fn permit_content(&mut self, stream: Self::StreamId, now: Instant, output: &mut Output);
+
+    /// Keeps the client from sending more content than it already may. In the meantime, it is not late.
+    fn hold_content(&mut self, stream: Self::StreamId);
+
+    /// Discards the rest of the content.
+    fn discard_content(&mut self, stream: Self::StreamId);
+
     /// Lets the connection read more requests in the meantime, so that this one can be answered later.
     fn postpone(&mut self, stream: Self::StreamId);
 
@@ -55,6 +80,9 @@ pub trait Multiplexed {
     /// Prepares for the response to a postponed request.
     fn resume(&mut self, stream: Self::StreamId) -> Resumption;
 }
+
+/// The interim response that asks for content (RFC 9110 §15.2.1).
+pub(crate) const CONTINUE: [(&str, &[u8]); 1] = [(":status", b"100")];
 
 /// A head that is not from an archive but from the server itself or from a handler.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use cannery_routes::{BodyProgress, BodyReader, Response};
+use cannery_routes::{BodyProgress, BodyReader, ContentDemand, ContentFailure, ContentSender, Response};
 use cannery_site::{Method, Request};
 use cannery_wire::h1::{self, ContentError, ContentTooLong, Framing};
 use cannery_wire::limits::CONTENT_BLOCK_BYTES;
@@ -29,6 +29,19 @@ pub(in crate::connection) struct HandledH1 {
     http: h1::Connection,
     line: Line,
     stage: Stage,
+    /// Content that the handler reads while it arrives, until it has ended.
+    upload: Option<Upload>,
+}
+
+/// Content that a handler reads while it arrives.
+#[derive(Debug)]
+struct Upload {
+    sender: ContentSender,
+    /// Number of content bytes so far.
+    received: u64,
+    bytes_max: u64,
+    /// Whether we receive nothing until the handler has read.
+    is_held: bool,
 }
 
 /// Properties of a request that are needed to write the response.
@@ -44,7 +57,7 @@ struct Line {
 #[derive(Debug)]
 enum Stage {
     /// We are waiting for the request's content.
-    Receiving { request: StoredRequest, bytes_max: u32 },
+    Receiving { request: StoredRequest, bytes_max: u64 },
     /// The handler is running on the pool.
     Running(Running),
     /// The response is ready to be written.
@@ -60,8 +73,16 @@ enum Stage {
 struct Running {
     expected: Expectation,
     since: Instant,
+    /// When the client began to wait for the handler, and not the handler for content.
+    waits_since: Option<Instant>,
     /// Copy of the request without the content. We need it if the handler takes too long.
     request: StoredRequest,
+}
+
+impl Running {
+    fn new(expected: Expectation, request: StoredRequest, now: Instant) -> Running {
+        Running { expected, since: now, waits_since: Some(now), request }
+    }
 }
 
 /// Result of routing a request.
@@ -72,6 +93,15 @@ pub(super) enum Routed {
     Answered,
     /// The response will follow.
     Handled(Box<HandledH1>),
+}
+
+impl Routed {
+    fn with_upload(mut self, upload: Option<Upload>) -> Routed {
+        if let Routed::Handled(handled) = &mut self {
+            handled.upload = upload;
+        }
+        self
+    }
 }
 
 impl Line {
@@ -137,7 +167,7 @@ fn route(
 
     // Skip the content if no handler needs it.
     let content_bytes = match treatment {
-        Treatment::Receive { .. } => 0,
+        Treatment::Receive { .. } | Treatment::Upload { bytes_max: Some(_), .. } => 0,
         _ => http.skip_content(head, rest)?,
     };
     let Some(mut dispatch) = dispatch else { return Ok((content_bytes, Routed::Site)) };
@@ -159,6 +189,24 @@ fn route(
             }
             Err(ContentTooLong) => dispatch.routes.content_too_long(&head.common, dispatch.client),
         },
+        Treatment::Upload { bytes_max: Some(bytes_max), .. }
+            if http.accept_content(head, bytes_max) == Err(ContentTooLong) =>
+        {
+            dispatch.routes.content_too_long(&head.common, dispatch.client)
+        }
+        Treatment::Upload { bytes_max, timeout } => {
+            match upload(StoredRequest::new(&head.common), bytes_max, timeout, &mut dispatch) {
+                Ok((running, upload)) => {
+                    let routed = HandledH1::begin(http, line, Stage::Running(running));
+                    return Ok((content_bytes, routed.with_upload(upload)));
+                }
+                Err(refused) => {
+                    // If there is too much of it, the response closes the connection.
+                    let _ = http.discard_content();
+                    dispatch.complete(*refused).1
+                }
+            }
+        }
     };
 
     let routed = match respond(http, line, &head.common, response, None, &mut dispatch) {
@@ -172,9 +220,29 @@ fn route(
 fn send(request: StoredRequest, timeout: Option<Duration>, dispatch: &mut Dispatch<'_>) -> Stage {
     let copy = StoredRequest::new(&request.head());
     match dispatch.routes.send(request, timeout, dispatch.client, dispatch.address) {
-        Ok(expected) => Stage::Running(Running { expected, since: dispatch.now, request: copy }),
+        Ok(expected) => Stage::Running(Running::new(expected, copy, dispatch.now)),
         Err(refused) => Stage::Finished(refused),
     }
+}
+
+/// Submits a request whose handler reads the content while it arrives. Without content, `bytes_max` is `None`.
+///
+/// # Errors
+/// Returns an error response if too many requests are waiting for the pool.
+fn upload(
+    request: StoredRequest,
+    bytes_max: Option<u64>,
+    timeout: Option<Duration>,
+    dispatch: &mut Dispatch<'_>,
+) -> Result<(Running, Option<Upload>), Box<HandledRequest>> {
+    let copy = StoredRequest::new(&request.head());
+    let (expected, sender) = dispatch.routes.upload(request, timeout, dispatch.client, dispatch.address)?;
+    let running = Running::new(expected, copy, dispatch.now);
+    let Some(bytes_max) = bytes_max else {
+        sender.finish();
+        return Ok((running, None));
+    };
+    Ok((running, Some(Upload { sender, received: 0, bytes_max, is_held: false })))
 }
 
 /// Returns the parts that a handler's response depends on, or `None` if the server has no handlers.
@@ -236,7 +304,7 @@ fn respond(
 impl HandledH1 {
     /// Takes over the connection. It is returned by [`HandledH1::take_finished`].
     fn begin(http: &mut h1::Connection, line: Line, stage: Stage) -> Routed {
-        Routed::Handled(Box::new(HandledH1 { http: std::mem::take(http), line, stage }))
+        Routed::Handled(Box::new(HandledH1 { http: std::mem::take(http), line, stage, upload: None }))
     }
 
     /// Returns the connection once the response is complete.
@@ -254,6 +322,11 @@ impl HandledH1 {
             Stage::Receiving { request, .. } => {
                 Awaits::Content { blocks: request.content().len() / CONTENT_BLOCK_BYTES }
             }
+            Stage::Running(_) | Stage::Streaming { .. } if self.awaits_upload().is_some() => {
+                let received = self.awaits_upload().unwrap_or_default();
+                let blocks = received / CONTENT_BLOCK_BYTES as u64;
+                Awaits::Content { blocks: usize::try_from(blocks).unwrap_or(usize::MAX) }
+            }
             Stage::Running(_) | Stage::Finished(_) | Stage::Done => Awaits::Handler,
             Stage::Streaming { .. } => Awaits::Body,
         }
@@ -267,7 +340,18 @@ impl HandledH1 {
             Stage::Running(running) => running.request.memory(),
             Stage::Streaming { .. } | Stage::Done => 0,
         };
-        size_of::<HandledH1>() + kept
+        let waiting = self.upload.as_ref().map_or(0, |upload| upload.sender.memory());
+        size_of::<HandledH1>() + kept + waiting
+    }
+
+    /// If the client should send more content for a handler that reads it while it arrives, returns the number of bytes so far.
+    fn awaits_upload(&self) -> Option<u64> {
+        self.upload.as_ref().filter(|upload| !upload.is_held).map(|upload| upload.received)
+    }
+
+    /// Returns `true` if nothing should be received until the handler has read what has arrived.
+    pub(super) fn holds_content(&self) -> bool {
+        self.upload.as_ref().is_some_and(|upload| upload.is_held)
     }
 
     /// Takes output from a handler.
@@ -284,6 +368,9 @@ impl HandledH1 {
 
     /// Gives up on a handler that takes too long. It will get an error response instead.
     pub(super) fn give_up(&mut self) {
+        if matches!(self.stage, Stage::Running(_)) {
+            self.end_upload(drop);
+        }
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Running(Running { request, since, .. }) => {
                 self.http.close_after_next();
@@ -296,7 +383,7 @@ impl HandledH1 {
     /// Returns when we will give up on the handler. `timeout` is for handlers without a limit of their own.
     pub(super) fn deadline(&self, timeout: Duration) -> Option<Instant> {
         let Stage::Running(running) = &self.stage else { return None };
-        running.since.checked_add(running.expected.timeout(timeout))
+        running.waits_since?.checked_add(running.expected.timeout(timeout))
     }
 
     /// Makes progress by reading the request's content from `rest` and writing the response.
@@ -307,11 +394,15 @@ impl HandledH1 {
         cx: &mut WorkerContext,
     ) -> Progress {
         let Some(mut dispatch) = dispatch(client, cx) else { return Progress::Closing };
+        self.pass_content(rest, &mut dispatch);
 
         loop {
             self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
                 Stage::Receiving { mut request, bytes_max } => {
-                    let read = self.http.read_content(rest, bytes_max, request.content_mut());
+                    let content = request.content_mut();
+                    let bytes_left = bytes_max.saturating_sub(content.len() as u64);
+                    let read =
+                        self.http.read_content(rest, bytes_left, |bytes| content.extend_from_slice(bytes));
                     if read == Ok(()) && self.http.awaits_content() {
                         self.stage = Stage::Receiving { request, bytes_max };
                         return Progress::Complete;
@@ -323,6 +414,10 @@ impl HandledH1 {
                     return Progress::Complete;
                 }
                 Stage::Finished(finished) => {
+                    // The client sends content that it has held back before the response, or not at all.
+                    if self.line.expects_continue {
+                        self.end_upload(drop);
+                    }
                     let (request, response, since) = dispatch.complete(*finished);
                     respond(&mut self.http, self.line, &request.head(), response, since, &mut dispatch)
                 }
@@ -349,8 +444,66 @@ impl HandledH1 {
                         }
                     }
                 }
-                Stage::Done => return Progress::OutputFull,
+                Stage::Done => {
+                    // The response has promised that the connection stays open.
+                    self.end_upload(drop);
+                    if self.http.discard_content().is_err() {
+                        self.http.break_off();
+                    }
+                    return Progress::OutputFull;
+                }
             };
+        }
+    }
+
+    /// Passes on received content to a handler that reads it while it arrives.
+    ///
+    /// While we wait for more, the client's deadline counts, but not the handler's.
+    fn pass_content(&mut self, rest: &mut &[u8], dispatch: &mut Dispatch<'_>) {
+        let Some(upload) = &mut self.upload else { return };
+        if !rest.is_empty() {
+            // The client has not waited until it is asked.
+            self.line.expects_continue = false;
+        }
+        let left = upload.bytes_max - upload.received;
+        let read = self.http.read_content(rest, left, |bytes| {
+            upload.received += bytes.len() as u64;
+            upload.sender.send(bytes);
+        });
+
+        match read {
+            Err(ContentError::TooLong) => self.end_upload(|sender| sender.fail(ContentFailure::TooLong)),
+            Err(ContentError::Invalid) => self.end_upload(|sender| sender.fail(ContentFailure::Invalid)),
+            Ok(()) if !self.http.awaits_content() => self.end_upload(ContentSender::finish),
+            Ok(()) => match upload.sender.demand(self.line.expects_continue) {
+                ContentDemand::More => {
+                    upload.is_held = false;
+                    if std::mem::take(&mut self.line.expects_continue) {
+                        h1::Connection::put_continue(dispatch.output);
+                    }
+                }
+                ContentDemand::Unread => upload.is_held = self.line.expects_continue,
+                ContentDemand::Nothing => upload.is_held = true,
+                ContentDemand::Ended => self.end_upload(drop),
+            },
+        }
+
+        if let Stage::Running(running) = &mut self.stage {
+            let waits_for_client = self.upload.as_ref().is_some_and(|upload| !upload.is_held);
+            running.waits_since =
+                if waits_for_client { None } else { running.waits_since.or(Some(dispatch.now)) };
+        }
+    }
+
+    /// Passes on no more content. The rest is discarded, unless it is too long to be worth reading.
+    fn end_upload(&mut self, end: impl FnOnce(ContentSender)) {
+        if let Some(upload) = self.upload.take() {
+            end(upload.sender);
+            if self.line.expects_continue {
+                return self.http.refuse_content();
+            }
+            // If there is too much of it, the response closes the connection.
+            let _ = self.http.discard_content();
         }
     }
 
@@ -375,7 +528,9 @@ impl HandledH1 {
                 Treatment::Respond(response) => response,
                 Treatment::Send { timeout } => return send(request, timeout, dispatch),
                 // Cannot happen because we found the route when the head arrived.
-                Treatment::Receive { .. } | Treatment::Site => return send(request, None, dispatch),
+                Treatment::Receive { .. } | Treatment::Upload { .. } | Treatment::Site => {
+                    return send(request, None, dispatch);
+                }
             },
         };
         respond(&mut self.http, self.line, &head, response, None, dispatch)

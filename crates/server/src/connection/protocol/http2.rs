@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cannery_routes::BodyProgress;
-use cannery_wire::{Output, h2};
+use cannery_wire::{Multiplexed, Output, h2};
 
 use super::{Progress, StreamBytes};
 use crate::config::Timeouts;
@@ -147,6 +147,7 @@ impl Http2 {
         let has_handled = self.handled.is_used();
         if has_handled {
             self.handled.forget_cancelled(&mut self.http);
+            self.pass_content(now.checked_sub(self.paused).unwrap_or(now), response.output);
             self.take_body_bytes(response.output);
         }
         let has_bodies = self.http.has_bodies();
@@ -176,6 +177,21 @@ impl Http2 {
         }
     }
 
+    /// Passes on content to handlers that read it while it arrives.
+    #[cold]
+    fn pass_content(&mut self, now: Instant, output: &mut Output) {
+        let before = output.length();
+        let passed = self.handled.pass_content(&mut self.http, now, output);
+        for stream in passed.asked {
+            self.http.put_continue(stream, output);
+        }
+        // If the response is complete, the stream is reset once the client has used up its window.
+        for stream in passed.unwanted {
+            self.http.settle(stream, output);
+        }
+        self.bytes.other += output.length() - before;
+    }
+
     /// Takes more body bytes from handlers, unless the stream still has enough.
     #[cold]
     fn take_body_bytes(&mut self, output: &mut Output) {
@@ -195,6 +211,11 @@ impl Http2 {
             http.append_body(*stream, &bytes, progress == BodyProgress::Complete);
             progress == BodyProgress::Open
         });
+    }
+
+    /// Returns the memory that pending requests and responses take, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.http.memory() + self.handled.memory()
     }
 
     pub(super) fn give_up_handlers(&mut self, now: Instant, timeout: Duration) {

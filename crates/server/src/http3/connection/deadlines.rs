@@ -84,7 +84,7 @@ impl Connection {
             self.quic.ping();
         }
 
-        if self.wait == Wait::Body {
+        if matches!(self.wait, Wait::Body | Wait::Handler) {
             // If we did not do this, QUIC would close the connection for being idle.
             self.quic.ping();
         }

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 
 use cannery_routes::BodyProgress;
+use cannery_transport::limits::{QUIC_CONNECTION_WINDOW_BYTES, QUIC_STREAM_WINDOW_BYTES};
 use cannery_transport::quic::{ConnectionKey, StreamId};
+use cannery_wire::Multiplexed;
 use cannery_wire::h3::{self, ErrorCode};
 
 use super::{Connection, SendTime};
@@ -50,6 +52,38 @@ impl Connection {
                 self.write_response(stream, SendTime::Now, cx, bodies);
             } else if progress == BodyProgress::Complete {
                 self.finish(stream);
+            }
+        }
+    }
+
+    /// Passes on content to handlers that read it while it arrives.
+    #[cold]
+    pub(super) fn pass_content(
+        &mut self,
+        cx: &mut WorkerContext,
+        bodies: &mut Bodies,
+    ) -> Result<(), ErrorCode> {
+        loop {
+            let now = cx.clock.now;
+            let passed = self.handled.pass_content(&mut self.http, now, cx.http3().response.output);
+            // Streams on which clients must not send more keep a part of the connection's window, which the others need.
+            let held = self.handled.held() as u64;
+            self.quic.set_receive_window(
+                u64::from(QUIC_CONNECTION_WINDOW_BYTES) + held * u64::from(QUIC_STREAM_WINDOW_BYTES),
+            );
+            for id in passed.asked {
+                self.http.put_continue(id, cx.http3().response.output);
+                self.write_interim(StreamId::new(id.number()), cx, bodies);
+            }
+            for id in passed.unwanted {
+                // This only fails if all of the stream was read.
+                let _ = self.quic.stop(StreamId::new(id.number()), ErrorCode::None.number());
+            }
+            if passed.released.is_empty() {
+                return Ok(());
+            }
+            for id in passed.released {
+                self.read(StreamId::new(id.number()), cx, bodies)?;
             }
         }
     }

@@ -184,9 +184,9 @@ fn requests(metrics: &mut Metrics, all: &Snapshot) {
 
 fn handlers(metrics: &mut Metrics, stats: &Stats) {
     let name = "handler_threads_occupied";
-    metrics.begin(name, "gauge", "Threads of the pools that run a handler or write a body.");
-    let OccupiedThreads { handlers, bodies } = stats.occupied_threads;
-    for (pool, count) in [("handler", handlers), ("body", bodies)] {
+    metrics.begin(name, "gauge", "Threads of the pools that run a handler, write a body or read an upload.");
+    let OccupiedThreads { handlers, bodies, uploads } = stats.occupied_threads;
+    for (pool, count) in [("handler", handlers), ("body", bodies), ("upload", uploads)] {
         metrics.value(name, &[("pool", pool)], count);
     }
     let help = "Requests whose handler on the pool had no response in time.";

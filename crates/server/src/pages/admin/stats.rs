@@ -31,7 +31,7 @@ pub(super) struct Stats {
     /// The sites. If processes serve different releases of a site, it is included several times.
     pub(super) sites: Vec<SiteStats>,
     pub(super) counted: Snapshot,
-    /// Pool threads that are running a handler or writing a body.
+    /// Pool threads that are running a handler, writing a body or reading an upload.
     pub(super) occupied_threads: OccupiedThreads,
 }
 
@@ -40,6 +40,7 @@ pub(super) struct Stats {
 pub(super) struct OccupiedThreads {
     pub(super) handlers: u64,
     pub(super) bodies: u64,
+    pub(super) uploads: u64,
 }
 
 /// Results of reloads.
@@ -112,6 +113,7 @@ impl Stats {
             occupied_threads: OccupiedThreads {
                 handlers: status.pool_threads.handlers.get(),
                 bodies: status.pool_threads.bodies.get(),
+                uploads: status.pool_threads.uploads.get(),
             },
         }
     }
@@ -132,6 +134,7 @@ impl Stats {
         let occupied = &mut self.occupied_threads;
         occupied.handlers = occupied.handlers.saturating_add(other.occupied_threads.handlers);
         occupied.bodies = occupied.bodies.saturating_add(other.occupied_threads.bodies);
+        occupied.uploads = occupied.uploads.saturating_add(other.occupied_threads.uploads);
 
         for listener in &other.listeners {
             if !self.listeners.contains(listener) {

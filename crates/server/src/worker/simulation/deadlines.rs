@@ -175,6 +175,18 @@ fn table() -> Vec<Row> {
             http3: Ends(head, Closed, || Run::quic(h3_upload(12), Habits::GOOD)),
         },
         Row {
+            situation: "an upload, of which its handler reads everything and the client sends no more",
+            http1: Ends(head, Closed, || Run::tcp(h1_blocks("/read", 1))),
+            http2: Ends(head, Goaway, || Run::tcp(h2_blocks("/read", 1))),
+            http3: Ends(head, Closed, || Run::quic(h3_blocks("/read", 1), Habits::GOOD)),
+        },
+        Row {
+            situation: "an upload, of which its handler reads nothing",
+            http1: Ends(handler, Answered(503), || Run::tcp(h1_blocks("/unread", 6))),
+            http2: Ends(handler, Answered(503), || Run::tcp(h2_blocks("/unread", 6))),
+            http3: Ends(handler, Answered(503), || Run::quic(h3_blocks("/unread", 4), Habits::GOOD)),
+        },
+        Row {
             situation: "one incomplete request among many others",
             http1: Never("one request at a time"),
             http2: Ends(head, Goaway, || {
@@ -349,6 +361,34 @@ fn h3_upload(seconds: u64) -> Vec<(u64, Deed)> {
     script.extend(
         (0..BLOCKS as u64).map(|block| (seconds * 1000 * block, Deed::Content { name: 0, bytes: 16_384 })),
     );
+    script
+}
+
+/// Returns the start of an upload: this many blocks of 16 KiB, three in a second.
+fn h1_blocks(target: &str, blocks: usize) -> Vec<Action> {
+    let head = format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 10000000\r\n\r\n");
+    let mut actions = vec![send(&head)];
+    for _ in 0..blocks.div_ceil(3) {
+        let block = vec![b'x'; 16_384 * blocks.min(3)];
+        actions.extend([Action::Send(block), Action::Pause(Duration::from_secs(1))]);
+    }
+    actions
+}
+
+fn h2_blocks(target: &str, blocks: usize) -> Vec<Action> {
+    let mut actions = vec![h2(65_535, h2_request(1, "POST", target, false))];
+    for number in 1..=blocks {
+        actions.push(Action::Send(data(1, 0, &[b'x'; 16_384])));
+        if number % 3 == 0 {
+            actions.push(Action::Pause(Duration::from_secs(1)));
+        }
+    }
+    actions
+}
+
+fn h3_blocks(target: &'static str, blocks: u64) -> Vec<(u64, Deed)> {
+    let mut script = vec![(0, begin(0, "POST", target))];
+    script.extend((0..blocks).map(|block| (300 * block, Deed::Content { name: 0, bytes: 16_384 })));
     script
 }
 

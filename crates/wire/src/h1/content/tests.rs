@@ -1,10 +1,11 @@
 //! Tests for content we discard.
 
 use super::*;
+use crate::limits::CONTENT_SKIPPED_BYTES_MAX;
 
 /// Reads `input` in pieces of `piece` bytes. Returns the length of the content and whether it has ended.
 fn skip(input: &[u8], piece: usize) -> Result<(usize, bool), Unreadable> {
-    let mut content = Content::new(Framing::Chunked, SKIPPED_BYTES_MAX).unwrap();
+    let mut content = Content::new(Framing::Chunked, CONTENT_SKIPPED_BYTES_MAX).unwrap();
     let mut skipped = 0;
     for bytes in input.chunks(piece) {
         skipped += content.skip(bytes)?;
@@ -74,7 +75,7 @@ fn invalid_chunks_are_refused() {
 fn content_is_bounded() {
     let chunk = format!("400\r\n{}\r\n", "z".repeat(1024));
     assert_eq!(skip(chunk.repeat(64).as_bytes(), 1000), Err(Unreadable));
-    assert_eq!(Content::new(Framing::Length(CONTENT_SKIPPED_BYTES_MAX + 1), SKIPPED_BYTES_MAX), None);
+    assert_eq!(Content::new(Framing::Length(CONTENT_SKIPPED_BYTES_MAX + 1), CONTENT_SKIPPED_BYTES_MAX), None);
 }
 
 #[test]

@@ -52,6 +52,16 @@ impl Connection {
             .receive(payload_bytes, content_bytes, ends_stream)
             .map_err(|error| stream_error(id, error))?;
 
+        if let Some(streamed) = self.streamed.find(id) {
+            // As for content that is kept, each complete block restarts the timeout.
+            if streamed.receive(content) && stream.since.is_some() {
+                stream.since = self.time;
+            }
+            if ends_stream {
+                streamed.end();
+            }
+            return Ok(FrameOutcome::Continue);
+        }
         if stream.request.is_some() {
             return Ok(self.keep_content(id, content, output));
         }
@@ -75,6 +85,10 @@ impl Connection {
     pub(super) fn end_content(&mut self, id: u32) -> Result<FrameOutcome, Fault> {
         let Some(stream) = self.streams.find(id) else { return Ok(FrameOutcome::Continue) };
         stream.content.end().map_err(|error| stream_error(id, error))?;
+        if let Some(streamed) = self.streamed.find(id) {
+            streamed.end();
+            return Ok(FrameOutcome::Continue);
+        }
         if stream.request.is_some() {
             return Ok(self.finish_content(id));
         }

@@ -314,6 +314,7 @@ fn has_answer(received: &[u8], status: u16) -> bool {
 /// - `GET /stuck` does not return while the run lasts.
 /// - `GET /silent` has a body of which it writes nothing, and `GET /endless` one without end.
 /// - `POST /upload` takes content.
+/// - `POST /read` reads content while it arrives, and `POST /unread` does not while the run lasts.
 struct Handlers {
     silent: Arc<Mutex<Vec<BodyWriter>>>,
     endless: Arc<Mutex<Vec<BodyWriter>>>,
@@ -325,7 +326,7 @@ struct Handlers {
 impl Handlers {
     fn new() -> Handlers {
         let (stuck_until, end) = channel();
-        let end = Mutex::new(end);
+        let end = Arc::new(Mutex::new(end));
         let (silent, endless) = (Arc::default(), Arc::default());
 
         let body = |writers: &Arc<Mutex<Vec<BodyWriter>>>| {
@@ -337,16 +338,22 @@ impl Handlers {
             }
         };
 
-        let stuck = move |_: &Request<'_>| {
+        let wait = move || {
             let _ = end.lock().unwrap().recv();
             "too late"
         };
+        let unread = wait.clone();
+        let stuck = move |_: &Request<'_>| wait();
         let group = Group::default()
             .content_bytes_max(1 << 24)
             .route("GET /silent", body(&silent))
             .route("GET /endless", body(&endless))
             .route("POST /upload", |_: &Request<'_>| "taken")
-            .blocking_route("GET /stuck", stuck);
+            .blocking_route("GET /stuck", stuck)
+            .upload_route("POST /unread", move |_, _| unread())
+            .upload_route("POST /read", |_, mut content| {
+                std::io::copy(&mut content, &mut std::io::sink()).map(|_| "read")
+            });
         let routes = Arc::new(Routes::new(&group, 0).unwrap());
         Handlers { silent, endless, routes, _stuck_until: stuck_until }
     }
