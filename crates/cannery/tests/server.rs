@@ -82,6 +82,11 @@ impl Fixture {
                     .on_notice(move |notice| seen.lock().unwrap().push(notice.to_string()))
             });
 
+        // As for the black box tests.
+        let server = match std::env::var("CANNERY_TEST_IO").as_deref() {
+            Ok("io_uring") => server.configure(|settings| settings.io(cannery::config::Io::Uring)),
+            _ => server,
+        };
         let server = change(server).start().unwrap();
         let plain = server.local_addresses()[0];
         let cannery::config::Address::Internet(quic) = server.addresses().quic[0] else {

@@ -689,6 +689,34 @@ fn forms_with_files_are_read_while_they_arrive() {
     assert_eq!(request(uploads.at(), "PUT", "/photos", &[], b"a=b").status, 415);
 }
 
+#[test]
+fn requests_may_follow_an_upload() {
+    let uploads = Uploads::start();
+    let content = part(0);
+    let mut requests = Vec::new();
+    for head in ["PUT /uploads/digest", "PUT /uploads/start", "PUT /uploads/echo"] {
+        let length = content.len();
+        write!(requests, "{head} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n").unwrap();
+        requests.extend_from_slice(&content);
+    }
+    requests.extend_from_slice(b"GET /hello/you HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let mut stream = TcpStream::connect(uploads.at().plain).unwrap();
+    // Parts of different lengths, so that heads and contents are split anywhere.
+    for (number, part) in requests.chunks(1000).enumerate() {
+        let (first, second) = part.split_at(number * 37 % part.len());
+        stream.write_all(first).unwrap();
+        stream.write_all(second).unwrap();
+    }
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    let text = String::from_utf8_lossy(&received);
+    assert_eq!(text.matches("HTTP/1.1 200 OK\r\n").count(), 4, "{text}");
+    assert!(
+        text.contains(&format!("{} {}", content.len(), digest_of(&content).0))
+            && text.ends_with("Hello you!")
+    );
+}
+
 fn digest_of(bytes: &[u8]) -> Digest {
     let mut digest = Digest::NEW;
     digest.add(bytes);
