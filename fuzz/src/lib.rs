@@ -17,6 +17,7 @@ mod interop {
     pub(crate) mod peers;
 }
 mod proxied;
+mod publish;
 mod qpack;
 mod reference;
 mod requests;
@@ -32,6 +33,7 @@ pub use hpack::{hpack, hpack_encoder};
 pub use import::import;
 pub use interop::peers::{client as interop_client, server as interop_server};
 pub use proxied::proxy_header;
+pub use publish::{receive, recipe};
 pub use qpack::{qpack, qpack_encoder};
 pub use requests::requests;
 pub use rules::{headers, redirects};

@@ -46,6 +46,8 @@ targets! {
     qpack
     qpack_encoder
     ranges
+    receive
+    recipe
     redirects
     requests
     streams
@@ -73,7 +75,7 @@ fn replay_and_mutate(name: &str, target: fn(&[u8])) {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mutations = match name {
         "datagrams" => MUTATIONS_WITH_HANDSHAKES,
-        "import" => MUTATIONS_WITH_FILES,
+        "import" | "receive" | "recipe" => MUTATIONS_WITH_FILES,
         _ => MUTATIONS,
     };
     for _ in 0..mutations {

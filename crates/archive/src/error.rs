@@ -108,6 +108,26 @@ pub enum WriteError {
     },
 }
 
+/// An error of [`crate::Assembler`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AssembleError {
+    /// The archive cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A linked record refers to a body or head that does not precede it.
+    #[error("a record refers to a body or head that does not exist")]
+    Link,
+    /// The parts make up another archive than their facts describe.
+    #[error("the parts make up an archive with the digest {got} instead of {expected}")]
+    Digest {
+        /// The digest in the facts.
+        expected: crate::Digest,
+        /// The digest of the archive that was written.
+        got: crate::Digest,
+    },
+}
+
 /// An error of [`crate::Archive::verify`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -30,13 +30,17 @@ mod reader;
 mod verify;
 mod writer;
 
+// Taking archives apart, for rebuilding them elsewhere.
+mod linked;
+mod parts;
+
 // The file in memory, either mapped or read, and protected against changes. Note that it can be appended to a program.
 mod lease;
 mod map;
 mod program;
 
 pub use checksum::{Digest, ETag};
-pub use error::{Corrupt, OpenError, VerifyError, WriteError};
+pub use error::{AssembleError, Corrupt, OpenError, VerifyError, WriteError};
 pub use key::{KEY_BYTES_MAX, Key, KeyBuffer, PathError, UrlPiece, percent_encode};
 pub use layout::coding::Coding;
 pub use layout::entry::Entry;
@@ -57,7 +61,9 @@ pub use layout::scope::{NewRule, NewScope, Rule, RuleFilter, Scope, ScopeEntry};
 pub use layout::{RecordKind, name, split_host};
 pub use lease::{Lease, Writers, writers};
 pub use map::Loading;
+pub use parts::{Alignment, Part, Parts};
 pub use program::{archive_position, program_bytes};
 pub use reader::{Archive, Entries};
 pub use verify::VerifyReport;
+pub use writer::assembler::Assembler;
 pub use writer::{WriteReport, Writer};

@@ -1,0 +1,301 @@
+//! The host's side of a connection: does what a client asks for, with the releases of a [`Host`].
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use cannery_archive::{Archive, Digest, WriteError};
+
+use crate::protocol::{
+    Activate, Activated, Base, Frame, FrameError, FrameKind, Hello, HostSession, Missing, Offer, Refusal,
+    RefusalKind, Releases, Request, Staged, read_frame, write_frame, write_stream,
+};
+use crate::recipe::bodies::BodyIndex;
+use crate::recipe::rebuild::{RebuildError, rebuild};
+use crate::recipe::{Recipe, RecipeError};
+
+/// The releases of a host.
+pub trait Host {
+    /// Lists the releases, newest first.
+    ///
+    /// # Errors
+    /// Returns a refusal if they can't be read.
+    fn releases(&mut self) -> Result<Releases, Refusal>;
+
+    /// Opens the release with this digest, or returns `None` if there is none.
+    ///
+    /// # Errors
+    /// Returns a refusal if the releases can't be read.
+    fn open(&mut self, digest: &str) -> Result<Option<(String, Arc<Archive>)>, Refusal>;
+
+    /// Opens the releases whose bodies may be part of a new one, best first.
+    fn sources(&mut self) -> Vec<Arc<Archive>>;
+
+    /// Creates an empty file for a new release.
+    ///
+    /// # Errors
+    /// Returns a refusal if that isn't possible.
+    fn create(&mut self) -> Result<File, Refusal>;
+
+    /// Makes the file a release, durably. Returns the name of the release.
+    ///
+    /// # Errors
+    /// Returns a refusal if that isn't possible. The file is removed then.
+    fn publish(&mut self, file: File) -> Result<String, Refusal>;
+
+    /// Serves a release.
+    ///
+    /// # Errors
+    /// Returns a refusal if there is no such release, or if it can't be served.
+    fn activate(&mut self, activate: &Activate) -> Result<Activated, Refusal>;
+}
+
+/// Why a session has ended early.
+enum Ending {
+    /// The connection has ended, so the client can't be told.
+    Gone(FrameError),
+    /// The client should know.
+    Refused(Refusal),
+}
+
+/// Serves a client until it closes the connection. Returns the refusal if there was one, after the client was told.
+///
+/// # Errors
+/// Returns [`FrameError`] if the connection was lost.
+pub fn serve(
+    input: &mut dyn Read,
+    output: &mut dyn Write,
+    host: &mut dyn Host,
+) -> Result<Option<Refusal>, FrameError> {
+    let session = HostSession::default();
+    let ended = Connection { input, output: &mut *output, host, session }.run();
+    match ended {
+        Ok(()) => Ok(None),
+        Err(Ending::Gone(error)) => Err(error),
+        Err(Ending::Refused(refusal)) => {
+            // If this fails, the client has gone.
+            write_frame(output, &Frame::json(FrameKind::Refused, &refusal))?;
+            output.flush()?;
+            Ok(Some(refusal))
+        }
+    }
+}
+
+struct Connection<'a> {
+    input: &'a mut dyn Read,
+    output: &'a mut dyn Write,
+    host: &'a mut dyn Host,
+    session: HostSession,
+}
+
+impl Connection<'_> {
+    fn run(&mut self) -> Result<(), Ending> {
+        loop {
+            let frame = match read_frame(self.input) {
+                Err(FrameError::Closed) => return Ok(()),
+                frame => frame.map_err(frame_ending)?,
+            };
+            match self.session.handle(frame).map_err(frame_ending)? {
+                Request::More => {}
+                Request::Greet(hello) => {
+                    // The answer helps the client even if there is no common version.
+                    self.answer(&Frame::json(FrameKind::Hello, &Hello::own()))?;
+                    hello.check().map_err(frame_ending)?;
+                }
+                Request::List => {
+                    let releases = self.host.releases()?;
+                    self.answer(&Frame::json(FrameKind::Releases, &releases))?;
+                }
+                Request::Fetch(fetch) => self.send_archive(&fetch.digest)?,
+                Request::Stage { offer, recipe } => self.stage(&offer, &recipe)?,
+                Request::Activate(activate) => {
+                    let activated = self.host.activate(&activate)?;
+                    self.answer(&Frame::json(FrameKind::Activated, &activated))?;
+                }
+                Request::Bodies(_) | Request::BodiesEnd => {
+                    unreachable!("the session expects contents only while a release is rebuilt")
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, frame: &Frame) -> Result<(), Ending> {
+        write_frame(self.output, frame)?;
+        Ok(self.output.flush()?)
+    }
+
+    fn send_archive(&mut self, digest: &str) -> Result<(), Ending> {
+        let found = self.host.open(digest)?;
+        let (_, archive) = found.ok_or_else(|| {
+            Refusal::new(RefusalKind::Request, format!("the host has no release with the digest {digest}"))
+        })?;
+        write_stream(self.output, archive.bytes(), &mut |_| {})?;
+        self.answer(&Frame::empty(FrameKind::End))
+    }
+
+    fn stage(&mut self, offer: &Offer, compressed: &[u8]) -> Result<(), Ending> {
+        if let Some((name, _)) = self.host.open(&offer.digest)? {
+            self.session.declined();
+            return self.answer(&Frame::json(FrameKind::Known, &Staged { name, was_known: true }));
+        }
+        let base = match &offer.base {
+            None => None,
+            Some(base) => match self.base(base)? {
+                Some(recipe) => Some(recipe),
+                None => {
+                    self.session.declined();
+                    return self.answer(&Frame::empty(FrameKind::Baseless));
+                }
+            },
+        };
+        let recipe = Recipe::decompress(compressed, base.as_ref()).map_err(|error| recipe_refusal(&error))?;
+        if recipe.digest().to_string() != offer.digest {
+            let message = "the recipe is for another release than was offered";
+            return Err(Refusal::new(RefusalKind::Protocol, message).into());
+        }
+
+        let mut index = BodyIndex::default();
+        for archive in self.host.sources() {
+            index.add(archive);
+        }
+        // Create the file before the client sends anything, so that it doesn't do so in vain.
+        let file = self.host.create()?;
+        let missing = Missing::from_flags(recipe.bodies().map(|body| index.find(&body).is_none()));
+        self.answer(&Frame::empty(FrameKind::Missing))?;
+        write_stream(self.output, missing.bytes(), &mut |_| {})?;
+        self.answer(&Frame::empty(FrameKind::End))?;
+
+        self.session.missing();
+        let mut bodies = BodyReader {
+            input: &mut *self.input,
+            session: &mut self.session,
+            chunk: Vec::new(),
+            at: 0,
+            ending: None,
+        };
+        let rebuilt = rebuild(&recipe, &index, &mut bodies, file);
+        let rebuilt = match rebuilt {
+            Ok((file, _)) => bodies.finish().map(|()| file),
+            Err(error) => {
+                Err(bodies.ending.take().unwrap_or_else(|| rebuild_refusal(&error, &recipe, &index).into()))
+            }
+        };
+        let name = self.host.publish(rebuilt?)?;
+        self.session.staged();
+        self.answer(&Frame::json(FrameKind::Staged, &Staged { name, was_known: false }))
+    }
+
+    /// Returns the recipe that a patch was made for, or `None` if we can't make the same.
+    fn base(&mut self, base: &Base) -> Result<Option<Recipe>, Ending> {
+        let Some((_, archive)) = self.host.open(&base.digest)? else { return Ok(None) };
+        let recipe = Recipe::of(&archive).ok();
+        Ok(recipe.filter(|recipe| Digest::of(recipe.bytes()).to_string() == base.recipe_digest))
+    }
+}
+
+/// The missing bodies as a reader. Frames are read when their bytes are needed.
+struct BodyReader<'a> {
+    input: &'a mut dyn Read,
+    session: &'a mut HostSession,
+    chunk: Vec<u8>,
+    at: usize,
+    /// Why the stream has ended early.
+    ending: Option<Ending>,
+}
+
+impl BodyReader<'_> {
+    fn next(&mut self) -> Result<Option<Vec<u8>>, Ending> {
+        let frame = read_frame(self.input).map_err(|error| match error {
+            FrameError::Closed => Ending::Gone(FrameError::Cut),
+            other => frame_ending(other),
+        })?;
+        match self.session.handle(frame).map_err(frame_ending)? {
+            Request::Bodies(bytes) => Ok(Some(bytes)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Checks that the stream ends here.
+    fn finish(&mut self) -> Result<(), Ending> {
+        let is_empty = self.at == self.chunk.len() && self.next()?.is_none();
+        let message = "more contents arrived than were missing";
+        if is_empty { Ok(()) } else { Err(Refusal::new(RefusalKind::Protocol, message).into()) }
+    }
+}
+
+impl Read for BodyReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.chunk.len() {
+            self.chunk = match self.next() {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => {
+                    let message = "fewer contents arrived than were missing";
+                    self.ending = Some(Refusal::new(RefusalKind::Protocol, message).into());
+                    return Ok(0);
+                }
+                Err(ending) => {
+                    self.ending = Some(ending);
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+            };
+            self.at = 0;
+        }
+        let count = buffer.len().min(self.chunk.len() - self.at);
+        buffer[..count].copy_from_slice(&self.chunk[self.at..][..count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+impl From<Refusal> for Ending {
+    fn from(refusal: Refusal) -> Ending {
+        Ending::Refused(refusal)
+    }
+}
+
+impl From<io::Error> for Ending {
+    fn from(error: io::Error) -> Ending {
+        Ending::Gone(FrameError::Io(error))
+    }
+}
+
+fn frame_ending(error: FrameError) -> Ending {
+    match error {
+        FrameError::Io(_) | FrameError::Closed | FrameError::Cut => Ending::Gone(error),
+        FrameError::Version { .. } => {
+            let message =
+                format!("the client and this host speak different versions of the protocol: {error}");
+            let refusal = Refusal::new(RefusalKind::Protocol, message);
+            Ending::Refused(refusal.hint("install the same version of Cannery on both machines"))
+        }
+        other => Ending::Refused(Refusal::new(RefusalKind::Protocol, other.to_string())),
+    }
+}
+
+fn recipe_refusal(error: &RecipeError) -> Refusal {
+    Refusal::new(RefusalKind::Request, error.to_string())
+}
+
+/// Says why an archive could not be rebuilt.
+fn rebuild_refusal(error: &RebuildError, recipe: &Recipe, index: &BodyIndex) -> Refusal {
+    match error {
+        RebuildError::Write(WriteError::Io(error)) => {
+            let refusal = Refusal::new(RefusalKind::Host, format!("cannot write the release: {error}"));
+            match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => refusal
+                    .hint(format!("the release takes {} bytes: make room on the host", recipe.file_bytes())),
+                _ => refusal,
+            }
+        }
+        RebuildError::Assemble(_) => match index.find_damaged(recipe.bodies()) {
+            Some(archive) => Refusal::new(
+                RefusalKind::Host,
+                format!("release {} on the host is damaged", archive.facts().serial),
+            )
+            .hint("find it with `cannery verify` on the host, delete it, and push again"),
+            None => Refusal::new(RefusalKind::Request, error.to_string())
+                .hint("check the archive with `cannery verify`"),
+        },
+        _ => Refusal::new(RefusalKind::Request, error.to_string()),
+    }
+}

@@ -1,0 +1,364 @@
+//! Tests of both sides against each other, in memory: whole sessions, streams that are cut, and hostile clients.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
+
+mod support;
+
+use std::fs::File;
+use std::io::{self, PipeReader, Read, Write};
+use std::sync::{Arc, Mutex};
+
+use cannery_archive::Archive;
+use cannery_publish::protocol::{
+    Activate, Activated, Frame, FrameError, FrameKind, Hello, Offer, Refusal, RefusalKind, ReleaseInfo,
+    Releases, Selector, write_frame, write_stream,
+};
+use cannery_publish::{Client, ClientError, Host, Recipe, serve};
+
+use crate::support::{Site, noise, read_all};
+
+/// Releases in memory.
+#[derive(Default)]
+struct MemoryHost {
+    releases: Vec<Arc<Archive>>,
+    current: Option<usize>,
+    /// Files that were created and not published.
+    unfinished: usize,
+    is_full: bool,
+}
+
+impl MemoryHost {
+    fn with(sites: &[Site]) -> MemoryHost {
+        let releases = sites.iter().map(Site::archive).collect();
+        MemoryHost { releases, current: Some(0), ..MemoryHost::default() }
+    }
+
+    fn current_serial(&self) -> u64 {
+        self.releases[self.current.unwrap()].facts().serial
+    }
+
+    fn position(&self, digest: &str) -> Option<usize> {
+        self.releases.iter().position(|release| release.facts().digest.to_string() == digest)
+    }
+}
+
+impl Host for MemoryHost {
+    fn releases(&mut self) -> Result<Releases, Refusal> {
+        let info = |(index, release): (usize, &Arc<Archive>)| ReleaseInfo {
+            name: index.to_string(),
+            current: self.current == Some(index),
+            bytes: release.bytes().len() as u64,
+            serial: Some(release.facts().serial),
+            digest: Some(release.facts().digest.to_string()),
+            paths: release.facts().paths,
+            date: None,
+            damaged: None,
+        };
+        Ok(Releases {
+            directory: "memory".into(),
+            releases: self.releases.iter().enumerate().map(info).collect(),
+        })
+    }
+
+    fn open(&mut self, digest: &str) -> Result<Option<(String, Arc<Archive>)>, Refusal> {
+        let found = self.position(digest);
+        Ok(found.map(|index| (index.to_string(), Arc::clone(&self.releases[index]))))
+    }
+
+    fn sources(&mut self) -> Vec<Arc<Archive>> {
+        self.releases.clone()
+    }
+
+    fn create(&mut self) -> Result<File, Refusal> {
+        if self.is_full {
+            return Err(Refusal::new(RefusalKind::Host, "the disk is full").hint("make room"));
+        }
+        self.unfinished += 1;
+        Ok(tempfile::tempfile().unwrap())
+    }
+
+    fn publish(&mut self, file: File) -> Result<String, Refusal> {
+        self.unfinished -= 1;
+        self.releases.push(Arc::new(Archive::from_bytes(read_all(file)).unwrap()));
+        Ok((self.releases.len() - 1).to_string())
+    }
+
+    fn activate(&mut self, activate: &Activate) -> Result<Activated, Refusal> {
+        let Selector::Digest(digest) = &activate.release else { panic!("no test uses names") };
+        let index =
+            self.position(digest).ok_or_else(|| Refusal::new(RefusalKind::Request, "no such release"))?;
+        let before = self.current.replace(index).map(|before| before.to_string());
+        Ok(Activated { name: index.to_string(), serial: 0, before, removed: Vec::new(), warning: None })
+    }
+}
+
+/// The bytes that a client has sent.
+#[derive(Clone, Default)]
+struct Recording(Arc<Mutex<Vec<u8>>>);
+
+struct Recorder {
+    pipe: Box<dyn Write + Send>,
+    recording: Recording,
+}
+
+impl Write for Recorder {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.pipe.write(bytes)?;
+        self.recording.0.lock().unwrap().extend_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pipe.flush()
+    }
+}
+
+/// Runs a client against a host. Returns both, and what the client has sent.
+fn session<T>(mut host: MemoryHost, client: impl FnOnce(&mut Client) -> T) -> (T, MemoryHost, Vec<u8>) {
+    let (mut host_input, client_output) = io::pipe().unwrap();
+    let (client_input, mut host_output): (PipeReader, _) = io::pipe().unwrap();
+    let server = std::thread::spawn(move || {
+        let outcome = serve(&mut host_input, &mut host_output, &mut host);
+        (host, outcome)
+    });
+    let recording = Recording::default();
+    let recorder = Recorder { pipe: Box::new(client_output), recording: recording.clone() };
+    let (mut connected, hello) = Client::greet(Box::new(client_input), Box::new(recorder)).unwrap();
+    assert_eq!(hello, Hello::own());
+    let result = client(&mut connected);
+    drop(connected);
+    let (host, outcome) = server.join().unwrap();
+    outcome.unwrap();
+    let sent = recording.0.lock().unwrap().clone();
+    (result, host, sent)
+}
+
+fn sites() -> (Site, Site) {
+    let shared = noise(1, 3000);
+    let old = Site::new(&[("index.html", b"old page"), ("big", &shared)], 1);
+    let new = Site::new(&[("index.html", b"new page"), ("big", &shared), ("more", b"another")], 2);
+    (old, new)
+}
+
+fn push(client: &mut Client, site: &Site, base: Option<&Site>) -> Result<(), ClientError> {
+    let archive = site.archive();
+    let recipe = Recipe::of(&archive).unwrap();
+    let base = base.map(|base| Recipe::of(&base.archive()).unwrap());
+    let report = client.stage(&archive, &recipe, base.as_ref(), &mut |_| {}, &mut |_| {})?;
+    assert!(report.staged.was_known || report.bodies > 0);
+    let release = Selector::Digest(archive.facts().digest.to_string());
+    client.activate(&Activate { release, keep: None }).map(drop)
+}
+
+#[test]
+fn release_arrives_bit_by_bit() {
+    let (old, new) = sites();
+    for base in [None, Some(&old), Some(&new)] {
+        let (result, host, sent) =
+            session(MemoryHost::with(&[old.clone()]), |client| push(client, &new, base));
+        result.unwrap();
+        assert_eq!(host.current_serial(), 2);
+        assert!(host.releases[1].bytes() == new.bytes());
+        assert!(sent.len() < 2500, "{} bytes: the shared content was not sent", sent.len());
+        assert_eq!(host.unfinished, 0);
+    }
+}
+
+#[test]
+fn known_release_is_not_sent_again() {
+    let (old, new) = sites();
+    let hosts = MemoryHost::with(&[old, new.clone()]);
+    let (result, host, sent) = session(hosts, |client| {
+        assert_eq!(client.list().unwrap().current().unwrap().serial, Some(1));
+        push(client, &new, None)
+    });
+    result.unwrap();
+    assert_eq!((host.current_serial(), host.releases.len()), (2, 2));
+    assert!(sent.len() < 2500, "{}", sent.len());
+}
+
+#[test]
+fn archives_can_be_fetched() {
+    let (old, new) = sites();
+    let (fetched, ..) = session(MemoryHost::with(&[old, new.clone()]), |client| {
+        let mut bytes = Vec::new();
+        client.fetch(&new.archive().facts().digest.to_string(), &mut bytes, &mut |_| {}).unwrap();
+        bytes
+    });
+    assert!(fetched == new.bytes());
+}
+
+#[test]
+fn stream_that_is_cut_changes_nothing() {
+    let (old, new) = sites();
+    let (_, _, sent) = session(MemoryHost::with(&[old.clone()]), |client| push(client, &new, None).unwrap());
+    // A host does the same for the same bytes, so the recording stands for the client.
+    for end in 0..sent.len() {
+        let mut host = MemoryHost::with(&[old.clone()]);
+        let mut answers = Vec::new();
+        let outcome = serve(&mut &sent[..end], &mut answers, &mut host);
+        assert!(!matches!(outcome, Ok(Some(_))), "nothing was refused, at byte {end}");
+        assert_eq!(host.current_serial(), 1, "at byte {end}");
+        assert!(host.releases.iter().skip(1).all(|release| release.bytes() == new.bytes()), "at byte {end}");
+    }
+}
+
+/// Serves a client that sends these bytes, and returns the refusal.
+fn refusal(host: &mut MemoryHost, input: &[u8]) -> Option<Refusal> {
+    let mut answers = Vec::new();
+    serve(&mut &*input, &mut answers, host).unwrap()
+}
+
+fn frames(frames: &[Frame]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frames.iter().for_each(|frame| write_frame(&mut bytes, frame).unwrap());
+    bytes
+}
+
+fn hello() -> Frame {
+    Frame::json(FrameKind::Hello, &Hello::own())
+}
+
+/// Returns what a client sends that offers `site` and then sends these contents.
+fn offering(site: &Site, digest: &str, contents: &[u8]) -> Vec<u8> {
+    let recipe = Recipe::of(&site.archive()).unwrap().compress(None).unwrap();
+    let offer = Offer { digest: digest.to_owned(), base: None };
+    let mut bytes = frames(&[hello(), Frame::json(FrameKind::Offer, &offer)]);
+    write_stream(&mut bytes, &recipe, &mut |_| {}).unwrap();
+    write_frame(&mut bytes, &Frame::empty(FrameKind::End)).unwrap();
+    write_stream(&mut bytes, contents, &mut |_| {}).unwrap();
+    write_frame(&mut bytes, &Frame::empty(FrameKind::End)).unwrap();
+    bytes
+}
+
+#[test]
+fn hostile_clients_are_refused() {
+    let (old, new) = sites();
+    let digest = new.archive().facts().digest.to_string();
+    let data = |bytes: &[u8]| Frame { kind: FrameKind::Data, payload: bytes.to_vec() };
+    let cases: [(&str, Vec<u8>); 9] = [
+        ("Hello", frames(&[Frame::empty(FrameKind::List)])),
+        ("frame", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+        ("malformed", frames(&[data(b"x")]).replace_kind(b'C')),
+        ("another release", offering(&new, &"0".repeat(64), b"")),
+        ("fewer contents", offering(&new, &digest, b"")),
+        ("fewer contents", offering(&new, &digest, &[7; 20])),
+        ("digest", offering(&new, &digest, &[7; 5000])),
+        ("decompress", {
+            let offer = Offer { digest: digest.clone(), base: None };
+            let frame = Frame::json(FrameKind::Offer, &offer);
+            frames(&[hello(), frame, data(b"no recipe"), Frame::empty(FrameKind::End)])
+        }),
+        ("no release with the digest", {
+            let fetch = cannery_publish::protocol::Fetch { digest: "../../etc/passwd".into() };
+            frames(&[hello(), Frame::json(FrameKind::Fetch, &fetch)])
+        }),
+    ];
+    for (words, input) in cases {
+        let mut host = MemoryHost::with(&[old.clone()]);
+        let refusal = refusal(&mut host, &input).unwrap();
+        assert!(refusal.message.contains(words), "`{words}` is not in {}", refusal.message);
+        assert_eq!((host.current_serial(), host.releases.len()), (1, 1));
+    }
+}
+
+trait ReplaceKind {
+    fn replace_kind(self, letter: u8) -> Vec<u8>;
+}
+
+impl ReplaceKind for Vec<u8> {
+    fn replace_kind(mut self, letter: u8) -> Vec<u8> {
+        self[0] = letter;
+        self
+    }
+}
+
+#[test]
+fn contents_after_the_last_one_are_refused() {
+    let (old, new) = sites();
+    let (_, _, sent) = session(MemoryHost::with(&[old.clone()]), |client| push(client, &new, None).unwrap());
+    // Before the end of the contents, which is the last end frame.
+    let end = sent.windows(5).rposition(|window| window == [b';', 0, 0, 0, 0]).unwrap();
+    let extra = frames(&[Frame { kind: FrameKind::Data, payload: b"x".to_vec() }]);
+    let mut host = MemoryHost::with(&[old]);
+    let refusal = refusal(&mut host, &[&sent[..end], &extra, &sent[end..]].concat()).unwrap();
+    assert!(refusal.message.contains("more contents"), "{}", refusal.message);
+    assert_eq!(host.releases.len(), 1);
+}
+
+#[test]
+fn other_versions_are_named() {
+    let newer = Hello { cannery: "9.9.9".into(), protocol: 9, protocol_oldest: 8 };
+    let mut host = MemoryHost::default();
+    let refusal = refusal(&mut host, &frames(&[Frame::json(FrameKind::Hello, &newer)])).unwrap();
+    assert!(refusal.message.contains("9.9.9") && refusal.hint.is_some(), "{refusal:?}");
+
+    let answer = frames(&[Frame::json(FrameKind::Hello, &newer)]);
+    let greeted = Client::greet(Box::new(io::Cursor::new(answer)), Box::new(io::sink()));
+    assert!(matches!(greeted, Err(ClientError::Frame(FrameError::Version { .. }))));
+}
+
+#[test]
+fn client_is_told_why_the_host_refuses() {
+    let (old, new) = sites();
+    let host = MemoryHost { is_full: true, ..MemoryHost::with(&[old]) };
+    let (result, host, _) = session(host, |client| push(client, &new, None));
+    let Err(ClientError::Refused(refusal)) = result else { panic!("{result:?}") };
+    assert_eq!((refusal.message.as_str(), refusal.hint.as_deref()), ("the disk is full", Some("make room")));
+    assert_eq!(host.current_serial(), 1);
+}
+
+#[test]
+fn hostile_hosts_are_refused() {
+    let (_, new) = sites();
+    let archive = new.archive();
+    let recipe = Recipe::of(&archive).unwrap();
+    let data = |bytes: &[u8]| Frame { kind: FrameKind::Data, payload: bytes.to_vec() };
+    let (missing, end) = (Frame::empty(FrameKind::Missing), Frame::empty(FrameKind::End));
+    for answers in [
+        vec![],
+        vec![end.clone()],
+        vec![missing.clone()],
+        // More bodies than there are.
+        vec![missing.clone(), data(&[0, 200, 1]), end.clone()],
+        vec![missing.clone(), data(&[0xff; 11]), end.clone()],
+        // Nothing is missing, but then nothing is staged.
+        vec![missing, end.clone(), end],
+        vec![Frame::empty(FrameKind::Known)],
+        vec![Frame::empty(FrameKind::Baseless)],
+    ] {
+        let input = frames(&[&[hello()], answers.as_slice()].concat());
+        let (mut client, _) = Client::greet(Box::new(io::Cursor::new(input)), Box::new(io::sink())).unwrap();
+        let staged = client.stage(&archive, &recipe, None, &mut |_| {}, &mut |_| {});
+        assert!(staged.is_err(), "{answers:?}");
+    }
+}
+
+#[test]
+fn endless_list_of_missing_contents_is_refused() {
+    let (_, new) = sites();
+    let archive = new.archive();
+    let start = frames(&[hello(), Frame::empty(FrameKind::Missing)]);
+    let data = frames(&[Frame { kind: FrameKind::Data, payload: vec![0; 1 << 20] }]);
+    let endless = io::Cursor::new(start).chain(EndlessFrames { frame: data, at: 0 });
+    let (mut client, _) = Client::greet(Box::new(endless), Box::new(io::sink())).unwrap();
+    let recipe = Recipe::of(&archive).unwrap();
+    let staged = client.stage(&archive, &recipe, None, &mut |_| {}, &mut |_| {});
+    assert!(matches!(staged, Err(ClientError::Frame(FrameError::StreamTooLong(_)))));
+}
+
+/// The same frame again and again.
+struct EndlessFrames {
+    frame: Vec<u8>,
+    at: usize,
+}
+
+impl Read for EndlessFrames {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = buffer.len().min(self.frame.len() - self.at);
+        buffer[..count].copy_from_slice(&self.frame[self.at..][..count]);
+        self.at = (self.at + count) % self.frame.len();
+        Ok(count)
+    }
+}
