@@ -308,7 +308,7 @@ impl Connection {
             self.addresses.receive(now, source, bytes, address);
         }
 
-        self.records.lock().datagram_bytes = datagram_memory(bytes);
+        self.records.begin_datagram(datagram_memory(bytes));
         self.quinn.handle_event(quinn);
         self.look_at_packets();
 
@@ -330,10 +330,11 @@ impl Connection {
     fn look_at_packets(&mut self) {
         let mut packets = self.records.lock();
         let mut is_excessive = false;
-        for piece in packets.pieces.drain(..) {
-            is_excessive |= self.unread.add(&piece).is_err();
+        for piece in &packets.pieces {
+            is_excessive |= self.unread.add(piece).is_err();
         }
-        for response in packets.path_responses.drain(..) {
+        packets.pieces.clear();
+        for response in packets.take_path_responses() {
             self.addresses.answer(response);
         }
         if is_excessive {
@@ -364,24 +365,29 @@ impl Connection {
             id.is_readable() && quinn.recv_stream(id.to_quinn()).read(true).is_ok()
         });
 
-        let (pieces, bytes) = self.records.waiting_handshake();
+        let mut packets = self.records.lock();
+        let (pieces, bytes) = packets.waiting_handshake();
         let handshake = u64::from(bytes).min(HANDSHAKE_MEMORY_MAX) + table_bytes(pieces);
+        let sent = packets.unacknowledged().saturating_sub(SENT_PACKETS_WHEN_IDLE);
+
+        // Upper bound for the number of ranges of our data that the peer has acknowledged before earlier
+        // data, e.g. by leaving out every second packet.
+        if packets.delivery.lost() > 0 && self.quinn.streams().send_streams() <= self.own_streams {
+            packets.delivery.forget_lost();
+        }
+        let ranges = packets.delivery.lost();
+        drop(packets);
+
         // During the handshake, few packets are acknowledged.
         let in_handshake = if self.is_handshaking() { self.quinn.stats().path.sent_packets } else { 0 };
-        let sent =
-            self.records.unacknowledged_packets().saturating_sub(SENT_PACKETS_WHEN_IDLE) + in_handshake;
-        let ranges = self.acknowledged_ranges_max();
-        unread + handshake + sent * SENT_PACKET_BYTES + ranges * ACKNOWLEDGED_RANGE_BYTES
+        unread + handshake + (sent + in_handshake) * SENT_PACKET_BYTES + ranges * ACKNOWLEDGED_RANGE_BYTES
     }
 
-    /// Upper bound for the number of ranges of our data that the peer has acknowledged before earlier
-    /// data, e.g. by leaving out every second packet.
-    fn acknowledged_ranges_max(&mut self) -> u64 {
-        let mut delivery = self.records.delivery();
-        if delivery.lost() > 0 && self.quinn.streams().send_streams() <= self.own_streams {
-            delivery.forget_lost();
-        }
-        delivery.lost()
+    /// Frees memory that the connection does not need until more packets arrive. Callers should do this once
+    /// the connection is idle.
+    pub fn free_unused(&mut self) {
+        self.unread.free_unused();
+        self.records.lock().free_unused();
     }
 
     /// Returns the work that the connection and its peer have done so far.
@@ -478,7 +484,7 @@ impl Connection {
             self.records.set_limit(limit);
             buffer.clear();
             let transmit = self.quinn.poll_transmit(now, segments, buffer);
-            let sealed = self.records.lock().sealed.take();
+            let sealed = self.records.lock().take_sealed();
             self.records.set_limit(SealLimit::None);
             let Some(transmit) = transmit else {
                 self.needs_challenge = false;
@@ -731,10 +737,10 @@ impl Connection {
 
     /// Returns the amount of stream data that is acknowledged, followed by the amount in flight.
     pub fn delivery(&self) -> Delivery {
-        let delivery = self.records.delivery();
+        let packets = self.records.lock();
         Delivery {
-            acknowledged_bytes: delivery.acknowledged(),
-            unacknowledged_bytes: delivery.unacknowledged(),
+            acknowledged_bytes: packets.delivery.acknowledged(),
+            unacknowledged_bytes: packets.delivery.unacknowledged(),
         }
     }
 

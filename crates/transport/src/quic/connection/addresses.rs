@@ -19,8 +19,17 @@ const CHALLENGES_REMEMBERED: usize = 4;
 /// Addresses of a peer.
 #[derive(Default)]
 pub(super) struct Addresses {
-    /// The address that was validated last, and the one before that.
-    validated: [Option<SocketAddr>; 2],
+    /// The address that was validated last.
+    validated: Option<SocketAddr>,
+    /// Most peers only have that one.
+    others: Option<Box<Others>>,
+}
+
+/// Other addresses of a peer.
+#[derive(Default)]
+struct Others {
+    /// The address that was validated before the last one.
+    validated: Option<SocketAddr>,
     unvalidated: Vec<Unvalidated>,
 }
 
@@ -40,24 +49,36 @@ struct Unvalidated {
 impl Addresses {
     /// Returns the address that was validated last.
     pub(super) fn last_validated(&self) -> Option<SocketAddr> {
-        self.validated[0]
+        self.validated
     }
 
+    #[inline]
     pub(super) fn is_validated(&self, address: SocketAddr) -> bool {
-        self.validated.contains(&Some(address))
+        self.validated == Some(address)
+            || self.others.as_ref().is_some_and(|others| others.validated == Some(address))
+    }
+
+    /// Returns the addresses that have a limit.
+    #[inline]
+    fn unvalidated(&self) -> &[Unvalidated] {
+        self.others.as_ref().map_or(&[], |others| &others.unvalidated)
     }
 
     /// Returns `true` if no address has a limit.
     #[inline]
     pub(super) fn are_validated(&self) -> bool {
-        self.unvalidated.is_empty()
+        self.unvalidated().is_empty()
     }
 
     /// Records that the peer has proved this address.
     pub(super) fn validate(&mut self, address: SocketAddr) {
-        self.unvalidated.retain(|unvalidated| unvalidated.address != address);
-        if self.validated[0] != Some(address) {
-            self.validated = [Some(address), self.validated[0]];
+        if let Some(others) = &mut self.others {
+            others.unvalidated.retain(|unvalidated| unvalidated.address != address);
+        }
+        if self.validated != Some(address)
+            && let Some(previous) = self.validated.replace(address)
+        {
+            self.others.get_or_insert_default().validated = Some(previous);
         }
     }
 
@@ -66,24 +87,25 @@ impl Addresses {
     pub(super) fn receive(&mut self, now: Instant, address: SocketAddr, bytes: usize, current: SocketAddr) {
         let lifetime = Duration::from_millis(QUIC_UNVALIDATED_ADDRESS_MS);
         let is_recent = |last: Instant| now.saturating_duration_since(last) < lifetime;
-        self.unvalidated.retain(|known| {
+        let unvalidated = &mut self.others.get_or_insert_default().unvalidated;
+        unvalidated.retain(|known| {
             known.address == address || known.address == current || is_recent(known.last_received)
         });
 
-        if let Some(known) = self.find(address) {
+        if let Some(known) = unvalidated.iter_mut().find(|known| known.address == address) {
             known.received += bytes as u64;
             known.last_received = now;
             return;
         }
         // Replace the oldest address, but keep the current one.
-        if self.unvalidated.len() >= QUIC_UNVALIDATED_ADDRESSES_MAX {
-            let others = self.unvalidated.iter().enumerate().filter(|(_, known)| known.address != current);
+        if unvalidated.len() >= QUIC_UNVALIDATED_ADDRESSES_MAX {
+            let others = unvalidated.iter().enumerate().filter(|(_, known)| known.address != current);
             let oldest = others.min_by_key(|(_, known)| known.last_received).map(|(index, _)| index);
-            self.unvalidated.swap_remove(oldest.unwrap_or(0));
+            unvalidated.swap_remove(oldest.unwrap_or(0));
         }
 
         let received = bytes as u64;
-        self.unvalidated.push(Unvalidated {
+        unvalidated.push(Unvalidated {
             address,
             received,
             sent: 0,
@@ -98,13 +120,13 @@ impl Addresses {
         if self.is_validated(address) {
             return None;
         }
-        let known = self.unvalidated.iter().find(|known| known.address == address);
+        let known = self.unvalidated().iter().find(|known| known.address == address);
         Some(known.map_or(0, Unvalidated::allowance))
     }
 
     /// Returns the smallest nonzero allowance of the other addresses.
     pub(super) fn least_allowance_of_others(&self, address: SocketAddr) -> Option<u64> {
-        let others = self.unvalidated.iter().filter(|known| known.address != address);
+        let others = self.unvalidated().iter().filter(|known| known.address != address);
         others.map(Unvalidated::allowance).filter(|allowance| *allowance > 0).min()
     }
 
@@ -133,20 +155,20 @@ impl Addresses {
 
     /// Whether another PATH_CHALLENGE frame can be sent to an address because the last one might be lost.
     pub(super) fn may_challenge(&self, address: SocketAddr) -> bool {
-        let known = self.unvalidated.iter().find(|known| known.address == address);
+        let known = self.unvalidated().iter().find(|known| known.address == address);
         known.is_some_and(|known| known.challenge_count < QUIC_PATH_CHALLENGES_MAX)
     }
 
     /// Validates the address that we have sent a PATH_CHALLENGE frame with this data to.
     pub(super) fn answer(&mut self, response: [u8; 8]) {
-        let asked = self.unvalidated.iter().find(|known| known.challenges.contains(&response));
+        let asked = self.unvalidated().iter().find(|known| known.challenges.contains(&response));
         if let Some(address) = asked.map(|known| known.address) {
             self.validate(address);
         }
     }
 
     fn find(&mut self, address: SocketAddr) -> Option<&mut Unvalidated> {
-        self.unvalidated.iter_mut().find(|known| known.address == address)
+        self.others.as_mut()?.unvalidated.iter_mut().find(|known| known.address == address)
     }
 }
 

@@ -26,8 +26,8 @@ const DATAGRAMS_PER_SETTLEMENT: u32 = 64;
 /// A bucket of tokens that refills over time.
 pub(crate) struct TokenBucket {
     tokens: u64,
-    capacity: u64,
-    per_second: u64,
+    capacity: u32,
+    per_second: u32,
     /// When the bucket was last refilled.
     refilled: Option<Instant>,
 }
@@ -35,25 +35,20 @@ pub(crate) struct TokenBucket {
 impl TokenBucket {
     /// Creates a full bucket.
     pub(crate) fn new(capacity: u32, per_second: u32) -> Self {
-        Self {
-            tokens: capacity.into(),
-            capacity: capacity.into(),
-            per_second: per_second.into(),
-            refilled: None,
-        }
+        Self { tokens: capacity.into(), capacity, per_second, refilled: None }
     }
 
     /// Refills the bucket for the whole seconds that have passed.
     pub(crate) fn refill(&mut self, now: Instant) {
         let seconds = now.saturating_duration_since(*self.refilled.get_or_insert(now)).as_secs();
         if seconds > 0 {
-            self.add(seconds.saturating_mul(self.per_second));
+            self.add(seconds.saturating_mul(self.per_second.into()));
             self.refilled = Some(now);
         }
     }
 
     fn add(&mut self, tokens: u64) {
-        self.tokens = self.tokens.saturating_add(tokens).min(self.capacity);
+        self.tokens = self.tokens.saturating_add(tokens).min(self.capacity.into());
     }
 
     /// Takes tokens.

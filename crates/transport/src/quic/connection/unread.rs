@@ -5,6 +5,8 @@
 //! size of that memory. To estimate it, we count data that arrives and forget data that is read. The count
 //! might be too high, but it should never be too low.
 
+use std::collections::VecDeque;
+
 use crate::limits::{
     QUIC_BIDIRECTIONAL_STREAMS_MAX, QUIC_UNIDIRECTIONAL_STREAMS_MAX, QUIC_UNREAD_PIECES_MAX,
 };
@@ -34,7 +36,10 @@ const STREAMS_MAX: u64 = QUIC_BIDIRECTIONAL_STREAMS_MAX as u64 + QUIC_UNIDIRECTI
 /// Streams of a connection that have received data.
 #[derive(Default)]
 pub(super) struct Unread {
-    streams: Vec<UnreadStream>,
+    /// Ordered by ID. Clients open streams in this order, and we mostly read them in the same order.
+    streams: VecDeque<UnreadStream>,
+    /// Open streams without unread data, e.g. the three of an idle connection.
+    read: Vec<ReadStream>,
     /// Pieces in the largest table.
     table_pieces_max: u32,
     /// Memory of tables that belonged to streams that have ended, in bytes.
@@ -63,6 +68,12 @@ pub(super) struct UnreadStream {
     is_open: bool,
 }
 
+/// A stream all of whose data was read.
+struct ReadStream {
+    id: u64,
+    read_end: u64,
+}
+
 /// Pieces that have not been read.
 #[derive(Clone, Copy, Default)]
 struct Pieces {
@@ -83,49 +94,98 @@ impl Unread {
     /// Returns an error if a stream has too many pieces.
     #[inline]
     pub(super) fn add(&mut self, piece: &Piece) -> Result<(), TooManyPieces> {
-        let index = match self.streams.iter().position(|stream| stream.id == piece.stream) {
-            Some(index) => index,
-            None => {
-                self.streams.push(UnreadStream::new(piece.stream));
-                self.streams.len() - 1
-            }
+        let end = self.streams.len();
+        let found = match self.streams.back().map(|last| last.id) {
+            Some(last) if last == piece.stream => Ok(end - 1),
+            Some(last) if last > piece.stream => self.find(piece.stream),
+            _ => Err(end),
         };
+        let index = found.unwrap_or_else(|index| {
+            let stream = self.take_read(piece.stream);
+            let stream = stream.map_or_else(|| UnreadStream::new(piece.stream), UnreadStream::from);
+            if index == end {
+                self.streams.push_back(stream);
+            } else {
+                self.streams.insert(index, stream);
+            }
+            index
+        });
         self.streams[index].add(piece)
+    }
+
+    /// Returns the index of a stream, or where it would be inserted.
+    #[inline]
+    fn find(&self, id: u64) -> Result<usize, usize> {
+        match self.streams.front() {
+            Some(first) if first.id == id => Ok(0),
+            Some(_) => self.streams.binary_search_by_key(&id, |stream| stream.id),
+            None => Err(0),
+        }
+    }
+
+    #[inline]
+    fn take_read(&mut self, id: u64) -> Option<ReadStream> {
+        let index = self.read.iter().position(|stream| stream.id == id)?;
+        Some(self.read.swap_remove(index))
     }
 
     /// Looks up the stream with this number in order to remove data when it is read. Without any data, this
     /// is `None`.
     #[inline]
     pub(super) fn stream(&mut self, id: u64) -> Option<&mut UnreadStream> {
-        self.streams.iter_mut().find(|stream| stream.id == id)
+        let index = self.find(id).ok()?;
+        self.streams.get_mut(index)
     }
 
     /// Removes a stream. It has ended, or the data is going to be dropped.
     #[inline]
     pub(super) fn end(&mut self, id: u64) {
-        if let Some(index) = self.streams.iter().position(|stream| stream.id == id) {
-            let stream = self.streams.swap_remove(index);
-            self.table_pieces_max = self.table_pieces_max.max(stream.pieces_max);
-            self.ended_table_bytes += table_bytes(stream.pieces_max);
+        if let Ok(index) = self.find(id) {
+            let pieces_max = self.streams[index].pieces_max;
+            if index == 0 {
+                self.streams.pop_front();
+            } else {
+                self.streams.remove(index);
+            }
+            self.table_pieces_max = self.table_pieces_max.max(pieces_max);
+            self.ended_table_bytes += table_bytes(pieces_max);
+        } else {
+            self.take_read(id);
         }
     }
 
     /// Returns the memory in bytes. `is_open` should tell if a stream can be read.
     pub(super) fn bytes(&mut self, mut is_open: impl FnMut(u64) -> bool) -> u64 {
         if self.streams.is_empty() && self.ended_table_bytes == 0 {
-            return 0;
+            return self.entry_bytes();
         }
+        let mut open = 0;
         self.streams.retain_mut(|stream| {
             stream.is_open = stream.is_open || is_open(stream.id);
-            stream.is_open
-        });
-        let of_stream = |stream: &UnreadStream| {
+            if !stream.is_open {
+                return false;
+            }
+            if stream.is_read() {
+                self.read.push(ReadStream { id: stream.id, read_end: stream.read_end });
+                return false;
+            }
             let bytes = stream.near.bytes + stream.far.bytes;
-            bytes.min(STREAM_BYTES_MAX) + table_bytes(stream.pieces_max)
-        };
-        let open: u64 = self.streams.iter().map(of_stream).sum();
-        let entries = self.streams.len().saturating_sub(STREAMS_WHEN_IDLE) * ENTRY_BYTES;
-        open + entries as u64 + self.ended_table_bytes.min(STREAMS_MAX * table_bytes(self.table_pieces_max))
+            open += bytes.min(STREAM_BYTES_MAX) + table_bytes(stream.pieces_max);
+            true
+        });
+        let ended = self.ended_table_bytes.min(STREAMS_MAX * table_bytes(self.table_pieces_max));
+        open + self.entry_bytes() + ended
+    }
+
+    fn entry_bytes(&self) -> u64 {
+        let streams = self.streams.len() + self.read.len();
+        (streams.saturating_sub(STREAMS_WHEN_IDLE) * ENTRY_BYTES) as u64
+    }
+
+    /// Frees memory that is only needed while data arrives.
+    pub(super) fn free_unused(&mut self) {
+        self.streams.shrink_to_fit();
+        self.read.shrink_to_fit();
     }
 }
 
@@ -141,6 +201,13 @@ impl UnreadStream {
             pieces_max: 0,
             is_open: false,
         }
+    }
+
+    /// Returns `true` if all data was read and the stream takes no more memory than in an idle connection.
+    fn is_read(&self) -> bool {
+        self.read_end >= self.end
+            && self.near.count + self.far.count == 0
+            && table_bytes(self.pieces_max) == 0
     }
 
     #[inline]
@@ -171,6 +238,12 @@ impl UnreadStream {
         if end >= self.end {
             self.near = Pieces::default();
         }
+    }
+}
+
+impl From<ReadStream> for UnreadStream {
+    fn from(ReadStream { id, read_end }: ReadStream) -> Self {
+        Self { read_end, end: read_end, near_end: read_end, is_open: true, ..Self::new(id) }
     }
 }
 

@@ -133,6 +133,7 @@ struct Limits {
 struct KeyPhase {
     /// Secrets of the first phase that has not been derived.
     secrets: Arc<Mutex<Secrets>>,
+    limits: Limits,
     keys: OnceLock<KeyPair<PacketKey>>,
 }
 
@@ -152,12 +153,12 @@ impl LaterKeys {
         if let Some(last) = &self.last {
             last.keys();
         }
-        let phase = Arc::new(KeyPhase { secrets: self.secrets.clone(), keys: OnceLock::new() });
+        let (secrets, limits) = (self.secrets.clone(), self.limits);
+        let phase = Arc::new(KeyPhase { secrets, limits, keys: OnceLock::new() });
         self.last = Some(phase.clone());
 
-        let limits = self.limits;
-        let remote = LaterKey { phase: phase.clone(), select: |keys| &keys.remote, limits };
-        let local = LaterKey { phase, select: |keys| &keys.local, limits };
+        let remote = LaterKey { phase: phase.clone(), select: |keys| &keys.remote };
+        let local = LaterKey { phase, select: |keys| &keys.local };
         recording(KeyPair { local, remote }, &self.records)
     }
 }
@@ -176,7 +177,6 @@ impl KeyPhase {
 struct LaterKey {
     phase: Arc<KeyPhase>,
     select: fn(&KeyPair<PacketKey>) -> &PacketKey,
-    limits: Limits,
 }
 
 impl LaterKey {
@@ -199,11 +199,11 @@ impl crypto::PacketKey for LaterKey {
     }
 
     fn confidentiality_limit(&self) -> u64 {
-        self.limits.confidentiality
+        self.phase.limits.confidentiality
     }
 
     fn integrity_limit(&self) -> u64 {
-        self.limits.integrity
+        self.phase.limits.integrity
     }
 }
 
@@ -231,7 +231,7 @@ impl<K: crypto::PacketKey> crypto::PacketKey for RecordingKey<K> {
         self.key.decrypt(number, header, payload)?;
         match self.level {
             Level::Handshake => self.records.open_handshake_packet(),
-            Level::Application => self.records.open_packet(number, payload),
+            Level::Application => self.records.open_packet(number),
             Level::Initial | Level::Early => {}
         }
         contents::receive(self.level, header, payload, Some(&self.records));

@@ -30,9 +30,9 @@ pub(crate) fn provider() -> CryptoProvider {
 /// Wraps a suite to expand keys when they are used, or `None` if the suite is unknown.
 fn with_cached_keys(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
     let algorithm: &Algorithm = match suite.common.suite {
-        CipherSuite::TLS13_AES_128_GCM_SHA256 => &Algorithm::AES_128,
-        CipherSuite::TLS13_AES_256_GCM_SHA384 => &Algorithm::AES_256,
-        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => &Algorithm::CHACHA20,
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => &Algorithm::Aes128,
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => &Algorithm::Aes256,
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => &Algorithm::ChaCha20,
         _ => return None,
     };
     let CipherSuiteCommon { suite: name, hash_provider, confidentiality_limit } = suite.common;
@@ -45,54 +45,66 @@ fn with_cached_keys(suite: &Tls13CipherSuite) -> Option<Tls13CipherSuite> {
 }
 
 /// Algorithms of a suite for packets and headers.
-struct Algorithm {
-    packet: &'static PacketAlgorithm,
-    header: &'static HeaderAlgorithm,
-    /// Maximum number of packets that a key may encrypt (RFC 9001 §6.6).
-    confidentiality_limit: u64,
-    /// After this many forged packets, a key must not decrypt any more.
-    integrity_limit: u64,
+#[derive(Clone, Copy)]
+enum Algorithm {
+    Aes128,
+    Aes256,
+    ChaCha20,
 }
 
 impl Algorithm {
-    const AES_128: Self = Self {
-        packet: &AES_128_GCM,
-        header: &AES_128,
-        confidentiality_limit: 1 << 23,
-        integrity_limit: 1 << 52,
-    };
-    const AES_256: Self = Self { packet: &AES_256_GCM, header: &AES_256, ..Self::AES_128 };
-    const CHACHA20: Self = Self {
-        packet: &CHACHA20_POLY1305,
-        header: &CHACHA20,
-        confidentiality_limit: u64::MAX,
-        integrity_limit: 1 << 36,
-    };
+    fn packet(self) -> &'static PacketAlgorithm {
+        match self {
+            Self::Aes128 => &AES_128_GCM,
+            Self::Aes256 => &AES_256_GCM,
+            Self::ChaCha20 => &CHACHA20_POLY1305,
+        }
+    }
+
+    fn header(self) -> &'static HeaderAlgorithm {
+        match self {
+            Self::Aes128 => &AES_128,
+            Self::Aes256 => &AES_256,
+            Self::ChaCha20 => &CHACHA20,
+        }
+    }
+
+    /// Maximum number of packets that a key may encrypt (RFC 9001 §6.6).
+    fn confidentiality_limit(self) -> u64 {
+        match self {
+            Self::Aes128 | Self::Aes256 => 1 << 23,
+            Self::ChaCha20 => u64::MAX,
+        }
+    }
+
+    /// After this many forged packets, a key must not decrypt any more.
+    fn integrity_limit(self) -> u64 {
+        match self {
+            Self::Aes128 | Self::Aes256 => 1 << 52,
+            Self::ChaCha20 => 1 << 36,
+        }
+    }
 }
 
 impl quic::Algorithm for Algorithm {
     fn packet_key(&self, key: AeadKey, iv: Iv) -> Box<dyn quic::PacketKey> {
-        let Self { packet: algorithm, header: _, confidentiality_limit, integrity_limit } = *self;
-        let cached = CachedKey::new();
-        Box::new(PacketKey { algorithm, key, iv, confidentiality_limit, integrity_limit, cached })
+        Box::new(PacketKey { algorithm: *self, key, iv, cached: CachedKey::new() })
     }
 
     fn header_protection_key(&self, key: AeadKey) -> Box<dyn quic::HeaderProtectionKey> {
-        Box::new(HeaderKey { algorithm: self.header, key, cached: CachedKey::new() })
+        Box::new(HeaderKey { algorithm: *self, key, cached: CachedKey::new() })
     }
 
     fn aead_key_len(&self) -> usize {
-        self.packet.key_len()
+        self.packet().key_len()
     }
 }
 
 /// Protects payloads in one direction.
 struct PacketKey {
-    algorithm: &'static PacketAlgorithm,
+    algorithm: Algorithm,
     key: AeadKey,
     iv: Iv,
-    confidentiality_limit: u64,
-    integrity_limit: u64,
     cached: CachedKey<LessSafeKey>,
 }
 
@@ -100,7 +112,7 @@ impl PacketKey {
     /// Calls `f` with the expanded key and the packet's nonce.
     fn with<R>(&self, number: u64, f: impl FnOnce(&LessSafeKey, Nonce) -> R) -> R {
         let expand = || {
-            let key = UnboundKey::new(self.algorithm, self.key.as_ref());
+            let key = UnboundKey::new(self.algorithm.packet(), self.key.as_ref());
             LessSafeKey::new(key.expect("the key has the algorithm's length"))
         };
         let nonce = cipher::Nonce::new(&self.iv, number).0;
@@ -133,17 +145,17 @@ impl quic::PacketKey for PacketKey {
     }
 
     fn confidentiality_limit(&self) -> u64 {
-        self.confidentiality_limit
+        self.algorithm.confidentiality_limit()
     }
 
     fn integrity_limit(&self) -> u64 {
-        self.integrity_limit
+        self.algorithm.integrity_limit()
     }
 }
 
 /// Protects headers in one direction.
 struct HeaderKey {
-    algorithm: &'static HeaderAlgorithm,
+    algorithm: Algorithm,
     key: AeadKey,
     cached: CachedKey<Box<HeaderProtectionKey>>,
 }
@@ -151,7 +163,7 @@ struct HeaderKey {
 impl HeaderKey {
     fn mask(&self, sample: &[u8]) -> Result<[u8; 5], Error> {
         let expand = || {
-            let key = HeaderProtectionKey::new(self.algorithm, self.key.as_ref());
+            let key = HeaderProtectionKey::new(self.algorithm.header(), self.key.as_ref());
             Box::new(key.expect("the key has the algorithm's length"))
         };
         let mask = self.cached.with(expand, |key| key.new_mask(sample));

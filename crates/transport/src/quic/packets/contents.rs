@@ -7,9 +7,8 @@
 //! copy a packet that only uses a small part of its memory.
 
 use bytes::BytesMut;
-use quinn_proto::ConnectionId;
 
-use super::frames::{Ack, Frame, Frames, put_integer};
+use super::frames::{Ack, Frame, Frames, StreamData, put_integer};
 use super::records::{Packets, Piece, Records};
 use crate::limits::{
     QUIC_HANDSHAKE_PIECES_MAX, QUIC_PEER_IDS_REMEMBERED_MAX, QUIC_RECEIVED_DATAGRAM_BYTES_MAX,
@@ -55,14 +54,24 @@ pub(crate) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
     let piece_count = packets.as_ref().map_or(0, |packets| packets.pieces.len());
     if let Some(packets) = &mut packets {
         packets.forget_hidden();
-        packets.level = level as usize;
+        packets.level = level as u8;
     }
 
     let mut verdict = Verdict::Valid;
     let mut length = payload.len();
     let mut has_data = false;
 
-    for (position, frame) in Frames::new(payload) {
+    let mut frames = Frames::new(payload);
+    loop {
+        while let Some(stream) = frames.next_stream() {
+            if stream.bytes > 0 {
+                has_data = true;
+                if let Some(packets) = &mut packets {
+                    packets.add_piece(piece_count, stream);
+                }
+            }
+        }
+        let Some((position, frame)) = frames.next() else { break };
         match frame {
             Frame::Padding => {
                 // Keep one byte because packets without any frames are not allowed.
@@ -70,11 +79,12 @@ pub(crate) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
                     length = position.start + 1;
                 }
             }
-            Frame::Stream { id, end, bytes } => {
-                if bytes > 0 {
+            // Its type has a longer encoding than necessary.
+            Frame::Stream(stream) => {
+                if stream.bytes > 0 {
                     has_data = true;
                     if let Some(packets) = &mut packets {
-                        packets.add_piece(piece_count, id, end);
+                        packets.add_piece(piece_count, stream);
                     }
                 }
             }
@@ -84,7 +94,7 @@ pub(crate) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
                     has_data = true;
                     if let Some(packets) = &mut packets {
                         let end_before = &mut packets.crypto_ends[level as usize];
-                        *end_before = end.max(*end_before);
+                        *end_before = u32::try_from(end).unwrap_or(u32::MAX).max(*end_before);
                         packets.crypto_pieces += 1;
                         if packets.crypto_pieces > QUIC_HANDSHAKE_PIECES_MAX {
                             verdict = Verdict::ExcessiveCrypto;
@@ -93,8 +103,9 @@ pub(crate) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
                 }
             }
             Frame::Ack(ack) if level == Level::Application => {
-                if let (Some(records), Some(packets)) = (records, &mut packets) {
-                    records.acknowledge(ack.largest);
+                if let Some(packets) = &mut packets {
+                    packets.delivery.open(&ack);
+                    packets.acknowledge(ack.largest);
                     if packets.hides_any(&ack) {
                         verdict = verdict.or(Verdict::HiddenAcknowledged);
                     } else {
@@ -110,10 +121,11 @@ pub(crate) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
                 }
             }
             Frame::PathResponse(token) if level == Level::Application => {
-                if let Some(packets) = &mut packets
-                    && packets.path_responses.len() < PATH_RESPONSES_MAX
-                {
-                    packets.path_responses.push(token);
+                if let Some(packets) = &mut packets {
+                    let responses = &mut packets.restricted().path_responses;
+                    if responses.len() < PATH_RESPONSES_MAX {
+                        responses.push(token);
+                    }
                 }
             }
             Frame::RetireConnectionId(sequence) if level == Level::Application => {
@@ -164,8 +176,7 @@ pub(crate) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
         }
     }
     if has_data {
-        let allocated = packets.as_ref().map_or(0, |packets| packets.datagram_bytes);
-        let allocated = own_memory(payload, allocated);
+        let allocated = own_memory(payload, records.map_or(0, Records::datagram_bytes));
         if let Some(packets) = &mut packets {
             packets.charge(level, piece_count, allocated);
         }
@@ -198,7 +209,7 @@ impl Verdict {
 impl Packets {
     /// Adds stream data from a packet. The pieces of this packet start at index `first`.
     #[inline]
-    fn add_piece(&mut self, first: usize, stream: u64, end: u64) {
+    fn add_piece(&mut self, first: usize, StreamData { id: stream, end, .. }: StreamData) {
         match self.pieces[first..].last_mut() {
             Some(last) if last.stream == stream => {
                 last.end = last.end.max(end);
@@ -222,26 +233,31 @@ impl Packets {
     /// Remembers one of the peer's connection IDs. Returns `false` if its number was already used for a
     /// different ID (RFC 9000 §19.15).
     fn is_new_id(&mut self, sequence: u64, retire_prior_to: u64, id: &[u8]) -> bool {
+        // No peer issues as many IDs, so the numbers of others do not matter.
+        let Ok(sequence) = u32::try_from(sequence) else { return true };
         let mut start = [0; 8];
         let known_bytes = id.len().min(start.len());
         start[..known_bytes].copy_from_slice(&id[..known_bytes]);
         if let Some((_, known)) = self.peer_ids.iter().find(|(known, _)| *known == sequence) {
             return *known == start;
         }
-        self.peer_ids.retain(|(known, _)| *known >= retire_prior_to);
+        self.peer_ids.retain(|(known, _)| u64::from(*known) >= retire_prior_to);
         if self.peer_ids.len() < QUIC_PEER_IDS_REMEMBERED_MAX {
             self.peer_ids.push((sequence, start));
         }
         true
     }
 
-    /// Remembers the connection IDs that are issued in our packet.
+    /// Remembers the connection IDs that are issued in our packet. All of them have the same length.
+    #[cold]
     pub(super) fn issue_ids(&mut self, payload: &[u8]) {
         for (_, frame) in Frames::new(payload) {
             if let Frame::NewConnectionId { sequence, id, .. } = frame
+                && let Ok(sequence) = u32::try_from(sequence)
                 && self.own_ids.iter().all(|(known, _)| *known != sequence)
             {
-                self.own_ids.push((sequence, ConnectionId::new(id)));
+                self.own_id_bytes = u8::try_from(id.len()).unwrap_or(u8::MAX);
+                self.own_ids.push((sequence, id_end(id)));
             }
         }
     }
@@ -249,22 +265,25 @@ impl Packets {
     /// Retires one of our connection IDs. Returns `false` if the packet that requests this uses the same ID
     /// (RFC 9000 §19.16).
     fn may_retire(&mut self, sequence: u64, header: &[u8]) -> bool {
-        let destination = header.get(1..).unwrap_or_default();
-        let used = self.own_ids.iter().find(|(_, id)| destination.starts_with(id));
+        let destination = header.get(1..=usize::from(self.own_id_bytes)).map(id_end);
+        let used = self.own_ids.iter().find(|(_, end)| destination == Some(*end));
         // The ID in our handshake was not issued in a frame. Later IDs are forgotten when they are retired,
         // after which the client may still use them in late packets.
-        let used = used.map(|(sequence, _)| *sequence).or((!self.has_retired_ids).then_some(0));
+        let used = used.map(|(sequence, _)| u64::from(*sequence)).or((!self.has_retired_ids).then_some(0));
         if used == Some(sequence) {
             return false;
         }
-        self.own_ids.retain(|(known, _)| *known != sequence);
+        self.own_ids.retain(|(known, _)| u64::from(*known) != sequence);
         self.has_retired_ids |= sequence > 0;
         true
     }
 
     /// Returns `true` if an ACK frame acknowledges a hidden packet.
+    #[inline]
     fn hides_any(&self, ack: &Ack<'_>) -> bool {
-        ack.numbers().any(|(low, high)| self.hidden.iter().any(|hidden| (low..=high).contains(hidden)))
+        let Some(restricted) = &self.restricted else { return false };
+        let hidden = &restricted.hidden;
+        ack.numbers().any(|(low, high)| hidden.iter().any(|hidden| (low..=high).contains(hidden)))
     }
 
     /// Returns the frames of a payload, but leaves hidden packets out of ACK frames.
@@ -293,8 +312,9 @@ impl Packets {
         for (low, high) in ack.numbers() {
             // Cut the hidden packets out of this range, starting with the highest.
             let mut rest = Some((low, high));
+            let hidden = &self.restricted().hidden;
             let mut hidden: Vec<u64> =
-                self.hidden.iter().copied().filter(|number| (low..=high).contains(number)).collect();
+                hidden.iter().copied().filter(|number| (low..=high).contains(number)).collect();
             hidden.sort_unstable_by(|one, other| other.cmp(one));
             for number in hidden {
                 let Some((low, high)) = rest else { break };
@@ -327,8 +347,18 @@ impl Packets {
     #[inline]
     fn forget_hidden(&mut self) {
         let acknowledged_max = self.acknowledged_max;
-        self.hidden.retain(|hidden| hidden + 3 > acknowledged_max);
+        if let Some(restricted) = &mut self.restricted {
+            restricted.hidden.retain(|hidden| hidden + 3 > acknowledged_max);
+        }
     }
+}
+
+/// Returns the last bytes of a connection ID.
+fn id_end(id: &[u8]) -> [u8; 8] {
+    let mut end = [0; 8];
+    let bytes = id.len().min(end.len());
+    end[..bytes].copy_from_slice(&id[id.len() - bytes..]);
+    end
 }
 
 #[cfg(test)]

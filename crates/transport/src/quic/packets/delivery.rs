@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::frames::{Frame, Frames};
+use super::frames::{Ack, Frame, Frames};
 
 /// A packet is considered lost once this many later ones have been acknowledged (RFC 9002 §6.1.1). Its data
 /// is then sent again.
@@ -58,6 +58,11 @@ impl Delivery {
         self.lost = 0;
     }
 
+    /// Frees memory that is not needed until more packets are sent.
+    pub(super) fn free_unused(&mut self) {
+        self.packets.shrink_to_fit();
+    }
+
     /// Must be called when a packet is sent. Returns `true` if it issues a connection ID.
     pub(super) fn seal(&mut self, number: u64, payload: &[u8]) -> bool {
         let Contents { stream_bytes: bytes, issues_ids } = Contents::of(payload);
@@ -74,7 +79,7 @@ impl Delivery {
             self.packets.clear();
             self.unacknowledged = 0;
             self.first = number;
-        } else {
+        } else if gap > 0 {
             self.packets.extend((0..gap).map(|_| 0));
         }
         self.packets.push_back(bytes);
@@ -82,21 +87,18 @@ impl Delivery {
         issues_ids
     }
 
-    /// Processes the ACK frames in a packet from the peer.
-    pub(super) fn open(&mut self, payload: &[u8]) {
+    /// Processes an ACK frame from the peer.
+    #[inline]
+    pub(super) fn open(&mut self, ack: &Ack<'_>) {
         if self.packets.is_empty() {
             return;
         }
-        for (_, frame) in Frames::new(payload) {
-            if let Frame::Ack(ack) = frame {
-                let mut largest = None;
-                for (low, high) in ack.numbers() {
-                    largest = largest.max(Some(high));
-                    self.acknowledge(low, high);
-                }
-                self.drop_lost(largest.unwrap_or(0));
-            }
+        let mut largest = None;
+        for (low, high) in ack.numbers() {
+            largest = largest.max(Some(high));
+            self.acknowledge(low, high);
         }
+        self.drop_lost(largest.unwrap_or(0));
     }
 
     /// Marks packets in this range of numbers as acknowledged.
@@ -144,11 +146,16 @@ impl Contents {
     fn of(payload: &[u8]) -> Self {
         let mut stream_bytes = 0;
         let mut issues_ids = false;
-        for (_, frame) in Frames::new(payload) {
-            match frame {
-                Frame::Stream { bytes, .. } => stream_bytes += bytes.max(1),
-                Frame::NewConnectionId { .. } => issues_ids = true,
-                _ => {}
+        let mut frames = Frames::new(payload);
+        loop {
+            while let Some(stream) = frames.next_stream() {
+                stream_bytes += stream.bytes.max(1);
+            }
+            match frames.next() {
+                Some((_, Frame::Stream(stream))) => stream_bytes += stream.bytes.max(1),
+                Some((_, Frame::NewConnectionId { .. })) => issues_ids = true,
+                Some(_) => {}
+                None => break,
             }
         }
         Self { stream_bytes: u16::try_from(stream_bytes).unwrap_or(u16::MAX), issues_ids }
@@ -164,6 +171,15 @@ mod tests {
         vec![0x02, high, 0, 0, high - low]
     }
 
+    /// Processes the ACK frames in a payload.
+    fn open(delivery: &mut Delivery, payload: &[u8]) {
+        for (_, frame) in Frames::new(payload) {
+            if let Frame::Ack(ack) = frame {
+                delivery.open(&ack);
+            }
+        }
+    }
+
     /// A packet with an ACK frame, stream data with an offset and a length, and a PING.
     fn data(bytes: u8) -> Vec<u8> {
         [&[0x02, 1, 0, 0, 0, 0x0e, 4, 9, bytes], &vec![0xaa; usize::from(bytes)][..], &[0x01]].concat()
@@ -177,10 +193,10 @@ mod tests {
         delivery.seal(1, &[&[0x1b, 1, 2, 3, 4, 5, 6, 7, 8][..], &[0; 1200]].concat());
         delivery.seal(2, &[0x01]);
         delivery.seal(3, &[0x10, 0x44, 0x00]);
-        delivery.open(&ack(1, 2));
+        open(&mut delivery, &ack(1, 2));
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (0, 50));
         // Another frame might come first.
-        delivery.open(&[&[0x01, 0, 0][..], &ack(0, 0)].concat());
+        open(&mut delivery, &[&[0x01, 0, 0][..], &ack(0, 0)].concat());
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (50, 0));
     }
 
@@ -191,7 +207,7 @@ mod tests {
             delivery.seal(number, &data(10));
         }
         for _ in 0..3 {
-            delivery.open(&ack(0, 2));
+            open(&mut delivery, &ack(0, 2));
         }
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (30, 10));
     }
@@ -202,11 +218,11 @@ mod tests {
         for number in 0..4 {
             delivery.seal(number, &data(10));
         }
-        delivery.open(&ack(1, 3));
+        open(&mut delivery, &ack(1, 3));
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (30, 0), "packet 0 is lost");
         delivery.seal(4, &data(10));
         assert_eq!(delivery.unacknowledged(), 10);
-        delivery.open(&ack(4, 4));
+        open(&mut delivery, &ack(4, 4));
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (40, 0));
         assert_eq!(delivery.lost(), 1);
     }
@@ -218,7 +234,7 @@ mod tests {
             delivery.seal(number, &data(1));
         }
         // 18 to 19, 15 to 16 and 12, with ECN counts, then another frame.
-        delivery.open(&[0x03, 19, 0, 2, 1, 0, 1, 1, 0, 7, 7, 7, 0x01]);
+        open(&mut delivery, &[0x03, 19, 0, 2, 1, 0, 1, 1, 0, 7, 7, 7, 0x01]);
         assert_eq!(delivery.acknowledged(), 5);
         assert_eq!(delivery.unacknowledged(), 1, "10, 11, 13 and 14 are lost, 17 may still arrive");
     }
@@ -233,7 +249,7 @@ mod tests {
         assert_eq!(delivery.unacknowledged(), 4);
         // Packet numbers that we leave out.
         delivery.seal(3, &[0x08, 4, 1]);
-        delivery.open(&ack(0, 3));
+        open(&mut delivery, &ack(0, 3));
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (5, 0));
     }
 
@@ -244,11 +260,11 @@ mod tests {
         for payload in
             [&[0x02][..], &[0x02, 0, 0, 9, 0], &[0x02, 0, 0, 0, 5], &[0x02, 9, 0, 1, 0, 63, 63], &[0xff]]
         {
-            delivery.open(payload);
+            open(&mut delivery, payload);
         }
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (0, 10));
         // More than was sent.
-        delivery.open(&[0x02, 0xbf, 0xff, 0xff, 0xff, 0, 0, 0]);
+        open(&mut delivery, &[0x02, 0xbf, 0xff, 0xff, 0xff, 0, 0, 0]);
         assert_eq!((delivery.acknowledged(), delivery.unacknowledged()), (0, 10));
     }
 }

@@ -13,11 +13,7 @@ pub(super) enum Frame<'a> {
         end: u64,
         bytes: usize,
     },
-    Stream {
-        id: u64,
-        end: u64,
-        bytes: usize,
-    },
+    Stream(StreamData),
     NewConnectionId {
         sequence: u64,
         retire_prior_to: u64,
@@ -70,9 +66,30 @@ impl<'a> Frames<'a> {
         Self { payload, rest: payload }
     }
 
+    /// Removes the first frame if it is a STREAM frame. In most packets, almost all frames are.
+    #[inline]
+    pub(super) fn next_stream(&mut self) -> Option<StreamData> {
+        let mut rest = self.rest;
+        let frame_type = u64::from(*rest.split_off_first()?);
+        if frame_type & !0x07 != 0x08 {
+            return None;
+        }
+        let stream = read_stream(frame_type, &mut rest)?;
+        self.rest = rest;
+        Some(stream)
+    }
+
     fn read_bytes(&self) -> usize {
         self.payload.len() - self.rest.len()
     }
+}
+
+/// Data in a STREAM frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StreamData {
+    pub(super) id: u64,
+    pub(super) end: u64,
+    pub(super) bytes: usize,
 }
 
 impl<'a> Iterator for Frames<'a> {
@@ -80,6 +97,9 @@ impl<'a> Iterator for Frames<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
         let start = self.read_bytes();
         let frame = read_frame(&mut self.rest)?;
         Some((start..self.read_bytes(), frame))
@@ -87,6 +107,7 @@ impl<'a> Iterator for Frames<'a> {
 }
 
 /// Removes the first frame.
+#[inline]
 fn read_frame<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
     // `quinn-proto` also accepts types with a longer encoding than necessary.
     let frame_type = read_integer(rest)?;
@@ -104,12 +125,7 @@ fn read_frame<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
             Frame::Crypto { end: offset.saturating_add(bytes as u64), bytes }
         }
 
-        0x08..=0x0f => {
-            let id = read_integer(rest)?;
-            let offset = if frame_type & 0x04 == 0 { 0 } else { read_integer(rest)? };
-            let data = if frame_type & 0x02 == 0 { std::mem::take(rest) } else { read_data(rest)? };
-            Frame::Stream { id, end: offset.saturating_add(data.len() as u64), bytes: data.len() }
-        }
+        0x08..=0x0f => Frame::Stream(read_stream(frame_type, rest)?),
 
         0x18 => {
             let (sequence, retire_prior_to) = (read_integer(rest)?, read_integer(rest)?);
@@ -120,8 +136,8 @@ fn read_frame<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
         }
 
         0x19 => Frame::RetireConnectionId(read_integer(rest)?),
-        0x1a => Frame::PathChallenge(read_token(rest)?),
-        0x1b => Frame::PathResponse(read_token(rest)?),
+        0x1a => Frame::PathChallenge(read_array(rest)?),
+        0x1b => Frame::PathResponse(read_array(rest)?),
         0x1d => {
             skip_integers(rest, 1)?;
             read_data(rest)?;
@@ -135,7 +151,17 @@ fn read_frame<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
     })
 }
 
+/// Removes the fields of a STREAM frame.
+#[inline]
+fn read_stream(frame_type: u64, rest: &mut &[u8]) -> Option<StreamData> {
+    let id = read_integer(rest)?;
+    let offset = if frame_type & 0x04 == 0 { 0 } else { read_integer(rest)? };
+    let data = if frame_type & 0x02 == 0 { std::mem::take(rest) } else { read_data(rest)? };
+    Some(StreamData { id, end: offset.saturating_add(data.len() as u64), bytes: data.len() })
+}
+
 /// Removes the fields of a frame of another type.
+#[inline(never)]
 fn skip_other(frame_type: u64, rest: &mut &[u8]) -> Option<()> {
     match frame_type {
         // RESET_STREAM
@@ -175,11 +201,8 @@ fn read_ack<'a>(rest: &mut &'a [u8], has_ecn: bool) -> Option<Ack<'a>> {
     Some(Ack { largest, delay, ranges, ecn })
 }
 
-fn read_token(rest: &mut &[u8]) -> Option<[u8; 8]> {
-    rest.split_off(..8)?.try_into().ok()
-}
-
 /// Removes some data and the length before it.
+#[inline]
 fn read_data<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(read_integer(rest)?).ok()?;
     rest.split_off(..length)
@@ -200,12 +223,29 @@ fn take_integers<'a>(rest: &mut &'a [u8], count: u64) -> Option<&'a [u8]> {
 /// Removes a variable-length integer (RFC 9000 §16).
 #[inline]
 pub(super) fn read_integer(rest: &mut &[u8]) -> Option<u64> {
-    let first = *rest.split_off_first()?;
-    let mut value = u64::from(first & 0x3f);
-    for byte in rest.split_off(..(1 << (first >> 6)) - 1)? {
-        value = value << 8 | u64::from(*byte);
+    // Most integers are short: types, stream IDs, and almost everything in an ACK frame.
+    let (first, others) = rest.split_first()?;
+    if *first < 0x40 {
+        *rest = others;
+        return Some(u64::from(*first));
     }
-    Some(value)
+    read_long_integer(rest)
+}
+
+/// Removes an integer of two, four or eight bytes.
+fn read_long_integer(rest: &mut &[u8]) -> Option<u64> {
+    match *rest.first()? >> 6 {
+        2 => Some(u64::from(u32::from_be_bytes(read_array(rest)?) & (u32::MAX >> 2))),
+        3 => Some(u64::from_be_bytes(read_array(rest)?) & (u64::MAX >> 2)),
+        _ => Some(u64::from(u16::from_be_bytes(read_array(rest)?) & (u16::MAX >> 2))),
+    }
+}
+
+#[inline]
+fn read_array<const BYTES: usize>(rest: &mut &[u8]) -> Option<[u8; BYTES]> {
+    let (array, others) = rest.split_first_chunk()?;
+    *rest = others;
+    Some(*array)
 }
 
 /// Appends a variable-length integer. It must be less than 2^62.

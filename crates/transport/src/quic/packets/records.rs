@@ -3,10 +3,8 @@
 //!
 //! Although `quinn-proto` does not tell us any of this, our keys get to see it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use quinn_proto::ConnectionId;
 
 use super::delivery::Delivery;
 use crate::limits::QUIC_PACKET_GAP_MAX;
@@ -20,12 +18,9 @@ pub(crate) struct Records {
     next_number: AtomicU64,
     packets: AtomicU64,
     key_phases: AtomicU64,
-    delivery: Mutex<Delivery>,
-    /// One past our last 1-RTT packet number.
-    sent_end: AtomicU64,
-    /// One past the highest of these that was acknowledged by the peer.
-    acknowledged_end: AtomicU64,
-    /// Whether packets have a [limit](Packets::seal_limit).
+    /// Buffer size of the datagram that we are decrypting, in bytes, without the reference count.
+    datagram_bytes: AtomicUsize,
+    /// Whether packets have a [limit](RestrictedPackets::limit).
     limits_packets: AtomicBool,
     contents: Mutex<Packets>,
 }
@@ -33,36 +28,49 @@ pub(crate) struct Records {
 /// Contents of packets that the connection needs to know.
 #[derive(Default)]
 pub(crate) struct Packets {
-    /// Buffer size of the datagram that we are decrypting, in bytes, without the reference count.
-    pub(crate) datagram_bytes: usize,
+    /// Stream data in our packets.
+    pub(crate) delivery: Delivery,
+    /// One past our last 1-RTT packet number.
+    sent_end: u64,
+    /// One past the highest of these that was acknowledged by the peer.
+    acknowledged_end: u64,
     /// Stream data that the connection has not looked at.
     pub(crate) pieces: Vec<Piece>,
-    /// Data of PATH_RESPONSE frames that the connection has not looked at.
-    pub(crate) path_responses: Vec<[u8; 8]>,
     /// CRYPTO frames with data, and the memory of their packets in bytes.
     pub(super) crypto_pieces: u32,
     pub(super) crypto_bytes: u32,
     /// Amount of handshake message data that has been received, by [level](super::contents::Level).
-    pub(super) crypto_ends: [u64; 4],
+    pub(super) crypto_ends: [u32; 4],
     /// Amount of handshake message data that the session has read, by level. In contrast to `crypto_ends`,
     /// this includes the first packet.
-    pub(super) crypto_reads: [u64; 4],
+    pub(super) crypto_reads: [u32; 4],
     /// Index of the level of the packet that was opened last. Handshake messages are read when one of their
     /// packets has been opened.
-    pub(super) level: usize,
-    /// For each connection ID of the peer, the number and the first bytes.
-    pub(super) peer_ids: Vec<(u64, [u8; 8])>,
-    /// Connection IDs of ours (except for the first) that the peer has not retired, and their
-    /// numbers.
-    pub(super) own_ids: Vec<(u64, ConnectionId)>,
+    pub(super) level: u8,
+    /// Length of the connection IDs that we have issued.
+    pub(super) own_id_bytes: u8,
     /// Whether the peer has retired one of these.
     pub(super) has_retired_ids: bool,
-    /// Packets that we have sent without some of their frames.
-    pub(super) hidden: Vec<u64>,
+    /// Connection IDs of ours (except for the first) that the peer has not retired: their numbers and last
+    /// bytes. The first bytes may be the same in all of them.
+    pub(super) own_ids: Vec<(u32, [u8; 8])>,
+    /// For each connection ID of the peer, the number and the first bytes.
+    pub(super) peer_ids: Vec<(u32, [u8; 8])>,
     /// Highest number that `quinn-proto` knows to be acknowledged. Does not include hidden packets.
     pub(super) acknowledged_max: u64,
-    pub(super) seal_limit: SealLimit,
-    pub(crate) sealed: Option<Sealed>,
+    /// Most peers never change their address, so their connections do not need this.
+    pub(super) restricted: Option<Box<RestrictedPackets>>,
+}
+
+/// Records of packets to and from addresses that may be forged.
+#[derive(Default)]
+pub(crate) struct RestrictedPackets {
+    /// Data of PATH_RESPONSE frames that the connection has not looked at.
+    pub(super) path_responses: Vec<[u8; 8]>,
+    /// Packets that we have sent without some of their frames.
+    pub(super) hidden: Vec<u64>,
+    pub(super) limit: SealLimit,
+    pub(super) sealed: Option<Sealed>,
 }
 
 /// Limits the length of packets.
@@ -111,8 +119,7 @@ impl Records {
     ///
     /// The peer must have sent all packets up to this number, so any that have not been counted are counted
     /// now. If a third party repeats packets, they will have lower numbers.
-    pub(crate) fn open_packet(&self, number: u64, payload: &[u8]) {
-        self.delivery().open(payload);
+    pub(crate) fn open_packet(&self, number: u64) {
         let next = self.next_number.load(Ordering::Relaxed);
         if let Some(gap) = number.checked_sub(next) {
             let more = gap.saturating_add(1).min(QUIC_PACKET_GAP_MAX);
@@ -124,47 +131,33 @@ impl Records {
     /// Must be called when the session has read this many bytes of handshake messages.
     pub(crate) fn read_handshake(&self, bytes: usize) {
         let mut packets = self.lock();
-        let level = packets.level;
-        packets.crypto_reads[level] += bytes as u64;
+        let level = usize::from(packets.level);
+        let reads = &mut packets.crypto_reads[level];
+        *reads = reads.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
     /// Must be called when a packet with application data keys is sealed.
+    #[inline]
     pub(crate) fn seal_packet(&self, number: u64, payload: &[u8]) {
-        self.sent_end.store(number + 1, Ordering::Relaxed);
-        let issues_ids = self.delivery().seal(number, payload);
-        if issues_ids {
-            self.lock().issue_ids(payload);
+        let mut packets = self.lock();
+        packets.sent_end = number + 1;
+        if packets.delivery.seal(number, payload) {
+            packets.issue_ids(payload);
         }
     }
 
-    /// Returns the stream data in our packets. Only one thread uses it at a time.
-    pub(crate) fn delivery(&self) -> MutexGuard<'_, Delivery> {
-        self.delivery.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Must be called before a datagram is decrypted. `bytes` is the size of its buffer.
+    pub(crate) fn begin_datagram(&self, bytes: usize) {
+        self.datagram_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Must be called when the peer has acknowledged this packet.
-    pub(super) fn acknowledge(&self, number: u64) {
-        if number >= self.acknowledged_end.load(Ordering::Relaxed) {
-            self.acknowledged_end.store(number.saturating_add(1), Ordering::Relaxed);
-        }
-    }
-
-    /// The number of packets sent after the last one that the peer has acknowledged, for each of which
-    /// `quinn-proto` keeps some state.
-    pub(crate) fn unacknowledged_packets(&self) -> u64 {
-        let acknowledged = self.acknowledged_end.load(Ordering::Relaxed);
-        self.sent_end.load(Ordering::Relaxed).saturating_sub(acknowledged)
-    }
-
-    /// Upper bounds for the number of handshake message pieces that are waiting for earlier ones and for the
-    /// memory they take, in bytes.
-    pub(crate) fn waiting_handshake(&self) -> (u32, u32) {
-        let packets = self.lock();
-        let is_read = packets.crypto_ends.iter().zip(&packets.crypto_reads).all(|(end, read)| end <= read);
-        if is_read { (0, 0) } else { (packets.crypto_pieces, packets.crypto_bytes) }
+    /// Returns the buffer size of the datagram that we are decrypting, or 0 if it is not known.
+    pub(super) fn datagram_bytes(&self) -> usize {
+        self.datagram_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the contents of packets. The lock is never contended.
+    #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Packets> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -178,8 +171,9 @@ impl Records {
     pub(crate) fn set_limit(&self, limit: SealLimit) {
         self.limits_packets.store(limit != SealLimit::None, Ordering::Relaxed);
         let mut packets = self.lock();
-        packets.seal_limit = limit;
-        packets.sealed = None;
+        let restricted = packets.restricted();
+        restricted.limit = limit;
+        restricted.sealed = None;
     }
 
     /// Must be called when the keys for another phase are requested.
@@ -204,6 +198,54 @@ impl Records {
     }
 }
 
+impl Packets {
+    /// Returns the records of packets to and from addresses that may be forged.
+    pub(super) fn restricted(&mut self) -> &mut RestrictedPackets {
+        self.restricted.get_or_insert_default()
+    }
+
+    /// Returns the last packet that was sealed with a limit.
+    pub(crate) fn take_sealed(&mut self) -> Option<Sealed> {
+        self.restricted.as_mut()?.sealed.take()
+    }
+
+    /// Returns the data of the PATH_RESPONSE frames that the connection has not looked at.
+    #[inline]
+    pub(crate) fn take_path_responses(&mut self) -> Vec<[u8; 8]> {
+        let restricted = self.restricted.as_mut();
+        restricted.map(|restricted| std::mem::take(&mut restricted.path_responses)).unwrap_or_default()
+    }
+
+    /// Must be called when the peer has acknowledged this packet.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, number: u64) {
+        self.acknowledged_end = self.acknowledged_end.max(number.saturating_add(1));
+    }
+
+    /// The number of packets sent after the last one that the peer has acknowledged, for each of which
+    /// `quinn-proto` keeps some state.
+    #[inline]
+    pub(crate) fn unacknowledged(&self) -> u64 {
+        self.sent_end.saturating_sub(self.acknowledged_end)
+    }
+
+    /// Upper bounds for the number of handshake message pieces that are waiting for earlier ones and for the
+    /// memory they take, in bytes.
+    #[inline]
+    pub(crate) fn waiting_handshake(&self) -> (u32, u32) {
+        let is_read = self.crypto_ends.iter().zip(&self.crypto_reads).all(|(end, read)| end <= read);
+        if is_read { (0, 0) } else { (self.crypto_pieces, self.crypto_bytes) }
+    }
+
+    /// Frees memory that is only needed while packets arrive.
+    pub(crate) fn free_unused(&mut self) {
+        self.delivery.free_unused();
+        self.pieces.shrink_to_fit();
+        self.own_ids.shrink_to_fit();
+        self.peer_ids.shrink_to_fit();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,17 +257,17 @@ mod tests {
         let records = Records::default();
         // The first packet has no records, but the session reads it.
         records.read_handshake(600);
-        assert_eq!(records.waiting_handshake(), (0, 0));
+        assert_eq!(records.lock().waiting_handshake(), (0, 0));
         for (level, end) in [(Level::Handshake, 500), (Level::Application, 600), (Level::Initial, 601)] {
             let mut packets = records.lock();
             packets.crypto_ends = [0; 4];
-            packets.level = level as usize;
+            packets.level = level as u8;
             packets.crypto_ends[level as usize] = end;
             (packets.crypto_pieces, packets.crypto_bytes) = (1, 1200);
             drop(packets);
-            assert_eq!(records.waiting_handshake(), (1, 1200), "{level:?}");
-            records.read_handshake(usize::try_from(end).unwrap());
-            assert_eq!(records.waiting_handshake(), (0, 0), "{level:?}");
+            assert_eq!(records.lock().waiting_handshake(), (1, 1200), "{level:?}");
+            records.read_handshake(end as usize);
+            assert_eq!(records.lock().waiting_handshake(), (0, 0), "{level:?}");
         }
         assert_eq!(records.lock().crypto_reads[INITIAL], 1201);
     }
@@ -234,15 +276,15 @@ mod tests {
     fn repeated_packets_are_counted_once() {
         let records = Records::default();
         for number in [0, 1, 2, 2, 1, 0, 3] {
-            records.open_packet(number, &[]);
+            records.open_packet(number);
         }
         assert_eq!(records.packets(), 4);
         // Lost packets were sent too, but a large gap is not a thousand packets.
-        records.open_packet(9, &[]);
+        records.open_packet(9);
         assert_eq!(records.packets(), 10);
-        records.open_packet(1_000_000, &[]);
+        records.open_packet(1_000_000);
         assert_eq!(records.packets(), 10 + QUIC_PACKET_GAP_MAX);
-        records.open_packet((1 << 62) - 1, &[]);
+        records.open_packet((1 << 62) - 1);
         assert_eq!(records.packets(), 10 + 2 * QUIC_PACKET_GAP_MAX);
     }
 }

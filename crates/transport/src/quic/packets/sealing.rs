@@ -29,7 +29,8 @@ impl Packets {
         let contents = SealedContents::of(payload, assumed_bytes);
         let mut bytes = assumed_bytes;
 
-        let limit = match self.seal_limit {
+        let restricted = self.restricted();
+        let limit = match restricted.limit {
             SealLimit::None => usize::MAX,
             SealLimit::OtherAddress(limit) if contents.is_lone_response => limit,
             SealLimit::OtherAddress(_) => usize::MAX,
@@ -43,9 +44,9 @@ impl Packets {
                 bytes = limit;
             } else if let Some(challenge) = contents.challenge
                 && frame_bytes_max > challenge.len()
-                && self.hidden.len() < QUIC_HIDDEN_PACKETS_MAX
+                && restricted.hidden.len() < QUIC_HIDDEN_PACKETS_MAX
             {
-                self.hidden.push(number);
+                restricted.hidden.push(number);
                 payload.fill(PADDING);
                 put_token(PATH_CHALLENGE, challenge, payload);
                 if let Some(response) = contents.response
@@ -58,7 +59,8 @@ impl Packets {
         }
 
         let challenge = contents.challenge;
-        self.sealed = Some(Sealed { bytes, assumed_bytes, is_mtu_probe: contents.is_mtu_probe, challenge });
+        let is_mtu_probe = contents.is_mtu_probe;
+        restricted.sealed = Some(Sealed { bytes, assumed_bytes, is_mtu_probe, challenge });
         bytes
     }
 }

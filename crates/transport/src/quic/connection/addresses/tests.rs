@@ -39,10 +39,10 @@ fn few_addresses_are_remembered() {
     addresses.validate(address(0));
     for number in 1..200 {
         addresses.receive(now + u32::from(number) * SECOND / 100, address(number), 1000, address(1));
-        assert!(addresses.unvalidated.len() <= QUIC_UNVALIDATED_ADDRESSES_MAX);
+        assert!(addresses.unvalidated().len() <= QUIC_UNVALIDATED_ADDRESSES_MAX);
         assert_eq!(addresses.allowance(address(1)), Some(3000), "the one in use");
         assert_eq!(addresses.allowance(address(number)), Some(3000));
     }
     addresses.receive(now + 60 * SECOND, address(200), 1000, address(0));
-    assert_eq!(addresses.unvalidated.len(), 1);
+    assert_eq!(addresses.unvalidated().len(), 1);
 }

@@ -108,3 +108,37 @@ fn count_is_not_too_low() {
     read(&mut unread, 0, 20, 80);
     assert_eq!(count(&mut unread), 0);
 }
+
+#[test]
+fn duplicates_on_a_stream_without_unread_data_do_not_count() {
+    let mut unread = Unread::default();
+    assert_eq!(unread.add(&piece(2, 10, 1)), Ok(()));
+    read(&mut unread, 2, 10, 10);
+    for _ in 0..3 {
+        assert_eq!(unread.bytes(|_| true), 0);
+        assert_eq!(unread.add(&piece(2, 10, 1)), Ok(()));
+    }
+    assert_eq!(unread.add(&piece(2, 20, 1)), Ok(()));
+    assert_eq!(unread.bytes(|_| false), 1500, "the stream is known to be open");
+    read(&mut unread, 2, 10, 20);
+    assert_eq!(unread.bytes(|_| true), 0);
+    unread.free_unused();
+    assert_eq!((unread.streams.capacity(), unread.read.len()), (0, 1));
+    unread.end(2);
+    assert!(unread.read.is_empty());
+}
+
+#[test]
+fn streams_are_found_in_any_order() {
+    let mut unread = Unread::default();
+    for id in [8, 0, 16, 4, 12, 4] {
+        assert_eq!(unread.add(&piece(id, 10, 1)), Ok(()));
+    }
+    assert_eq!(unread.bytes(|_| true), 6 * 1500 + 2 * ENTRY_BYTES as u64);
+    assert!([0, 4, 8, 12, 16].into_iter().all(|id| unread.stream(id).is_some()));
+    for id in [8, 16, 0, 6] {
+        unread.end(id);
+    }
+    assert!(unread.stream(8).is_none() && unread.stream(12).is_some());
+    assert_eq!(unread.bytes(|_| true), 3 * 1500);
+}

@@ -54,13 +54,29 @@ fn padding_after_each_frame_is_one_frame() {
 }
 
 #[test]
+fn stream_frames_alone_are_removed_at_once() {
+    for frame in FRAMES {
+        let mut frames = Frames::new(frame);
+        let expected = Frames::new(frame).next().and_then(|(_, frame)| match frame {
+            Frame::Stream(stream) => Some(stream),
+            _ => None,
+        });
+        assert_eq!(frames.next_stream(), expected, "{frame:02x?}");
+        assert_eq!(frames.read_bytes(), if expected.is_some() { frame.len() } else { 0 });
+    }
+    // Its data is missing.
+    let mut frames = Frames::new(b"\x0a\x00\x03ab");
+    assert_eq!((frames.next_stream(), frames.read_bytes()), (None, 0));
+}
+
+#[test]
 fn stream_without_length_extends_to_the_end() {
     for frame_type in [0x08, 0x09, 0x0c, 0x0d] {
         let mut payload = vec![frame_type, 4];
         payload.resize(1200, 0);
         let offset_bytes = usize::from(frame_type & 4 != 0);
         let bytes = 1198 - offset_bytes;
-        let frame = Frame::Stream { id: 4, end: bytes as u64, bytes };
+        let frame = Frame::Stream(StreamData { id: 4, end: bytes as u64, bytes });
         assert_eq!(Frames::new(&payload).collect::<Vec<_>>(), [(0..1200, frame)]);
     }
 }

@@ -11,7 +11,7 @@ const RESPONSE: &[u8] = &[0x1b, 8, 7, 6, 5, 4, 3, 2, 1];
 fn limited(packets: &mut Packets, limit: SealLimit, frames: &[u8]) -> Vec<u8> {
     let mut packet = [&HEADER, frames].concat();
     packet.resize(1200, 0);
-    packets.seal_limit = limit;
+    packets.restricted().limit = limit;
     let bytes = packets.limit(7, &mut packet, HEADER.len());
     packet[HEADER.len()..bytes - TAG_BYTES].to_vec()
 }
@@ -21,8 +21,8 @@ fn padding_is_left_out() {
     let mut packets = Packets::default();
     let payload = limited(&mut packets, SealLimit::Bytes(99), &[&[1], CHALLENGE].concat());
     assert_eq!((payload.len(), &payload[..10]), (99 - 28, &[&[1], CHALLENGE].concat()[..]));
-    assert!(packets.hidden.is_empty());
-    let sealed = packets.sealed.unwrap();
+    assert!(packets.restricted().hidden.is_empty());
+    let sealed = packets.restricted().sealed.unwrap();
     assert_eq!((sealed.bytes, sealed.assumed_bytes, sealed.is_mtu_probe), (99, 1200, false));
     assert_eq!(sealed.challenge.unwrap(), CHALLENGE[1..]);
 
@@ -39,7 +39,7 @@ fn challenge_is_sent_without_stream_data() {
     let payload = limited(&mut packets, SealLimit::Bytes(99), &frames);
     assert_eq!((payload.len(), &payload[..18]), (99 - 28, &frames[..18]));
     assert!(payload[18..].iter().all(|byte| *byte == 0));
-    assert_eq!(packets.hidden, [7]);
+    assert_eq!(packets.restricted().hidden, [7]);
     // One of the frames would fit.
     let payload = limited(&mut packets, SealLimit::Bytes(40), &frames);
     assert_eq!(payload, [CHALLENGE, &[0; 3]].concat());
@@ -51,15 +51,16 @@ fn challenge_is_sent_without_stream_data() {
 
 #[test]
 fn probes_of_the_mtu_keep_their_length() {
-    let mut packets = Packets { seal_limit: SealLimit::Bytes(99), ..Packets::default() };
+    let mut packets = Packets::default();
+    packets.restricted().limit = SealLimit::Bytes(99);
     let mut packet = [&HEADER[..], &[1, 0x1f]].concat();
     packet.resize(1201, 0);
     assert_eq!(packets.limit(7, &mut packet, HEADER.len()), 1201);
-    assert!(packets.sealed.unwrap().is_mtu_probe);
+    assert!(packets.restricted().sealed.unwrap().is_mtu_probe);
 
     // A PING frame with padding of an ordinary datagram.
     assert_eq!(limited(&mut packets, SealLimit::Bytes(99), &[1]).len(), 99 - 28);
-    assert!(!packets.sealed.unwrap().is_mtu_probe);
+    assert!(!packets.restricted().sealed.unwrap().is_mtu_probe);
 }
 
 #[test]
