@@ -391,6 +391,7 @@ impl<D: DatagramSocket> Http3<D> {
         }
 
         self.for_each(cx, |connection, cx| {
+            connection.free_unused();
             connection.count_packets(&mut cx.observer);
             match connection.tick(is_crowded, cx) {
                 Late::No if cx.is_draining() => {}

@@ -59,7 +59,8 @@ pub(super) struct Connection {
     responses: Vec<Response>,
     /// Whether there might be room for waiting responses.
     may_continue: bool,
-    /// For each stream with unacknowledged response bytes in memory, the number of these bytes.
+    /// For each stream with unacknowledged response bytes in memory, the number of these bytes. Ordered by
+    /// stream.
     unacknowledged: Vec<(StreamId, usize)>,
     /// Whether early requests are waiting until we know that the client's address is genuine.
     has_early_requests: bool,
@@ -69,7 +70,7 @@ pub(super) struct Connection {
     /// The time when `wait` must be over.
     deadline: Option<Instant>,
     /// Tracks how fast the client receives. `None` if all responses have been acknowledged.
-    progress: Option<Progress>,
+    progress: Option<Box<Progress>>,
     /// Whether a request was received or a response acknowledged since the deadline was set.
     is_active: bool,
     liveness: Liveness,
@@ -82,6 +83,8 @@ pub(super) struct Connection {
     counted: CountedPackets,
     /// Whether the connection has run since we last counted its packets.
     has_run: bool,
+    /// Whether the connection has run since we last freed its unused memory.
+    may_have_unused: bool,
     memory: u32,
 }
 
@@ -168,6 +171,7 @@ impl Connection {
             close_reason: CloseReason::InOrder,
             counted: CountedPackets::default(),
             has_run: false,
+            may_have_unused: false,
             memory: IDLE_BYTES,
         }
     }
@@ -233,6 +237,7 @@ impl Connection {
     /// Handles QUIC events, and makes progress with responses.
     pub(super) fn run(&mut self, cx: &mut WorkerContext, bodies: &mut Bodies) {
         self.has_run = true;
+        self.may_have_unused = true;
         while let Some(event) = self.quic.next_event() {
             // A closed connection accepts no more requests.
             if !self.is_closed()
@@ -557,9 +562,17 @@ impl Connection {
         if segments.iter().any(|segment| matches!(segment, Segment::Archive(..))) {
             self.archive_streams.push((stream, since));
         }
-        match self.unacknowledged.iter_mut().find(|(known, _)| *known == stream) {
-            Some((_, bytes)) => *bytes = bytes.saturating_add(copied_bytes),
-            None => self.unacknowledged.push((stream, copied_bytes)),
+        // Most requests are answered in order, and each of them once.
+        if self.unacknowledged.last().is_none_or(|(last, _)| *last < stream) {
+            self.unacknowledged.push((stream, copied_bytes));
+        } else {
+            match self.find_unacknowledged(stream) {
+                Ok(index) => {
+                    let bytes = &mut self.unacknowledged[index].1;
+                    *bytes = bytes.saturating_add(copied_bytes);
+                }
+                Err(index) => self.unacknowledged.insert(index, (stream, copied_bytes)),
+            }
         }
 
         let pieces = bodies.pieces(output, content);
@@ -676,9 +689,14 @@ impl Connection {
         if let Some(index) = self.archive_streams.iter().position(|(open, _)| *open == stream) {
             self.archive_streams.swap_remove(index);
         }
-        if let Some(index) = self.unacknowledged.iter().position(|(known, _)| *known == stream) {
-            self.unacknowledged.swap_remove(index);
+        if let Ok(index) = self.find_unacknowledged(stream) {
+            self.unacknowledged.remove(index);
         }
+    }
+
+    /// Returns the index of a stream, or where it would be inserted.
+    fn find_unacknowledged(&self, stream: StreamId) -> Result<usize, usize> {
+        self.unacknowledged.binary_search_by_key(&stream, |(known, _)| *known)
     }
 
     /// Stops reading a stream.
@@ -721,6 +739,20 @@ impl Connection {
             self.archive_streams = Vec::new();
             self.close_reason = reason;
         }
+    }
+
+    /// Frees memory that an idle connection does not need. Must be called every second, before counting
+    /// packets.
+    pub(super) fn free_unused(&mut self) {
+        // While the connection is in use, it would have to allocate the memory again.
+        if self.has_run || !std::mem::replace(&mut self.may_have_unused, false) {
+            return;
+        }
+        self.quic.free_unused();
+        self.http.free_unused();
+        self.responses.shrink_to_fit();
+        self.unacknowledged.shrink_to_fit();
+        self.archive_streams.shrink_to_fit();
     }
 
     /// Counts packets since the last call.

@@ -235,6 +235,11 @@ impl Connection {
             + priorities * size_of::<(StreamId, Priority)>()
     }
 
+    /// Frees memory that is only needed while requests arrive.
+    pub fn free_unused(&mut self) {
+        self.requests.shrink_to_fit();
+    }
+
     /// Returns the time when the oldest incomplete request started to arrive, if any. For content that goes to a handler, the clock
     /// restarts with each block.
     #[must_use]

@@ -137,7 +137,8 @@ impl Connection {
         match &mut self.progress {
             Some(progress) => progress.check(now, window, acknowledged, outstanding, PACKET_BYTES),
             None => {
-                self.progress = Some(Progress::begin(now, window, acknowledged, outstanding));
+                let progress = Progress::begin(now, window, acknowledged, outstanding);
+                self.progress = Some(Box::new(progress));
                 Pace::Sufficient
             }
         }
