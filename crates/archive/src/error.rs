@@ -3,13 +3,14 @@
 //! Errors contain the expected and the actual value, and the offset if we know it. We only format them if a person is going to read
 //! them.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 
 /// A number or tag contradicts the rest of the file.
 ///
 /// This typically means that the file was damaged after we wrote it, or that another program has written it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("corrupt archive: {what} at byte {offset}")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Corrupt {
     /// The structure that is corrupt.
     pub what: &'static str,
@@ -18,20 +19,17 @@ pub struct Corrupt {
 }
 
 /// An error of opening an archive.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The system cannot open, map or read the file.
-    #[error("cannot read the archive: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The path names a FIFO, a device or a socket.
-    #[error("not an archive: it is {kind}, and archives are regular files")]
     NotRegular {
         /// The file's type, with an article.
         kind: &'static str,
     },
     /// The file is shorter than the header of a 32-bit archive.
-    #[error("not an archive: the file has {got} bytes, and an empty archive has {expected}")]
     TooShort {
         /// Length of the smallest archive in bytes.
         expected: u64,
@@ -39,22 +37,15 @@ pub enum OpenError {
         got: u64,
     },
     /// The file is a program without an archive.
-    #[error("not an archive: it is a program without one, or was cut where the archive began")]
     NoArchive,
     /// The file ends before the first record of the archive does.
-    #[error("the archive was truncated: only {got} bytes of it are left")]
     Cut {
         /// Length of the rest in bytes.
         got: u64,
     },
     /// The first record is not `cannery`. This typically means that it is another kind of file, or another program's CDB.
-    #[error("not an archive of Cannery: its first record is not `cannery`")]
     Foreign,
     /// The archive has a different format version.
-    #[error(
-        "the archive has format version {got}, this program reads version {expected}: \
-         build the archive again with this release, or use the release that built it"
-    )]
     Version {
         /// The version that this program reads.
         expected: u32,
@@ -62,7 +53,6 @@ pub enum OpenError {
         got: u32,
     },
     /// The file does not have the length that the archive records.
-    #[error("the archive was truncated or extended: it has {got} bytes instead of {expected}")]
     Length {
         /// Length in bytes that the archive records.
         expected: u64,
@@ -70,34 +60,26 @@ pub enum OpenError {
         got: u64,
     },
     /// The first record is `cannery`, but it is corrupt.
-    #[error(transparent)]
-    Corrupt(#[from] Corrupt),
+    Corrupt(Corrupt),
 }
 
 /// An error of writing an archive.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
     /// The system cannot write the file, or cannot read a body.
-    #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The archive would exceed 4 GiB, the limit of the 32-bit format.
     ///
     /// The writer is still usable: you can continue in the 64-bit format with [`crate::Writer::widen`].
-    #[error("the archive would exceed 4 GiB, the limit of the 32-bit format: use `--format cdb64`")]
     Full,
     /// More than `max` keys have adjacent hashes. A lookup would give up before it finds some of them. This should not happen
     /// unless the names were chosen to collide.
-    #[error(
-        "more than {max} file names collide in a hash table, which happens only if they were chosen to collide: \
-         exclude the folders that hold them"
-    )]
     Crowded {
         /// Number of slots that a lookup probes.
         max: u64,
     },
     /// A value is too long for its length field.
-    #[error("{what} is {got} bytes long, and the format allows at most {max}")]
     TooLong {
         /// The field.
         what: &'static str,
@@ -129,17 +111,14 @@ pub enum AssembleError {
 }
 
 /// An error of [`crate::Archive::verify`].
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum VerifyError {
     /// The system cannot read the file.
-    #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// A structure is corrupt.
-    #[error(transparent)]
-    Corrupt(#[from] Corrupt),
+    Corrupt(Corrupt),
     /// A body does not match the digest in its key.
-    #[error("corrupt archive: the body at byte {offset} does not match its digest {expected}")]
     Body {
         /// Position of the body in the file, in bytes.
         offset: u64,
@@ -147,11 +126,143 @@ pub enum VerifyError {
         expected: crate::Digest,
     },
     /// The file does not match the digest in its first record.
-    #[error("corrupt archive: its digest is {got} instead of {expected}")]
     Digest {
         /// The digest that the archive records.
         expected: crate::Digest,
         /// The file's digest.
         got: crate::Digest,
     },
+}
+
+// Written out, because programs with an embedded site shouldn't have to compile a parser of Rust for these.
+
+impl fmt::Display for Corrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "corrupt archive: {} at byte {}", self.what, self.offset)
+    }
+}
+
+impl Error for Corrupt {}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Io(error) => write!(f, "cannot read the archive: {error}"),
+            OpenError::NotRegular { kind } => {
+                write!(f, "not an archive: it is {kind}, and archives are regular files")
+            }
+            OpenError::TooShort { expected, got } => {
+                write!(f, "not an archive: the file has {got} bytes, and an empty archive has {expected}")
+            }
+            OpenError::NoArchive => {
+                f.write_str("not an archive: it is a program without one, or was cut where the archive began")
+            }
+            OpenError::Cut { got } => {
+                write!(f, "the archive was truncated: only {got} bytes of it are left")
+            }
+            OpenError::Foreign => f.write_str("not an archive of Cannery: its first record is not `cannery`"),
+            OpenError::Version { expected, got } => write!(
+                f,
+                "the archive has format version {got}, this program reads version {expected}: \
+                 build the archive again with this release, or use the release that built it"
+            ),
+            OpenError::Length { expected, got } => {
+                write!(f, "the archive was truncated or extended: it has {got} bytes instead of {expected}")
+            }
+            OpenError::Corrupt(corrupt) => corrupt.fmt(f),
+        }
+    }
+}
+
+impl Error for OpenError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            OpenError::Io(error) => Some(error),
+            OpenError::Corrupt(corrupt) => corrupt.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> OpenError {
+        OpenError::Io(error)
+    }
+}
+
+impl From<Corrupt> for OpenError {
+    fn from(corrupt: Corrupt) -> OpenError {
+        OpenError::Corrupt(corrupt)
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteError::Io(error) => error.fmt(f),
+            WriteError::Full => f.write_str(
+                "the archive would exceed 4 GiB, the limit of the 32-bit format: use `--format cdb64`",
+            ),
+            WriteError::Crowded { max } => write!(
+                f,
+                "more than {max} file names collide in a hash table, which happens only if they were chosen to collide: \
+                 exclude the folders that hold them"
+            ),
+            WriteError::TooLong { what, max, got } => {
+                write!(f, "{what} is {got} bytes long, and the format allows at most {max}")
+            }
+        }
+    }
+}
+
+impl Error for WriteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            WriteError::Io(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for WriteError {
+    fn from(error: io::Error) -> WriteError {
+        WriteError::Io(error)
+    }
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VerifyError::Io(error) => error.fmt(f),
+            VerifyError::Corrupt(corrupt) => corrupt.fmt(f),
+            VerifyError::Body { offset, expected } => {
+                write!(f, "corrupt archive: the body at byte {offset} does not match its digest {expected}")
+            }
+            VerifyError::Digest { expected, got } => {
+                write!(f, "corrupt archive: its digest is {got} instead of {expected}")
+            }
+        }
+    }
+}
+
+impl Error for VerifyError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            VerifyError::Io(error) => error.source(),
+            VerifyError::Corrupt(corrupt) => corrupt.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for VerifyError {
+    fn from(error: io::Error) -> VerifyError {
+        VerifyError::Io(error)
+    }
+}
+
+impl From<Corrupt> for VerifyError {
+    fn from(corrupt: Corrupt) -> VerifyError {
+        VerifyError::Corrupt(corrupt)
+    }
 }

@@ -7,6 +7,8 @@
 //! An encoded slash (`%2F`) is data, not a separator. In keys, it is represented by the byte 0. There can be no confusion because
 //! file names cannot contain NUL and we refuse requests that do.
 
+use std::fmt;
+
 use cannery_base::swar::{WORD_BYTES, first_eq_mask, first_lt_mask, repeat};
 
 /// Maximum length of a key in bytes. This is also the limit for request targets.
@@ -20,21 +22,30 @@ const ENCODED_SLASH: u8 = 0;
 pub struct Key<'a>(&'a [u8]);
 
 /// The path in a request target is invalid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
     /// The path does not start with `/`.
-    #[error("the path does not start with `/`")]
     NotAbsolute,
     /// A `%` is not followed by two hexadecimal digits.
-    #[error("a `%` is not followed by two hexadecimal digits")]
     Escape,
     /// The path contains the byte 0, encoded or not.
-    #[error("the path contains the byte 0")]
     Nul,
     /// The path is longer than [`KEY_BYTES_MAX`].
-    #[error("the path is longer than {KEY_BYTES_MAX} bytes")]
     TooLong,
 }
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathError::NotAbsolute => f.write_str("the path does not start with `/`"),
+            PathError::Escape => f.write_str("a `%` is not followed by two hexadecimal digits"),
+            PathError::Nul => f.write_str("the path contains the byte 0"),
+            PathError::TooLong => write!(f, "the path is longer than {KEY_BYTES_MAX} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for PathError {}
 
 /// A buffer for one key. Each worker reuses its buffer for many requests.
 pub struct KeyBuffer(Box<[u8; KEY_BYTES_MAX]>);

@@ -1,6 +1,8 @@
 //! Crates as the registry publishes them: their requirements, license texts and descriptions.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
 use crate::{report, root};
 
@@ -42,6 +44,28 @@ both = ">0.1, =0.1.3"
     let lines: Vec<_> = decisions("a", text).iter().map(|finding| finding[3..].to_owned()).collect();
     assert_eq!(lines.len(), 6, "{lines:?}");
     assert!(!lines.iter().any(|line| line.contains("ranged") || line.contains("exact")), "{lines:?}");
+}
+
+/// What a program compiles that only embeds a site. Each has its reason in docs/library.md.
+#[test]
+fn library_without_features_is_small() {
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args(["tree", "--offline", "--package", "cannery", "--no-default-features", "--edges", "normal"]);
+    let output = tree.args(["--prefix", "none", "--format", "{p}"]).current_dir(root()).output();
+    let output = output.expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8_lossy(&output.stdout);
+    let names: BTreeSet<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    // The lines that end with `(*)` are repetitions.
+    let names: Vec<_> = names.into_iter().filter(|name| !name.is_empty()).collect();
+    let page = fs::read_to_string(root().join("docs/library.md")).expect("the page is readable");
+    let findings: Vec<_> = names
+        .iter()
+        .filter(|name| !page.contains(&format!("`{name}`")))
+        .map(|name| (*name).to_owned())
+        .collect();
+    report("Name the crate and its reason in docs/library.md, or do without it.", &findings);
+    assert!(names.len() <= 14, "{} crates: {names:?}", names.len());
 }
 
 #[test]
