@@ -148,8 +148,13 @@ fn site() -> Vec<u8> {
     writer.add("f:/a b.txt", &[OK, IDENTITY, TEXT, (FRAME_OPTIONS, Own("deny"))], b"name with a space");
     writer.add("f:/z.txt", &[OK, CACHED, GZIP, TEXT], &gzipped());
     writer.add("f:/empty.txt", &[OK, IDENTITY, TEXT], b"");
-    writer.add("f:/*", &[NOT_FOUND, IDENTITY, HTML], b"missing");
-    writer.add("f:/docs/*", &[OK, IDENTITY, HTML], b"docs wildcard");
+    writer.add("f:/*", &[NOT_FOUND, CACHED, IDENTITY, HTML], b"missing");
+    writer.add("f:/docs/*", &[OK, CACHED, IDENTITY, HTML], b"docs wildcard");
+    let long = (CACHE_CONTROL, Own("max-age=86400"));
+    writer.add("f:/app/*", &[OK, long, IDENTITY, HTML], b"app wildcard");
+    writer.add("f:/gone.html", &[NOT_FOUND, long, IDENTITY, HTML], b"gone");
+    let short = (CACHE_CONTROL, Own("max-age=60"));
+    writer.add("f:/soon/*", &[OK, short, IDENTITY, HTML], b"soon wildcard");
     writer.add("r:/old", &[(STATUS, Own("301")), CACHED, (LOCATION, Own("/about#top"))], b"");
     writer.add("r:/docs", &[(STATUS, Own("308")), (LOCATION, Own("/docs/"))], b"");
     writer.add("r:://vhost.test/only", &[(STATUS, Own("302")), (LOCATION, Own("https://a.test/x?y=1"))], b"");
@@ -188,7 +193,7 @@ fn imported_archive_has_the_same_responses() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (&report["files"], &report["redirects"], &report["wildcards"]),
-        (&8.into(), &3.into(), &2.into())
+        (&9.into(), &3.into(), &4.into())
     );
     let lost = report["lost"].as_object().unwrap();
     let of = |words: &str| {
@@ -199,7 +204,8 @@ fn imported_archive_has_the_same_responses() {
     assert_eq!(of("redirect, such"), r#"["/old"]"#);
     assert_eq!(of("listing"), r#"["/"]"#);
     assert_eq!(of("only identity"), r#"["/z.txt"]"#);
-    assert_eq!(lost.len(), 4);
+    assert_eq!(of("`immutable`"), r#"["/*","/docs/*","/app/*","/gone.html"]"#);
+    assert_eq!(lost.len(), 5);
 
     let archive = files.path("site.cdb");
     assert!(run("cannery", &["verify", archive.to_str().unwrap()]).status.success());
@@ -221,6 +227,15 @@ fn imported_archive_has_the_same_responses() {
     let home = server.get("/");
     assert_eq!(home.field("content-type"), Some("text/html; charset=utf-8"));
     assert_eq!(home.field("cache-control"), Some("public, immutable, max-age=3600"));
+    for (path, caching) in [
+        ("/missing.png", "public, max-age=3600"),
+        ("/docs/a", "public, max-age=3600"),
+        ("/app/a", "public, no-cache"),
+        ("/gone.html", "no-store"),
+        ("/soon/a", "max-age=60"),
+    ] {
+        assert_eq!(server.get(path).field("cache-control"), Some(caching), "{path}");
+    }
     assert_eq!(server.get("/a%20b.txt").field("x-frame-options"), Some("deny"));
     let compressed = server.get_with_coding("/z.txt", "gzip");
     assert_eq!((compressed.field("content-encoding"), &compressed.body), (Some("gzip"), &gzipped()));

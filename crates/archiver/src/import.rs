@@ -4,6 +4,7 @@
 //! share their last steps: [`Store`] for bodies and [`Heads`] for heads. Wildcards in kawipiko answer every path in their
 //! folder that has no record of its own, so they are converted to rules.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path as FilePath;
@@ -12,6 +13,7 @@ use cannery_archive::{
     Coding, Digest, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, NewRule, NewScope, Origin, Piece,
     SCHEMA_VERSION, Writer,
 };
+use cannery_site::is_short_lived;
 use cannery_wire::response_head::{override_bit, put_field, status_line};
 use serde_json::json;
 
@@ -21,6 +23,7 @@ use crate::contents::store::Store;
 use crate::destination::Destination;
 use crate::destination::publish::Staging;
 use crate::kawipiko::{self, Kind, Path, ReadError};
+use crate::properties::caching::{CacheKind, cache_control};
 use crate::records::render::Heads;
 use crate::settings::error::Error;
 use crate::settings::options::Options;
@@ -198,7 +201,7 @@ fn answers<'a>(
                 let origin = if is_alias { Origin::Alias } else { Origin::File };
                 check_body(found, &mut checked)
                     .map_err(|source| Error::Import { path: input.to_owned(), source })?;
-                content(found, store, report)?.map(|representation| AnswerKind::File {
+                content(found, is_wildcard, store, report)?.map(|representation| AnswerKind::File {
                     status: found.status,
                     origin,
                     is_wildcard,
@@ -277,8 +280,28 @@ fn check_body(found: &Path<'_>, checked: &mut HashSet<(*const u8, Coding)>) -> R
     Err(ReadError::Reference { what, path: String::from_utf8_lossy(found.path).into_owned() })
 }
 
+/// Returns the `Cache-Control` of an error, or of a page that stands in for other paths. It must not outlive the next release for
+/// long, because the paths may exist there. In kawipiko, everything is `immutable` by default.
+fn stand_in_caching(value: &str, status: u16) -> Cow<'_, str> {
+    if is_short_lived(value.as_bytes()) {
+        return value.into();
+    }
+    let directives = value.split(',').map(str::trim);
+    let others = directives.filter(|directive| !directive.eq_ignore_ascii_case("immutable"));
+    let others = others.collect::<Vec<_>>().join(", ");
+    if is_short_lived(others.as_bytes()) && !others.is_empty() {
+        return others.into();
+    }
+    if status >= 400 { "no-store".into() } else { cache_control(CacheKind::Entry, false).into() }
+}
+
 /// Stores a body and renders its head.
-fn content(found: &Path<'_>, store: &mut Store, report: &mut ImportReport) -> Result<Option<Content>, Error> {
+fn content(
+    found: &Path<'_>,
+    is_wildcard: bool,
+    store: &mut Store,
+    report: &mut ImportReport,
+) -> Result<Option<Content>, Error> {
     let Some(coding) = coding_of(found) else {
         report.lose("content in a coding other than gzip, br and zstd", found.path);
         return Ok(None);
@@ -305,8 +328,20 @@ fn content(found: &Path<'_>, store: &mut Store, report: &mut ImportReport) -> Re
                 report.lose("a field that the server makes itself, such as `Date`", found.path);
             }
             name => {
+                let is_stand_in = is_wildcard || found.status >= 400;
+                let kept = if is_stand_in && name == "Cache-Control" {
+                    stand_in_caching(value, found.status)
+                } else {
+                    Cow::Borrowed(*value)
+                };
+                if kept != *value {
+                    report.lose(
+                        "`immutable`, or a lifetime of more than an hour, of an error or of a page for other paths",
+                        found.path,
+                    );
+                }
                 overrides |= override_bit(name);
-                put_field(&mut resource, name, value.as_bytes());
+                put_field(&mut resource, name, kept.as_bytes());
             }
         }
     }
