@@ -178,8 +178,8 @@ impl Group {
     /// Adds a group of routes below a prefix, for example `/api`. `fill` adds routes to an empty group.
     ///
     /// All paths below the prefix belong to the group: where it has no route, the group responds with a 404, and the site isn't
-    /// asked. This includes other spellings of these paths, such as `//api/x`. With an empty prefix, only the routes themselves belong
-    /// to the group.
+    /// asked. This includes other spellings of these paths, such as `//api/x`. With an empty prefix, or one of parameters alone such as
+    /// `/{tenant}`, only the routes themselves belong to the group.
     ///
     /// The functions of [`Group::wrap`] are called for the routes of inner groups as well, before those of the inner groups. Inner
     /// groups inherit limits and error handlers that they do not set.

@@ -105,7 +105,7 @@ impl Routes {
 
     /// Adds a group with this prefix in a group that has the chain `outer`.
     fn add(&mut self, prefix: &str, group: &Group, outer: &Chain) -> Result<(), RouteError> {
-        let is_owner = !prefix.trim_matches('/').is_empty();
+        let is_owner = is_own(prefix);
         let chain = Chain {
             layers: outer.layers.iter().chain(&group.layers).cloned().collect(),
             on_error: group.on_error.clone().or_else(|| outer.on_error.clone()),
@@ -473,6 +473,15 @@ impl fmt::Debug for Call<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").field("pattern", &self.pattern()).finish_non_exhaustive()
     }
+}
+
+/// Returns `true` if all paths below a prefix belong to its group. A prefix of captures alone, such as `/{tenant}`, matches nearly
+/// every path, and nothing would be left for the site.
+fn is_own(prefix: &str) -> bool {
+    let (host, path) = prefix.split_at(prefix.find('/').unwrap_or(prefix.len()));
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty()).peekable();
+    // A host alone is meant for the group as a whole.
+    (segments.peek().is_none() && !host.is_empty()) || segments.any(|segment| !segment.starts_with('{'))
 }
 
 #[cfg(test)]

@@ -447,3 +447,23 @@ fn patterns_have_the_numbers_of_matches() {
     assert_eq!(routes.pattern(number), Some("GET /failing"));
     assert_eq!(routes.pattern(99), None);
 }
+
+#[test]
+fn prefix_of_parameters_alone_leaves_other_paths_to_the_site() {
+    let group = Group::default()
+        .group("/{tenant}", |tenant| {
+            tenant
+                .route("GET /orders", |request: &Request<'_>| request.param("tenant").into_owned())
+                .group("/{part}/api", |api| api.route("GET /x", |_: &Request<'_>| "x"))
+        })
+        .group("/shop/{tenant}", |shop| shop.route("GET /orders", |_: &Request<'_>| "shop"));
+    let routes = routes(&group);
+    let is_left = |path: &str| routes.find(b"GET", None, path.as_bytes()).is_none();
+    assert_eq!(text_of(respond(&group, "GET", "/a/orders")), (200, "a".to_owned()));
+    assert_eq!(respond(&group, "POST", "/a/orders").status(), 405);
+    for path in ["/a", "/a/", "/a/other", "/a/orders/1", "/"] {
+        assert!(is_left(path), "{path}");
+    }
+    // Prefixes with a literal segment own what is below them.
+    assert!(!is_left("/a/b/api/none") && !is_left("/shop/a/none"));
+}
