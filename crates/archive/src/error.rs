@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 /// A number or tag contradicts the rest of the file.
 ///
@@ -24,6 +25,13 @@ pub struct Corrupt {
 pub enum OpenError {
     /// The system cannot open, map or read the file.
     Io(io::Error),
+    /// The file at a path cannot be opened as an archive.
+    At {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        source: Box<OpenError>,
+    },
     /// The path names a FIFO, a device or a socket.
     NotRegular {
         /// The file's type, with an article.
@@ -148,6 +156,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::Io(error) => write!(f, "cannot read the archive: {error}"),
+            OpenError::At { path, source } => write!(f, "{}: {source}", path.display()),
             OpenError::NotRegular { kind } => {
                 write!(f, "not an archive: it is {kind}, and archives are regular files")
             }
@@ -178,6 +187,7 @@ impl Error for OpenError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             OpenError::Io(error) => Some(error),
+            OpenError::At { source, .. } => Some(&**source),
             OpenError::Corrupt(corrupt) => corrupt.source(),
             _ => None,
         }

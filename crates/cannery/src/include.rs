@@ -30,6 +30,13 @@
 /// form should only be used for archives of up to a few megabytes.
 ///
 /// If the archive has another format version, the program does not compile.
+///
+/// If the compiler says that it could not read `OUT_DIR/….source`, then no build script has written an archive with this name.
+///
+/// # Safety
+///
+/// The macro expands to a reference to data that the linker adds, which is `unsafe`. This is sound, because the build script declares
+/// the symbol with the length of the archive that it has written. Crates with `#![forbid(unsafe_code)]` can use the macro.
 #[macro_export]
 macro_rules! include_archive {
     (path = $path:literal) => {{
@@ -52,7 +59,11 @@ macro_rules! include_archive {
         };
         #[cfg(not(all(cannery_linked = $name, not(miri))))]
         let (beginning, archive) = {
-            const ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/", $name));
+            const ARCHIVE: &[u8] = include_bytes!(concat!(
+                env!("OUT_DIR", "the archive comes from a build script: see `cannery_build::archive`"),
+                "/",
+                $name
+            ));
             (ARCHIVE, ARCHIVE)
         };
 

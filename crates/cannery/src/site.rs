@@ -46,13 +46,22 @@ impl Site {
     ///
     /// Small archives are read into memory. Larger ones are mapped, so they only occupy the system's page cache. You should
     /// never write to an archive while it is open: write a new file and rename it to the old name instead, as
-    /// `cannery-archiver` does.
+    /// `cannery-archiver` does. If you cannot rely on that, use `Site::from_bytes(std::fs::read(path)?)`, which copies the archive.
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if the file cannot be read or is not an archive with the format version of this crate.
+    /// Returns [`OpenError::At`] if the file cannot be read or is not an archive with the format version of this crate.
+    ///
+    /// ```
+    /// let error = cannery::Site::open("missing.cdb").unwrap_err();
+    /// assert_eq!(error.to_string(), "missing.cdb: cannot read the archive: No such file or directory (os error 2)");
+    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Site, OpenError> {
-        Archive::open(path.as_ref(), Loading::Automatic).map(Site::new)
+        let path = path.as_ref();
+        let archive = Archive::open(path, Loading::Automatic);
+        archive
+            .map(Site::new)
+            .map_err(|error| OpenError::At { path: path.to_owned(), source: Box::new(error) })
     }
 
     /// Opens an archive in memory.
