@@ -66,6 +66,13 @@ enum Memory {
     Owned(Vec<u8>),
     /// Bytes that are part of the program.
     Static(&'static [u8]),
+    /// Bytes of another archive.
+    Shared(Box<dyn BytesOwner>),
+}
+
+/// Something that contains the bytes of an archive, and shares them.
+pub(crate) trait BytesOwner: Send + Sync {
+    fn bytes(&self) -> &Bytes;
 }
 
 // SAFETY: `slice` refers to bytes of `memory`, which any thread may read and drop, and which no thread changes.
@@ -97,24 +104,43 @@ impl Bytes {
         Bytes::new(Memory::Static(bytes))
     }
 
+    /// Refers to bytes that `owner` keeps.
+    pub(crate) fn shared(owner: Box<dyn BytesOwner>) -> Bytes {
+        Bytes::new(Memory::Shared(owner))
+    }
+
     fn new(memory: Memory) -> Bytes {
         let slice = match &memory {
             Memory::Mapped(map) => map,
             Memory::Copied { map, length } => &map[..*length],
             Memory::Owned(bytes) => bytes,
             Memory::Static(bytes) => bytes,
+            Memory::Shared(owner) => owner.bytes().as_slice(),
         };
         Bytes { slice: NonNull::from(slice), memory }
     }
 
     /// Returns `true` if the bytes cannot change when a file does.
     pub(crate) fn is_private(&self) -> bool {
-        !matches!(self.memory, Memory::Mapped(_))
+        match &self.memory {
+            Memory::Mapped(_) => false,
+            Memory::Copied { .. } | Memory::Owned(_) | Memory::Static(_) => true,
+            Memory::Shared(owner) => owner.bytes().is_private(),
+        }
+    }
+
+    /// Returns `true` if the kernel may read the bytes even after they were dropped.
+    pub(crate) fn may_be_sent_zero_copy(&self) -> bool {
+        match &self.memory {
+            Memory::Mapped(_) | Memory::Owned(_) => false,
+            Memory::Copied { .. } | Memory::Static(_) => true,
+            Memory::Shared(owner) => owner.bytes().may_be_sent_zero_copy(),
+        }
     }
 
     #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
-        // SAFETY: the slice refers to bytes of `memory`, which has the same owner. None of its variants contains them, so
+        // SAFETY: the slice refers to bytes that `memory` owns or shares. None of its variants contains them, so
         // they stay where they are when it moves. It is neither changed nor dropped before `self` is.
         unsafe { self.slice.as_ref() }
     }
@@ -124,6 +150,7 @@ impl Bytes {
         match &self.memory {
             Memory::Copied { .. } | Memory::Owned(_) | Memory::Static(_) => Ok(()),
             Memory::Mapped(map) => replace_with_copy(map),
+            Memory::Shared(owner) => owner.bytes().detach(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::checksum::Digest;
 use crate::error::{Corrupt, OpenError};
@@ -21,7 +22,7 @@ use crate::layout::record::{Extent, Record};
 use crate::layout::scope::Scope;
 use crate::layout::{Fields, body_key, name, plain_head_key};
 use crate::lease::Lease;
-use crate::map::{Bytes, Loading};
+use crate::map::{Bytes, BytesOwner, Loading};
 use crate::program;
 
 /// An open archive.
@@ -29,6 +30,15 @@ pub struct Archive {
     bytes: Bytes,
     format: Format,
     facts: Facts,
+}
+
+/// Something that contains an archive whose bytes are shared.
+struct Shared<T>(Arc<T>);
+
+impl<T: AsRef<Archive> + Send + Sync> BytesOwner for Shared<T> {
+    fn bytes(&self) -> &Bytes {
+        &(*self.0).as_ref().bytes
+    }
 }
 
 impl Archive {
@@ -90,6 +100,13 @@ impl Archive {
         Archive::from_loaded(Bytes::from_static(bytes))
     }
 
+    /// Returns an archive that shares the bytes of the one that `owner` contains.
+    #[must_use]
+    pub fn sharing<T: AsRef<Archive> + Send + Sync + 'static>(owner: Arc<T>) -> Archive {
+        let Archive { format, facts, .. } = *(*owner).as_ref();
+        Archive { bytes: Bytes::shared(Box::new(Shared(owner))), format, facts }
+    }
+
     fn from_loaded(bytes: Bytes) -> Result<Archive, OpenError> {
         let file = bytes.as_slice();
         let (format, entry) = first_record(file).ok_or_else(|| {
@@ -112,6 +129,13 @@ impl Archive {
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         self.bytes.is_private()
+    }
+
+    /// Returns `true` if ranges of the archive may be sent zero-copy: nothing can change the bytes, and the kernel may still read
+    /// them after the archive was dropped.
+    #[must_use]
+    pub fn may_be_sent_zero_copy(&self) -> bool {
+        self.bytes.may_be_sent_zero_copy()
     }
 
     pub(crate) fn facts_position(&self) -> usize {

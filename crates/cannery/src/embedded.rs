@@ -40,6 +40,15 @@ impl EmbeddedSite {
         self.archive
     }
 
+    /// Checks that the archive is whole.
+    ///
+    /// # Errors
+    /// Returns an error if it was truncated before it was embedded.
+    #[cfg(feature = "server")]
+    pub(crate) fn check(&self) -> Result<(), cannery_archive::OpenError> {
+        cannery_archive::Archive::from_static(self.archive).map(|_| ())
+    }
+
     /// Opens the site on the first call.
     ///
     /// # Panics
@@ -53,29 +62,6 @@ impl EmbeddedSite {
             }
             Site::from_static(self.archive).expect("an embedded archive must be whole")
         })
-    }
-}
-
-/// Used by `Server::embedded_site`. If the `follow` feature is enabled, debug builds will follow the folder
-/// instead.
-#[cfg(feature = "server")]
-impl From<&'static EmbeddedSite> for cannery_server::EmbeddedArchive {
-    fn from(site: &'static EmbeddedSite) -> cannery_server::EmbeddedArchive {
-        let archive = cannery_server::EmbeddedArchive::from(site.archive);
-        #[cfg(all(feature = "follow", debug_assertions))]
-        if let Some(source) = site.source {
-            return archive.following(move || {
-                let (sender, next) = std::sync::mpsc::channel();
-                let first = crate::follow::follow_archives(source, move |archive| {
-                    // Fails once the server has stopped.
-                    sender
-                        .send(archive)
-                        .map_or(std::ops::ControlFlow::Break(()), std::ops::ControlFlow::Continue)
-                })?;
-                Some(cannery_server::FolderReleases { first, next })
-            });
-        }
-        archive
     }
 }
 

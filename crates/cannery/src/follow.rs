@@ -1,10 +1,9 @@
 //! Embedded sites in debug builds: the folder is compiled when the program starts, and again after each
 //! change.
 
+use std::convert::Infallible;
 use std::fs::File;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
 use std::thread;
 
 use cannery_archiver::boundary::LinksOut;
@@ -19,34 +18,6 @@ use crate::site::Site;
 /// `source` is the text that `cannery-build` has written next to the archive. When the folder cannot be compiled, this
 /// prints a message to standard error and returns `None`. The caller should then serve the embedded archive instead.
 pub(crate) fn follow(source: &str) -> Option<Site> {
-    let folder = PathBuf::from(source.lines().next()?);
-    let (sender, first) = channel::<Site>();
-    // There is no site until the first archive has been compiled, so it will be passed to the thread through a
-    // channel.
-    let mut followed = None;
-    let archive = follow_archives(source, move |archive| {
-        let Some(site) = followed.get_or_insert_with(|| first.recv().ok()) else {
-            return ControlFlow::Break(());
-        };
-        if let Some(next) = report(&folder, Site::from_file(&archive)) {
-            site.replace(&next);
-        }
-        ControlFlow::Continue(())
-    })?;
-
-    let site = report(Path::new(source.lines().next()?), Site::from_file(&archive))?;
-    // Fails only if the thread has exited.
-    let _ = sender.send(site.clone());
-    Some(site)
-}
-
-/// Compiles the folder of an embedded site and returns the archive.
-///
-/// Each time the folder changes, `on_change` will be called on another thread with the new archive, until it returns `Break`.
-pub(crate) fn follow_archives(
-    source: &str,
-    on_change: impl FnMut(File) -> ControlFlow<()> + Send + 'static,
-) -> Option<File> {
     let options = options(source)?;
     let folder = options.sources.clone();
     // We need to follow the folder before compiling it; otherwise, changes made during the first build
@@ -59,40 +30,36 @@ pub(crate) fn follow_archives(
     // Use a quick build, because requests will come from the same machine and compression would be of no use.
     let first = compiler.build(Effort::Quick, &CancelFlag::default(), &());
     let first = report(&folder, first.map_err(|error| library::describe_error(&error)))?;
-    let archive = report(&folder, first.archive.try_clone())?;
+    let site = report(&folder, Site::from_file(&first.archive))?;
 
-    let program = EmbeddingProgram { folder, on_change };
+    let program = EmbeddingProgram { folder, site: site.clone() };
     let mut updater = changes.into_updater(compiler, &first, Compression::Off, program);
     drop(first);
     let run = move || {
         let _ = updater.run();
     };
     thread::Builder::new().name("cannery-follow".into()).spawn(run).ok()?;
-    Some(archive)
+    Some(site)
 }
 
 /// The program in which the site is embedded.
-struct EmbeddingProgram<F> {
+struct EmbeddingProgram {
     folder: PathBuf,
-    on_change: F,
+    site: Site,
 }
 
-/// The program does not serve the site any more.
-struct Stopped;
+impl BuildSink for EmbeddingProgram {
+    type Error = Infallible;
 
-impl<F: FnMut(File) -> ControlFlow<()>> BuildSink for EmbeddingProgram<F> {
-    type Error = Stopped;
-
-    fn publish(&mut self, archive: &File) -> Result<(), Stopped> {
-        // If we cannot get another descriptor, keep serving the last version.
-        let Some(archive) = report(&self.folder, archive.try_clone()) else { return Ok(()) };
-        match (self.on_change)(archive) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Stopped),
+    fn publish(&mut self, archive: &File) -> Result<(), Infallible> {
+        // If it cannot be opened, keep serving the last version.
+        if let Some(next) = report(&self.folder, Site::from_file(archive)) {
+            self.site.replace(&next);
         }
+        Ok(())
     }
 
-    fn handle(&mut self, event: FolderEvent<'_>) -> Result<(), Stopped> {
+    fn handle(&mut self, event: FolderEvent<'_>) -> Result<(), Infallible> {
         if let FolderEvent::Failed(error) = event {
             report::<(), _>(&self.folder, Err(library::describe_error(error)));
         }

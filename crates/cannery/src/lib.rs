@@ -56,6 +56,10 @@ mod file;
 #[cfg(all(feature = "follow", debug_assertions))]
 mod follow;
 
+// Servers of a site, which learn of each archive that replaces it.
+#[cfg(feature = "server")]
+mod servers;
+
 // HTTP requests and responses.
 #[cfg(feature = "http")]
 mod answer;

@@ -8,12 +8,22 @@ use bytes::Bytes;
 use cannery_archive::{Archive, Extent, Loading, OpenError, VerifyError};
 use cannery_site::{Site as Answers, VirtualHosts};
 
+#[cfg(feature = "server")]
+use crate::servers::Servers;
+
 /// An open archive.
 ///
 /// All clones refer to the same site, so [`Site::replace`] affects all of them.
 #[derive(Clone)]
 pub struct Site {
-    current: Arc<ArcSwap<Release>>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all clones of a site share.
+pub(crate) struct Shared {
+    current: ArcSwap<Release>,
+    #[cfg(feature = "server")]
+    servers: Servers,
 }
 
 /// An archive and its bytes, which become response bodies.
@@ -96,13 +106,24 @@ impl Site {
     }
 
     fn of(release: Release) -> Site {
-        Site { current: Arc::new(ArcSwap::from_pointee(release)) }
+        Site {
+            shared: Arc::new(Shared {
+                current: ArcSwap::from_pointee(release),
+                #[cfg(feature = "server")]
+                servers: Servers::default(),
+            }),
+        }
     }
 
     /// Replaces the archive with that of `next`, both for this site and for all of its clones.
     ///
     /// The new archive is used for all requests from now on. Bodies that are currently being sent are not affected, because
     /// they keep the old archive alive until they are dropped.
+    ///
+    /// With the feature `server`, this also replaces the archive in servers that were given the site, such as by
+    /// `Server::embedded_site(&SITE)`. A thread of a server that is busy answers the requests that it has already received first.
+    /// Other sites of the server are not affected. If the server has [several processes](crate::Server::processes), each process has
+    /// to replace its own.
     ///
     /// ```no_run
     /// # let site = cannery::Site::open("site.cdb")?;
@@ -113,7 +134,17 @@ impl Site {
     /// # Ok::<(), cannery::OpenError>(())
     /// ```
     pub fn replace(&self, next: &Site) {
-        self.current.store(next.current.load_full());
+        let next = next.shared.current.load_full();
+        #[cfg(feature = "server")]
+        self.shared.servers.replace(&self.shared.current, next);
+        #[cfg(not(feature = "server"))]
+        self.shared.current.store(next);
+    }
+
+    /// Tells a server about each archive of this site, beginning with the current one.
+    #[cfg(feature = "server")]
+    pub(crate) fn publish_to(&self, server: cannery_server::SitePublisher) {
+        self.shared.servers.add(&self.shared.current, server);
     }
 
     /// Compares every byte of the archive with its digest and checks the structure of all records.
@@ -136,7 +167,7 @@ impl Site {
     }
 
     pub(crate) fn release(&self) -> arc_swap::Guard<Arc<Release>> {
-        self.current.load()
+        self.shared.current.load()
     }
 }
 

@@ -20,6 +20,8 @@ mod errors;
 mod metrics;
 #[path = "server/observed.rs"]
 mod observed;
+#[path = "server/replaced.rs"]
+mod replaced;
 #[path = "server/responses.rs"]
 mod responses;
 #[path = "server/routing.rs"]

@@ -76,12 +76,12 @@ impl Content {
                 let mut resources = Vec::new();
                 for named in archives {
                     let failed = |source| StartError::Archive { path: named.path().to_owned(), source };
-                    let opened = open::open_named(named, *loading).map_err(failed)?;
+                    let opened = open::open_named(named, *loading, config.virtual_hosts).map_err(failed)?;
                     if opened.is_unguarded {
                         (config.on_notice.0)(&Notice::Unguarded { path: named.path().to_owned() });
                     }
 
-                    let site = Arc::new(Site::new(opened.archive, config.virtual_hosts));
+                    let site = opened.site;
                     let mut releases = named
                         .releases()
                         .cloned()
@@ -249,12 +249,14 @@ impl Content {
         }
     }
 
-    /// Whether archive ranges may be sent zero-copy. For this, their bytes must never change, even if
-    /// another process writes to the file while they are in flight.
+    /// Whether archive ranges may be sent zero-copy. For this, their bytes must never change while they are in flight, even if
+    /// another process writes to the file, or if the archive is replaced and dropped.
     #[inline]
     pub(crate) fn may_be_sent_zero_copy(&self, archive: u16) -> bool {
         match self {
-            Content::Sites(sites) => sites.get(archive).is_some_and(|site| site.archive().is_in_memory()),
+            Content::Sites(sites) => {
+                sites.get(archive).is_some_and(|site| site.archive().may_be_sent_zero_copy())
+            }
             Content::Admin(_) | Content::Dummy { .. } => false,
         }
     }

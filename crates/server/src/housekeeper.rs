@@ -22,15 +22,17 @@ mod publisher;
 pub(crate) use archives::Archives;
 pub(crate) use certificates::CertificateLoader;
 pub(crate) use notices::WorkerNotices;
-pub use publisher::{PublishError, Publisher};
+pub use publisher::{PendingSite, PublishError, Publisher, SitePublisher};
 pub(crate) use sampler::ProcessSampler;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use cannery_archive::OpenError;
+use cannery_site::Site;
 
 use crate::config::{Config, Content, NoticeHandler};
 use crate::content::Trigger;
@@ -49,8 +51,20 @@ const INTERVAL: Duration = Duration::from_millis(500);
 enum Command {
     /// Check all files.
     Check,
-    /// Serve `file` as the archive with this index, and send the outcome to `done`.
-    Publish { index: usize, file: File, done: Sender<Result<(), OpenError>> },
+    /// Serve `next` as the archive with this index, and send the outcome to `done`.
+    Publish { index: usize, next: NextArchive, done: Sender<Result<(), OpenError>> },
+}
+
+/// An archive that replaces another one.
+#[derive(Debug)]
+enum NextArchive {
+    File(File),
+    Site(Arc<Site>),
+}
+
+thread_local! {
+    /// `true` on a housekeeping thread, which must not wait for one.
+    static IS_HOUSEKEEPER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Sends commands to the thread. It exits when all handles and publishers have been dropped.
@@ -120,8 +134,11 @@ impl Housekeeper {
     pub(crate) fn start(self, sandbox: &Sandbox) -> Result<HousekeeperHandle, StartError> {
         let replaceable = self.archives.replaceable();
         let (sender, commands) = channel();
-        thread::start("housekeeper", sandbox, ThreadRole::Loader, move || self.run(&commands))?;
-        Ok(HousekeeperHandle(Publisher { commands: sender, replaceable }))
+        thread::start("housekeeper", sandbox, ThreadRole::Loader, move || {
+            IS_HOUSEKEEPER.set(true);
+            self.run(&commands);
+        })?;
+        Ok(HousekeeperHandle(Publisher { commands: Arc::new(sender), replaceable }))
     }
 
     fn run(mut self, commands: &Receiver<Command>) {
@@ -165,8 +182,8 @@ impl Housekeeper {
         for command in commands {
             match command {
                 Command::Check => is_check_requested = true,
-                Command::Publish { index, file, done } => {
-                    let outcome = self.archives.publish(index, &file, &self.reporter);
+                Command::Publish { index, next, done } => {
+                    let outcome = self.archives.publish(index, next, &self.reporter);
                     // The sender might not be waiting any more.
                     let _ = done.send(outcome);
                 }

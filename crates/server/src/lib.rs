@@ -86,13 +86,13 @@ use cannery_eventloop::{Claim, Waker};
 pub use crate::config::Config;
 pub use crate::error::StartError;
 #[doc(hidden)]
-pub use crate::housekeeper::{PublishError, Publisher};
+pub use crate::housekeeper::{PendingSite, PublishError, Publisher, SitePublisher};
 #[doc(hidden)]
 pub use crate::kept_signals::KeptSignals;
 pub use crate::notice::Notice;
 pub use crate::process::Addresses;
 #[doc(hidden)]
-pub use crate::startup::{AdminProcess, FolderReleases};
+pub use crate::startup::{AdminProcess, ReplaceableSite};
 pub use crate::startup::{EmbeddedArchive, Server, Settings};
 #[cfg(any(test, feature = "stepper"))]
 pub use crate::worker::stepper;

@@ -21,7 +21,7 @@ mod operators;
 mod signals;
 
 pub use admin_process::AdminProcess;
-pub use builder::{EmbeddedArchive, FolderReleases, Server, Settings};
+pub use builder::{EmbeddedArchive, ReplaceableSite, Server, Settings};
 pub(crate) use operators::RunningOperators;
 pub(crate) use resources::Resources;
 pub(crate) use signals::SignalHandler;

@@ -1,5 +1,7 @@
 //! Answers requests from an open archive.
 
+use std::sync::Arc;
+
 use cannery_archive::{Archive, Key, KeyBuffer, Record};
 
 use crate::answer::site_fields::SiteFields;
@@ -64,6 +66,12 @@ impl Scratch {
     }
 }
 
+impl AsRef<Archive> for Site {
+    fn as_ref(&self) -> &Archive {
+        &self.archive
+    }
+}
+
 impl Site {
     /// Returns the site in `archive`.
     #[must_use]
@@ -77,6 +85,16 @@ impl Site {
         }
 
         Site { archive, has_hosts, universal_fields: header_rules.fields }
+    }
+
+    /// Returns this site if that treats hosts in the given way, or else one with the same archive that does.
+    #[must_use]
+    pub fn with_virtual_hosts(self: Arc<Site>, virtual_hosts: VirtualHosts) -> Arc<Site> {
+        let has_hosts = virtual_hosts == VirtualHosts::Enabled && self.archive.facts().hosts;
+        if has_hosts == self.has_hosts {
+            return self;
+        }
+        Arc::new(Site::new(Archive::sharing(self), virtual_hosts))
     }
 
     /// Returns the archive. Answers refer to it.

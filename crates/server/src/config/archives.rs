@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cannery_site::Site;
+
 use super::{HostPattern, Loading};
 
 /// Content of a server.
@@ -74,6 +76,10 @@ pub enum ArchiveSource {
     OpenFile(Arc<File>),
     /// In the program.
     Embedded(&'static [u8]),
+    /// In a site that the program has opened. A [`SitePublisher`](crate::SitePublisher) can replace it.
+    // Only for the crate `cannery`.
+    #[doc(hidden)]
+    Opened(Arc<Site>),
 }
 
 impl NamedArchive {
@@ -93,6 +99,11 @@ impl NamedArchive {
     #[must_use]
     pub fn embedded(host: Option<HostPattern>, name: PathBuf, bytes: &'static [u8]) -> NamedArchive {
         NamedArchive { host, path: name, source: ArchiveSource::Embedded(bytes) }
+    }
+
+    /// Returns the archive of a site that the program has opened.
+    pub(crate) fn opened(host: Option<HostPattern>, name: PathBuf, site: Arc<Site>) -> NamedArchive {
+        NamedArchive { host, path: name, source: ArchiveSource::Opened(site) }
     }
 
     /// Returns the current archive of a release directory.

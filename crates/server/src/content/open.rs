@@ -1,8 +1,10 @@
 //! Opens archives, and protects them from being modified by other processes.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use cannery_archive::{Archive, Lease, Loading, OpenError};
+use cannery_site::{Site, VirtualHosts};
 
 use crate::config::{ArchiveSource, NamedArchive};
 
@@ -18,14 +20,31 @@ pub(crate) struct OpenedArchive {
     pub(crate) is_unguarded: bool,
 }
 
+/// The site of a configured archive.
+pub(super) struct OpenedSite {
+    pub(super) site: Arc<Site>,
+    pub(super) lease: Option<Lease>,
+    /// As for [`OpenedArchive`].
+    pub(super) is_unguarded: bool,
+}
+
 /// Opens a configured archive.
-pub(super) fn open_named(named: &NamedArchive, loading: Loading) -> Result<OpenedArchive, OpenError> {
-    let archive = match named.source() {
-        ArchiveSource::Path | ArchiveSource::ReleaseDirectory(_) => return open(named.path(), loading),
-        ArchiveSource::OpenFile(file) => Archive::from_file(file, loading)?,
-        ArchiveSource::Embedded(bytes) => Archive::from_static(bytes)?,
+pub(super) fn open_named(
+    named: &NamedArchive,
+    loading: Loading,
+    virtual_hosts: VirtualHosts,
+) -> Result<OpenedSite, OpenError> {
+    let unleased = |archive| OpenedArchive { archive, lease: None, is_unguarded: false };
+    let OpenedArchive { archive, lease, is_unguarded } = match named.source() {
+        ArchiveSource::Path | ArchiveSource::ReleaseDirectory(_) => open(named.path(), loading)?,
+        ArchiveSource::OpenFile(file) => unleased(Archive::from_file(file, loading)?),
+        ArchiveSource::Embedded(bytes) => unleased(Archive::from_static(bytes)?),
+        ArchiveSource::Opened(site) => {
+            let site = Arc::clone(site).with_virtual_hosts(virtual_hosts);
+            return Ok(OpenedSite { site, lease: None, is_unguarded: false });
+        }
     };
-    Ok(OpenedArchive { archive, lease: None, is_unguarded: false })
+    Ok(OpenedSite { site: Arc::new(Site::new(archive, virtual_hosts)), lease, is_unguarded })
 }
 
 /// Opens an archive. It is mapped if it can be leased, and otherwise read into memory if it is small enough.

@@ -3,7 +3,6 @@
 //! Note that an archive must stay mapped for as long as any connection sends from it. We leave the unmapping to the
 //! housekeeping thread because it takes milliseconds, during which a worker could not serve any requests.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +12,7 @@ use cannery_eventloop::Waker;
 use cannery_site::{Site, VirtualHosts};
 
 use super::archive_file::{ArchiveFile, FileState};
-use super::{Outcome, Reporter};
+use super::{NextArchive, Outcome, Reporter};
 use crate::config::{self, Config};
 use crate::content::{Content, Current, Entry, OpenRelease, Releases, Trigger, open};
 use crate::error::StartError;
@@ -109,11 +108,11 @@ impl Archives {
         }
     }
 
-    /// Serves `file` as the archive with this index.
+    /// Serves `next` as the archive with this index.
     pub(super) fn publish(
         &mut self,
         index: usize,
-        file: &File,
+        next: NextArchive,
         reporter: &Reporter,
     ) -> Result<(), OpenError> {
         let content = self.current.get();
@@ -121,7 +120,13 @@ impl Archives {
         let mut entries = sites.entries().to_vec();
         let Some(entry) = entries.get_mut(index) else { return Ok(()) };
 
-        let site = Arc::new(Site::new(Archive::from_file(file, self.loading)?, self.virtual_hosts));
+        let site = match next {
+            NextArchive::File(file) => {
+                Arc::new(Site::new(Archive::from_file(&file, self.loading)?, self.virtual_hosts))
+            }
+            NextArchive::Site(site) if Arc::ptr_eq(&site, &entry.site) => return Ok(()),
+            NextArchive::Site(site) => site.with_virtual_hosts(self.virtual_hosts),
+        };
         let facts = *site.archive().facts();
         self.exchange(index, entry, site, None);
         self.replace(Content::Sites(sites.with(entries)));
@@ -197,7 +202,10 @@ impl Archives {
         let file = &mut self.files[index];
         let lease = std::mem::replace(&mut file.lease, lease);
         let site = std::mem::replace(&mut entry.site, site);
-        self.retired.push(RetiredSite { path: file.path.clone(), lease, site });
+        // A site that the program keeps may come back and be replaced again, any number of times.
+        if !self.retired.iter().any(|retired| Arc::ptr_eq(&retired.site, &site)) {
+            self.retired.push(RetiredSite { path: file.path.clone(), lease, site });
+        }
     }
 
     /// Copies every archive that another process is waiting to write to, and drops retired sites that no worker uses

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use cannery_archive::{Archive, Loading};
+use cannery_site::VirtualHosts;
 
 use super::*;
 use crate::config::NamedArchive;
@@ -16,6 +17,24 @@ fn reporter() -> Reporter {
 fn open(archives: Vec<NamedArchive>, watch: bool) -> Archives {
     let config = Config::plain(Content::Archives { archives, loading: Loading::Automatic, watch });
     Archives::open(&config, None, Vec::new()).unwrap()
+}
+
+fn housekeeper(archives: Archives) -> Housekeeper {
+    // Workers would have the sender.
+    let (_, notices) = channel();
+    Housekeeper {
+        archives,
+        certificates: None,
+        sampler: None,
+        notices: WorkerNotices(notices),
+        watchdog: None,
+        reporter: reporter(),
+    }
+}
+
+fn site(name: &str) -> Arc<Site> {
+    let archive = Archive::from_bytes(simulation::archive(name)).unwrap();
+    Arc::new(Site::new(archive, VirtualHosts::Enabled))
 }
 
 #[test]
@@ -58,17 +77,7 @@ fn published_file_is_served_at_once() {
         vec![NamedArchive::from_file(None, "folder".into(), archive("first")), NamedArchive::new(None, path)];
     let archives = open(named, false);
     let current = archives.current();
-    // Workers have the sender.
-    let (_notices, worker_notices) = channel();
-    let housekeeper = Housekeeper {
-        archives,
-        certificates: None,
-        sampler: None,
-        notices: WorkerNotices(worker_notices),
-        watchdog: None,
-        reporter: reporter(),
-    };
-    let handle = housekeeper.start(&Sandbox::default()).unwrap();
+    let handle = housekeeper(archives).start(&Sandbox::default()).unwrap();
     let publisher = handle.publisher();
     let digest = || {
         let content = current.get();
@@ -89,4 +98,39 @@ fn published_file_is_served_at_once() {
         assert!(matches!(error, PublishError::NotReplaceable(_)), "{error}");
     }
     assert_ne!(digest(), first);
+}
+
+#[test]
+fn site_that_comes_back_is_retired_once() {
+    let [a, b] = ["a", "b"].map(site);
+    let mut archives = open(vec![NamedArchive::opened(None, "site".into(), Arc::clone(&a))], false);
+    let reporter = reporter();
+    for _ in 0..10 {
+        for next in [&b, &a] {
+            archives.publish(0, NextArchive::Site(Arc::clone(next)), &reporter).unwrap();
+            archives.protect(&reporter);
+        }
+    }
+    // The content and the list of retired sites refer to `a`, and the latter also to `b`.
+    assert_eq!([Arc::strong_count(&a), Arc::strong_count(&b)], [3, 2]);
+    let b = Arc::downgrade(&{ b });
+    archives.protect(&reporter);
+    assert_eq!(b.strong_count(), 0, "a retired site that nobody refers to is dropped");
+}
+
+#[test]
+fn site_publisher_does_not_keep_the_thread_running() {
+    let archives = open(vec![NamedArchive::opened(None, "site".into(), site("first"))], false);
+    let current = archives.current();
+    let handle = housekeeper(archives).start(&Sandbox::default()).unwrap();
+    let publisher = handle.publisher().of_site(0);
+    let second = site("second");
+    publisher.publish(Arc::clone(&second)).unwrap().wait();
+    {
+        let content = current.get();
+        let content::Content::Sites(sites) = &*content else { panic!("sites are served") };
+        assert!(Arc::ptr_eq(&sites.entries()[0].site, &second));
+    }
+    drop(handle);
+    assert!(publisher.publish(second).is_none());
 }

@@ -16,8 +16,8 @@ use cannery_routes::{
     Routes,
 };
 
-pub use self::embedded::{EmbeddedArchive, FolderReleases};
-use self::embedded::{FollowedArchive, replace_archives};
+use self::embedded::ConfiguredSite;
+pub use self::embedded::{EmbeddedArchive, ReplaceableSite};
 pub use self::settings::Settings;
 use crate::config::{CertificateFiles, Config, HostPattern, NamedArchive, SelfSigned, TrustedProxies};
 use crate::error::StartError;
@@ -55,8 +55,8 @@ pub struct Server {
     trusted_proxies: Option<TrustedProxies>,
     /// Number of processes, or `None` to serve in this one without a supervisor.
     processes: Option<NonZeroUsize>,
-    /// Archives that are replaced whenever a folder changes.
-    followed: Vec<FollowedArchive>,
+    /// Sites that the program may replace.
+    replaceable: Vec<ConfiguredSite>,
     /// The first error of any method so far. [`Server::start`] will return it.
     error: Option<StartError>,
 }
@@ -72,7 +72,7 @@ impl Server {
             group: Group::default(),
             trusted_proxies: None,
             processes: None,
-            followed: Vec::new(),
+            replaceable: Vec::new(),
             error: None,
         }
     }
@@ -93,17 +93,19 @@ impl Server {
         }
     }
 
-    /// Serves an archive that is embedded in the program.
+    /// Serves an archive that is embedded in the program, or a site that the program has opened.
     ///
-    /// The archive may be either a reference to the static of `cannery::include_archive!` or bytes of
-    /// `include_bytes!`. In a debug build with the `follow` feature of `cannery`, the former serves the
-    /// folder instead, including any changes to it.
+    /// This may be a reference to the static of `cannery::include_archive!`, bytes of `include_bytes!`, or a `cannery::Site`. In a
+    /// debug build with the `follow` feature of `cannery`, the first of these serves the folder instead, including any changes to
+    /// it.
+    ///
+    /// `Site::replace` replaces the archive while the server runs, unless it consists of bytes.
     pub fn embedded_site(self, archive: impl Into<EmbeddedArchive>) -> Server {
         self.embed(None, archive.into())
     }
 
-    /// Serves an archive that is embedded in the program for a host, for example `example.com` or `*.example.com`. See
-    /// [`Server::embedded_site`].
+    /// Serves an archive that is embedded in the program for a host, for example `example.com` or `*.example.com`. Each host's archive
+    /// can be replaced separately. See [`Server::embedded_site`].
     pub fn embedded_site_of(self, host: &str, archive: impl Into<EmbeddedArchive>) -> Server {
         match HostPattern::parse(host) {
             Some(host) => self.embed(Some(host), archive.into()),
@@ -112,8 +114,8 @@ impl Server {
     }
 
     fn embed(mut self, host: Option<HostPattern>, archive: EmbeddedArchive) -> Server {
-        let (named, followed) = FollowedArchive::split(archive, host, self.settings.archives());
-        self.followed.extend(followed);
+        let (named, site) = ConfiguredSite::split(archive, host, self.settings.archives());
+        self.replaceable.extend(site);
         self.configure(|settings| settings.archive(named))
     }
 
@@ -329,9 +331,9 @@ impl Server {
         if self.processes.is_some() {
             return Err(StartError::Processes);
         }
-        let (config, followed) = self.into_parts()?;
+        let (config, replaceable) = self.into_parts()?;
         check_listeners(&config)?;
-        serve(config, followed)
+        serve(config, replaceable)
     }
 
     /// Serves until SIGINT or SIGTERM stops the server gracefully.
@@ -354,7 +356,7 @@ impl Server {
     /// Like [`Server::run`].
     pub fn run_with(self, on_ready: impl FnOnce(&Addresses)) -> Result<(), StartError> {
         let role = Role::of(self.processes);
-        let (mut config, followed) = self.into_parts()?;
+        let (mut config, replaceable) = self.into_parts()?;
         // From here on, signals need to be kept, otherwise they might get lost before we can act on
         // them.
         config.kept_signals = Some(KeptSignals::new().map_err(StartError::Signals)?);
@@ -367,7 +369,7 @@ impl Server {
         match role {
             Role::Supervisor { processes } => process::supervise(&config, processes, on_ready)?,
             Role::Only | Role::Member { .. } => {
-                let server = serve(config, followed)?;
+                let server = serve(config, replaceable)?;
                 server.handle_signals(notify.clone())?;
                 if role == Role::Only {
                     on_ready(&server.addresses());
@@ -385,18 +387,18 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the configuration and the followed archives, or the first error of any method so far.
-    fn into_parts(mut self) -> Result<(Config, Vec<FollowedArchive>), StartError> {
+    /// Returns the configuration and the replaceable sites, or the first error of any method so far.
+    fn into_parts(mut self) -> Result<(Config, Vec<ConfiguredSite>), StartError> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
         let routes = self.routes()?;
-        let Server { settings, trusted_proxies, followed, .. } = self;
+        let Server { settings, trusted_proxies, replaceable, .. } = self;
         let settings = match trusted_proxies {
             Some(proxies) => settings.with_log_proxies(proxies),
             None => settings,
         };
-        Ok((settings.into_config(routes)?, followed))
+        Ok((settings.into_config(routes)?, replaceable))
     }
 
     fn listen(self, text: &str, listen: impl FnOnce(Settings, Address) -> Settings) -> Server {
@@ -420,12 +422,14 @@ fn check_listeners(config: &Config) -> Result<(), StartError> {
     if has_own || inherits { Ok(()) } else { Err(StartError::NoListener) }
 }
 
-/// Starts the server. Also starts to follow folders.
-fn serve(mut config: Config, followed: Vec<FollowedArchive>) -> Result<RunningServer, StartError> {
-    let releases: Vec<_> = followed.into_iter().filter_map(|followed| followed.start(&mut config)).collect();
+/// Opens the program's own sites, and starts the server.
+fn serve(mut config: Config, replaceable: Vec<ConfiguredSite>) -> Result<RunningServer, StartError> {
+    for site in &replaceable {
+        site.open(&mut config)?;
+    }
     let server = RunningServer::start(&config)?;
-    for (index, next) in releases {
-        replace_archives(&server, index, next)?;
+    for site in replaceable {
+        site.publish_to(&server);
     }
     Ok(server)
 }

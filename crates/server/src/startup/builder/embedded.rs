@@ -1,60 +1,56 @@
-//! Archives embedded in the program. In debug builds, a folder may be followed instead.
+//! Archives that are part of the program, or that it has opened itself.
 
-use std::fmt;
-use std::fs::File;
-use std::path::PathBuf;
-use std::sync::mpsc::Receiver;
+use std::sync::Arc;
 
+use cannery_archive::OpenError;
+use cannery_site::Site;
+
+use crate::RunningServer;
 use crate::config::{Config, Content, HostPattern, NamedArchive};
 use crate::error::StartError;
-use crate::housekeeper::PublishError;
-use crate::notice::Notice;
-use crate::sandbox::ThreadRole;
-use crate::{RunningServer, thread};
+use crate::housekeeper::SitePublisher;
 
 /// Name of an embedded archive in messages.
 const NAME: &str = "the embedded archive";
 
-/// An archive embedded in the program, for [`Server::embedded_site`](super::Server::embedded_site).
+/// An archive that the program has, for [`Server::embedded_site`](super::Server::embedded_site).
 #[derive(Debug)]
-pub struct EmbeddedArchive {
-    bytes: &'static [u8],
-    folder: Option<Follow>,
+pub struct EmbeddedArchive(Source);
+
+#[derive(Debug)]
+enum Source {
+    Bytes(&'static [u8]),
+    Site(Box<dyn ReplaceableSite>),
 }
 
-/// Archives of a folder that can change.
+/// A site that the program may replace while a server serves it.
 // Only for the crate `cannery`.
 #[doc(hidden)]
-#[derive(Debug)]
-pub struct FolderReleases {
-    /// Archive of the folder in the current state.
-    pub first: File,
-    /// Receives a new archive after each change.
-    pub next: Receiver<File>,
+pub trait ReplaceableSite: std::fmt::Debug + Send {
+    /// Opens the site, unless it is open already. This is only called in processes that serve.
+    ///
+    /// # Errors
+    /// Returns an error if it isn't an archive.
+    fn open(&self) -> Result<Arc<Site>, OpenError>;
+
+    /// Passes the current site to `publisher`, because it may have been replaced since it was opened, and then each site that replaces
+    /// it.
+    fn publish_to(self: Box<Self>, publisher: SitePublisher);
 }
 
-/// Starts to follow a folder. Returns `None` if the folder cannot be compiled.
-struct Follow(Box<dyn FnOnce() -> Option<FolderReleases> + Send>);
-
 impl EmbeddedArchive {
-    /// Serves a folder instead of the embedded archive.
-    ///
-    /// `follow` is called when the server starts and should start to follow the folder. If it returns `None`,
-    /// the embedded archive will be served after all.
+    /// Serves a site that may be replaced.
     // Only for the crate `cannery`.
     #[doc(hidden)]
     #[must_use]
-    pub fn following(
-        self,
-        follow: impl FnOnce() -> Option<FolderReleases> + Send + 'static,
-    ) -> EmbeddedArchive {
-        EmbeddedArchive { folder: Some(Follow(Box::new(follow))), ..self }
+    pub fn replaceable(site: impl ReplaceableSite + 'static) -> EmbeddedArchive {
+        EmbeddedArchive(Source::Site(Box::new(site)))
     }
 }
 
 impl From<&'static [u8]> for EmbeddedArchive {
     fn from(bytes: &'static [u8]) -> EmbeddedArchive {
-        EmbeddedArchive { bytes, folder: None }
+        EmbeddedArchive(Source::Bytes(bytes))
     }
 }
 
@@ -64,63 +60,45 @@ impl<const LENGTH: usize> From<&'static [u8; LENGTH]> for EmbeddedArchive {
     }
 }
 
-/// An archive in the configuration that a folder will replace.
+/// A replaceable site, and the index of its entry in the configuration.
 #[derive(Debug)]
-pub(super) struct FollowedArchive {
+pub(super) struct ConfiguredSite {
     index: usize,
-    follow: Follow,
+    site: Box<dyn ReplaceableSite>,
 }
 
-impl FollowedArchive {
-    /// Returns the configuration entry with this index, and the folder that replaces it, if any.
+impl ConfiguredSite {
+    /// Returns the configuration entry with this index, and the site that will be opened for it, if any.
     pub(super) fn split(
         archive: EmbeddedArchive,
         host: Option<HostPattern>,
         index: usize,
-    ) -> (NamedArchive, Option<FollowedArchive>) {
-        let EmbeddedArchive { bytes, folder } = archive;
-        let named = NamedArchive::embedded(host, NAME.into(), bytes);
-        (named, folder.map(|follow| FollowedArchive { index, follow }))
+    ) -> (NamedArchive, Option<ConfiguredSite>) {
+        let (bytes, site) = match archive.0 {
+            Source::Bytes(bytes) => (bytes, None),
+            Source::Site(site) => (b"".as_slice(), Some(ConfiguredSite { index, site })),
+        };
+        (NamedArchive::embedded(host, NAME.into(), bytes), site)
     }
 
-    /// Starts to follow the folder, and changes the configuration entry.
-    pub(super) fn start(self, config: &mut Config) -> Option<(usize, Receiver<File>)> {
-        let FolderReleases { first, next } = (self.follow.0)()?;
-        let Content::Archives { archives, .. } = &mut config.content else { return None };
-        let named = archives.get_mut(self.index)?;
-        *named = NamedArchive::from_file(named.host.clone(), NAME.into(), first);
-        Some((self.index, next))
-    }
-}
-
-/// Serves every archive that `next` receives, where `index` is that of the configuration entry.
-///
-/// # Errors
-/// Returns an error if the thread cannot be started.
-pub(super) fn replace_archives(
-    server: &RunningServer,
-    index: usize,
-    next: Receiver<File>,
-) -> Result<(), StartError> {
-    let Some(publisher) = server.publisher() else { return Ok(()) };
-    let on_notice = server.on_notice.clone();
-    let run = move || {
-        for archive in next {
-            match publisher.publish(index, archive) {
-                Ok(()) => {}
-                Err(PublishError::Stopping) => return,
-                Err(error) => {
-                    (on_notice.0)(&Notice::Refused { path: PathBuf::from(NAME), why: error.to_string() });
-                }
-            }
+    /// Opens the site, and puts it into the configuration entry.
+    ///
+    /// # Errors
+    /// Returns an error if it isn't an archive.
+    pub(super) fn open(&self, config: &mut Config) -> Result<(), StartError> {
+        let site = self.site.open().map_err(|source| StartError::Archive { path: NAME.into(), source })?;
+        if let Content::Archives { archives, .. } = &mut config.content
+            && let Some(named) = archives.get_mut(self.index)
+        {
+            *named = NamedArchive::opened(named.host.take(), NAME.into(), site);
         }
-    };
-    thread::start("releases", &server.sandbox, ThreadRole::Receiver, run)?;
-    Ok(())
-}
+        Ok(())
+    }
 
-impl fmt::Debug for Follow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Follow")
+    /// Replaces the site in the running server whenever the program does.
+    pub(super) fn publish_to(self, server: &RunningServer) {
+        if let Some(publisher) = server.publisher() {
+            self.site.publish_to(publisher.of_site(self.index));
+        }
     }
 }
