@@ -3,6 +3,8 @@
 //! We need to send exactly the same head as `cannery-server`. To ensure this, the head is written in HTTP/1 syntax, like the
 //! server does, and then split into fields. The fields of recent responses are cached per thread.
 
+#[cfg(feature = "actix-web")]
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -173,7 +175,7 @@ fn to_normal_path<B>(
 ) -> Option<HttpResponse<Body>> {
     let path = request.uri().path();
     let path = path.strip_prefix(prefix.requested).unwrap_or(path);
-    if path_is_normal(path.as_bytes())
+    if path_is_normal(path.as_bytes()) && path_is_normal(prefix.requested.as_bytes())
         || !matches!(*request.method(), http::Method::GET | http::Method::HEAD)
         || !(is_of_site(answer) && matches!(answer.status, 200..=299 | 304 | 406 | 412 | 416))
     {
@@ -191,6 +193,22 @@ fn to_normal_path<B>(
     }
     // Caches must ask again: it depends on the proxies in between which spelling arrives here.
     Some(redirect(&location, "no-cache"))
+}
+
+/// Returns the normal spelling of a prefix that a router has matched, in any spelling.
+#[cfg(feature = "actix-web")]
+pub(crate) fn normal_prefix(prefix: &str) -> Cow<'_, str> {
+    let mut buffer = KeyBuffer::new();
+    match PathKey::from_target(prefix.as_bytes(), &mut buffer) {
+        Ok(key) if !path_is_normal(prefix.as_bytes()) => {
+            let mut normal = Vec::with_capacity(prefix.len());
+            for piece in key.percent_encode() {
+                normal.extend_from_slice(piece.bytes());
+            }
+            String::from_utf8_lossy(&normal).into_owned().into()
+        }
+        _ => prefix.into(),
+    }
 }
 
 /// Returns `true` unless the path has empty segments, dot segments, or escapes of bytes that need none.

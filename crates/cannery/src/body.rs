@@ -39,6 +39,12 @@ impl Body {
         self.length == 0
     }
 
+    /// Returns `true` if the rest is a single piece, which [`Bytes::from`] doesn't copy.
+    #[cfg(feature = "actix-web")]
+    pub(crate) fn is_one_piece(&self) -> bool {
+        self.later.is_empty()
+    }
+
     pub(crate) fn of(content: Bytes) -> Body {
         Body { length: content.len() as u64, next: content, later: Vec::new() }
     }

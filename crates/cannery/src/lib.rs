@@ -27,6 +27,7 @@
 //! - `http`: adds `Site::respond` and `Site::try_respond`, which use the types of the [`http`](https://docs.rs/http) crate.
 //! - `tower`: adds `Site::service`, a `tower::Service` for axum and others.
 //! - `hyper`: the same for hyper servers.
+//! - `actix-web`: the same for apps and scopes of actix-web.
 //! - `server`: adds `Server`, i.e. the whole server as a library: a site, routes with your own handlers, HTTP/1, HTTP/2, HTTP/3 and
 //!   TLS.
 //! - `multipart`: adds `Multipart`, which reads forms with files in handlers of a `Server`.
@@ -73,7 +74,9 @@ mod fields;
 mod mount;
 
 // Adapters for other servers.
-#[cfg(any(feature = "tower", feature = "hyper"))]
+#[cfg(feature = "actix-web")]
+mod actix;
+#[cfg(any(feature = "tower", feature = "hyper", feature = "actix-web"))]
 mod service;
 
 pub use cannery_archive::{OpenError, VerifyError};
@@ -107,6 +110,6 @@ pub use embedded::EmbeddedSite;
 pub use file::SiteFile;
 #[cfg(feature = "http")]
 pub use mount::Mount;
-#[cfg(any(feature = "tower", feature = "hyper"))]
+#[cfg(any(feature = "tower", feature = "hyper", feature = "actix-web"))]
 pub use service::Service;
 pub use site::Site;

@@ -62,9 +62,14 @@ impl Mount {
     /// Answers any request. If the path is outside of the mount, it does not exist (404).
     #[must_use]
     pub fn respond<B>(&self, request: &http::Request<B>) -> Response<Body> {
-        match self.place(request) {
-            Place::Root => self.add_slash(request),
-            Place::Inside => answer_below(&self.site.release(), self.prefix(), request),
+        self.respond_below(self.prefix(), request)
+    }
+
+    /// Same, but for a mount at another path.
+    pub(crate) fn respond_below<B>(&self, prefix: Prefix<'_>, request: &http::Request<B>) -> Response<Body> {
+        match Place::of(request, prefix) {
+            Place::Root => add_slash(prefix, request),
+            Place::Inside => answer_below(&self.site.release(), prefix, request),
             Place::Outside => refuse(&self.site.release(), StatusCode::NOT_FOUND),
         }
     }
@@ -73,40 +78,24 @@ impl Mount {
     /// it (see [`Site::try_respond`]).
     #[must_use]
     pub fn try_respond<B>(&self, request: &http::Request<B>) -> Option<Response<Body>> {
-        match self.place(request) {
-            Place::Root => Some(self.add_slash(request)),
-            Place::Inside => try_answer_below(&self.site.release(), self.prefix(), request),
+        let prefix = self.prefix();
+        match Place::of(request, prefix) {
+            Place::Root => Some(add_slash(prefix, request)),
+            Place::Inside => try_answer_below(&self.site.release(), prefix, request),
             Place::Outside => None,
         }
     }
 
-    fn prefix(&self) -> Prefix<'_> {
+    pub(crate) fn prefix(&self) -> Prefix<'_> {
         Prefix { requested: if self.is_nested { "" } else { &self.prefix }, public: &self.prefix }
     }
+}
 
-    fn place<B>(&self, request: &http::Request<B>) -> Place {
-        let path = request.uri().path();
-        if self.is_nested {
-            return Place::Inside;
-        }
-        match path.strip_prefix(&*self.prefix) {
-            // Clients would have to send requests with other methods twice if we redirected them, so these are
-            // answered right here.
-            Some("") if self.prefix.is_empty() || !is_retrieval(request.method()) => Place::Inside,
-            Some("") => Place::Root,
-            Some(rest) if rest.starts_with('/') => Place::Inside,
-            // `OPTIONS *` is about the whole server.
-            _ if path == "*" && self.prefix.is_empty() => Place::Inside,
-            _ => Place::Outside,
-        }
-    }
-
-    /// Redirects the mount's own path to the same path with a trailing slash. Otherwise, relative
-    /// links would not work.
-    fn add_slash<B>(&self, request: &http::Request<B>) -> Response<Body> {
-        let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
-        redirect(format!("{}/{query}", self.prefix).as_bytes(), "public, max-age=3600")
-    }
+/// Redirects the mount's own path to the same path with a trailing slash. Otherwise, relative
+/// links would not work.
+fn add_slash<B>(prefix: Prefix<'_>, request: &http::Request<B>) -> Response<Body> {
+    let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
+    redirect(format!("{}/{query}", prefix.public).as_bytes(), "public, max-age=3600")
 }
 
 /// Returns `true` for methods that we redirect.
@@ -120,4 +109,20 @@ enum Place {
     Root,
     Inside,
     Outside,
+}
+
+impl Place {
+    fn of<B>(request: &http::Request<B>, prefix: Prefix<'_>) -> Place {
+        let path = request.uri().path();
+        match path.strip_prefix(prefix.requested) {
+            // Clients would have to send requests with other methods twice if we redirected them, so these are
+            // answered right here.
+            Some("") if prefix.requested.is_empty() || !is_retrieval(request.method()) => Place::Inside,
+            Some("") => Place::Root,
+            Some(rest) if rest.starts_with('/') => Place::Inside,
+            // `OPTIONS *` is about the whole server.
+            _ if path == "*" && prefix.requested.is_empty() => Place::Inside,
+            _ => Place::Outside,
+        }
+    }
 }

@@ -1,10 +1,14 @@
-//! Sites as services for tower and hyper.
+//! Sites as services for tower, hyper and actix-web.
 
+#[cfg(any(feature = "tower", feature = "hyper"))]
 use std::convert::Infallible;
+#[cfg(any(feature = "tower", feature = "hyper"))]
 use std::future::{Ready, ready};
 
+#[cfg(any(feature = "tower", feature = "hyper"))]
 use http::{Request, Response};
 
+#[cfg(any(feature = "tower", feature = "hyper"))]
 use crate::body::Body;
 use crate::mount::Mount;
 use crate::site::Site;
@@ -14,12 +18,12 @@ use crate::site::Site;
 /// It answers every request, and cloning it is cheap.
 #[derive(Debug, Clone)]
 pub struct Service {
-    mount: Mount,
+    pub(crate) mount: Mount,
 }
 
 impl Site {
-    /// Returns the site as a tower or hyper service. For example, you can pass it to `fallback_service` of
-    /// an axum router.
+    /// Returns the site as a service of tower, hyper or actix-web. For example, you can pass it to `fallback_service` of
+    /// an axum router, or to `default_service` of an actix-web app.
     ///
     /// ```
     /// # use cannery_archiver::{Options, compile};
@@ -42,7 +46,9 @@ impl Site {
 }
 
 impl Mount {
-    /// Returns the mounted site as a tower or hyper service.
+    /// Returns the mounted site as a service of tower, hyper or actix-web.
+    ///
+    /// In actix-web, pass it to `service` of an app or scope. The site is then below the path of the mount, within the scope.
     ///
     /// The service expects the whole path, so it can be used with `route_service` or `fallback_service` of an axum router. For `nest`
     /// and `nest_service`, which remove the prefix, see [`Mount::nested`].

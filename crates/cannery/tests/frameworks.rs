@@ -87,9 +87,11 @@ fn actix_web_sends_the_answers() {
 fn route_beside_the_site_is_answered() {
     let fixture = support::site();
     let site = Site::open(&fixture.archive).unwrap();
-    let mut client = http1::Client::new(TcpStream::connect(start(&site, axum_example::serve)).unwrap());
-    client.send(b"GET /api/hello HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
-    assert_eq!(client.receive("GET").unwrap().body, b"Hello from a handler\n");
+    for serve in [axum_example::serve as Serve, actix_web_example::serve] {
+        let mut client = http1::Client::new(TcpStream::connect(start(&site, serve)).unwrap());
+        client.send(b"GET /api/hello HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        assert_eq!(client.receive("GET").unwrap().body, b"Hello from a handler\n");
+    }
 }
 
 /// All of axum's ways to mount a site below a prefix, with a redirect of the site.
@@ -139,4 +141,117 @@ fn site_is_mounted_in_routers_of_axum() {
         assert_eq!(get("/in/docs").1.as_deref(), Some("/in/docs/"), "{number}");
         assert_eq!(get("/in/missing").0, 404, "{number}");
     }
+}
+
+/// Responses of an actix-web app to requests with these methods, paths and fields: status, `Location`, `Content-Length` and body.
+type Responses = Vec<(u16, Option<String>, Option<String>, Vec<u8>)>;
+
+fn responses_of_actix<F, B>(app: actix_web::App<F>, requests: &[(&str, String, &[(&str, &str)])]) -> Responses
+where
+    F: actix_web::dev::ServiceFactory<
+            actix_web::dev::ServiceRequest,
+            Config = (),
+            Response = actix_web::dev::ServiceResponse<B>,
+            Error = actix_web::Error,
+            InitError = (),
+        > + 'static,
+    B: actix_web::body::MessageBody + 'static,
+{
+    use actix_web::test;
+
+    actix_web::rt::System::new().block_on(async {
+        let app = test::init_service(app).await;
+        let mut responses = Vec::new();
+        for (method, path, fields) in requests {
+            let method = actix_web::http::Method::from_bytes(method.as_bytes()).unwrap();
+            let mut request = test::TestRequest::with_uri(path).method(method);
+            for field in *fields {
+                request = request.append_header(*field);
+            }
+            let response = test::call_service(&app, request.to_request()).await;
+            let field =
+                |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+            let (status, location) = (response.status().as_u16(), field("location"));
+            let length = field("content-length");
+            responses.push((status, location, length, test::read_body(response).await.to_vec()));
+        }
+        responses
+    })
+}
+
+/// All of actix-web's ways to mount a site below a prefix.
+#[test]
+fn site_is_mounted_in_apps_and_scopes_of_actix_web() {
+    use actix_web::{App, web};
+
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let service = |path: &str| site.mount(path).service();
+    let requests = |base: &str| {
+        let unchanged = site.respond(&http::Request::get("/page").body(()).unwrap());
+        let etag: &'static str = unchanged.headers()["etag"].to_str().unwrap().to_owned().leak();
+        let condition: &'static [(&str, &str)] = vec![("if-none-match", etag)].leak();
+        [
+            ("GET", "/", [].as_slice()),
+            ("GET", "", &[]),
+            ("GET", "?a=b", &[]),
+            ("GET", "/page", &[]),
+            ("HEAD", "/page", &[]),
+            ("GET", "/page", &[("range", "bytes=0-9")]),
+            ("GET", "/page", &[("range", "bytes=0-9,20-29")]),
+            ("GET", "/page", condition),
+            ("GET", "/docs", &[]),
+            ("GET", "/p%61ge?a=b", &[]),
+            ("GET", "/missing", &[]),
+            ("POST", "/page", &[]),
+        ]
+        .map(|(method, path, fields)| (method, format!("{base}{path}"), fields))
+    };
+    let check = |number: usize, base: &str, responses: Responses| {
+        let [root, own, own_query, page, head, range, ranges, same, docs, other, missing, post] =
+            responses.try_into().unwrap();
+        let moved = |to: &str| (308, Some(format!("{base}{to}")));
+        assert!(root.0 == 200 && root.3.starts_with(b"<title>Home"), "{number}: {root:?}");
+        assert_eq!((own.0, own.1), moved("/"), "{number}");
+        assert_eq!((own_query.0, own_query.1), moved("/?a=b"), "{number}");
+        assert_eq!((page.0, &page.2), (200, &Some(page.3.len().to_string())), "{number}");
+        assert_eq!((head.0, &head.2, head.3.len()), (200, &page.2, 0), "{number}");
+        assert_eq!((range.0, range.3.as_slice()), (206, &page.3[..10]), "{number}");
+        assert_eq!((ranges.0, &ranges.2), (206, &Some(ranges.3.len().to_string())), "{number}");
+        assert_eq!((same.0, same.3.len()), (304, 0), "{number}");
+        assert_eq!((docs.0, docs.1), moved("/docs/"), "{number}");
+        assert_eq!((other.0, other.1), moved("/page?a=b"), "{number}");
+        assert!(missing.0 == 404 && missing.3.starts_with(b"<title>Missing"), "{number}: {missing:?}");
+        assert_eq!(post.0, 405, "{number}");
+    };
+
+    let apps = || {
+        [
+            App::new().service(service("/in")),
+            App::new().default_service(service("/in")),
+            App::new().service(web::scope("/in").default_service(service(""))),
+            App::new().service(web::scope("/in").service(service(""))),
+        ]
+    };
+    for (number, app) in apps().into_iter().enumerate() {
+        check(number, "/in", responses_of_actix(app, &requests("/in")));
+    }
+    // The router decodes the prefix, and checks in front of it wouldn't.
+    let other = [("GET", "/%69n/page".to_owned(), [].as_slice())];
+    for (number, app) in apps().into_iter().enumerate() {
+        let (status, location, ..) = responses_of_actix(app, &other).remove(0);
+        let is_refused = status == 404;
+        assert!(is_refused || (status, location.as_deref()) == (308, Some("/in/page")), "{number}: {status}");
+    }
+
+    let app = App::new().service(web::scope("/a").service(service("/in")));
+    check(10, "/a/in", responses_of_actix(app, &requests("/a/in")));
+    let app = App::new().service(web::scope("/{tenant}").default_service(service("")));
+    check(11, "/t", responses_of_actix(app, &requests("/t")));
+    let app = App::new().default_service(service(""));
+    let responses = responses_of_actix(app, &requests("")[3..]);
+    assert_eq!(
+        responses.iter().map(|response| response.0).collect::<Vec<_>>(),
+        [200, 200, 206, 206, 304, 308, 308, 404, 405]
+    );
 }
