@@ -16,6 +16,7 @@ mod frameworks;
 mod get;
 mod hosts;
 mod negotiate;
+mod notes;
 mod range;
 mod readers;
 mod routes;

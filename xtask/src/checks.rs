@@ -65,8 +65,8 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     with_library.env("CANNERY_TEST_PROGRAM", project::target().join("debug/examples/site_and_routes"));
     steps.run("library", || project::run(&mut with_library));
 
-    // The same for programs of frameworks, except for what their HTTP library decides.
-    let mut with_frameworks = tests(&format!("{black_box} -- frameworks::"), extent);
+    // The same for programs of frameworks, except for what their HTTP library decides. Also the example of a whole service.
+    let mut with_frameworks = tests(&format!("{black_box} -- frameworks:: notes::"), extent);
     with_frameworks.env("CANNERY_TEST_FRAMEWORKS", project::target().join("debug/examples"));
     steps.run("frameworks", || project::run(&mut with_frameworks));
 

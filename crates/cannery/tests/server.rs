@@ -18,6 +18,8 @@ mod contents;
 mod errors;
 #[path = "server/metrics.rs"]
 mod metrics;
+#[path = "server/notes.rs"]
+mod notes;
 #[path = "server/observed.rs"]
 mod observed;
 #[path = "server/replaced.rs"]
