@@ -42,6 +42,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.run("clippy", || project::run(&mut cargo(&clippy)));
         steps.run("tidy", tidy::check);
         deny(&mut steps, extent);
+        semver(&mut steps, extent);
         pack(&mut steps, extent);
         count(&mut steps, extent);
     }
@@ -228,6 +229,42 @@ fn can_reach(repository: &str) -> bool {
 
 /// The release of cargo deny that `deny.toml` is written for.
 const DENY_VERSION: &str = "0.20.2";
+
+/// Compares the public functions of the libraries with those of the last release, and finds changes that break other programs without
+/// a new major version. `public-api.txt` only shows what has changed.
+fn semver(steps: &mut Steps, extent: Extent) {
+    const SEMVER: &str = "semver";
+    if extent != Extent::Slow {
+        return steps.skip(
+            SEMVER,
+            "its tool has 300 dependencies; `--slow` installs and runs it, before each release",
+        );
+    }
+    let Some(release) = last_release() else {
+        return steps.skip(SEMVER, "there is no tag of a release to compare with");
+    };
+    steps.run(SEMVER, || {
+        if project::program("cargo-semver-checks").is_none() {
+            let install = format!("install --locked --debug cargo-semver-checks@{SEMVER_CHECKS_VERSION}");
+            project::run(&mut cargo(&install))?;
+        }
+        let check =
+            format!("semver-checks --package cannery --package cannery-build --baseline-rev {release}");
+        project::run(&mut cargo(&check))
+    });
+}
+
+/// A release of cargo-semver-checks that knows the format of our compiler's rustdoc.
+const SEMVER_CHECKS_VERSION: &str = "0.51.0";
+
+/// Returns the tag of the last release before the current commit.
+fn last_release() -> Option<String> {
+    let mut git = Command::new("git");
+    let output =
+        git.args(["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"]).output().ok()?;
+    let tag = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !tag.is_empty()).then_some(tag)
+}
 
 /// Returns the packages that cargo compiles. All steps select the same ones: for others, cargo would compile libraries once more,
 /// with the features that those enable.

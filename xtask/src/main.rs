@@ -33,7 +33,7 @@ usage: cargo xtask TASK
 
   test [--fast | --slow]             install the programs that the tests need, then run all checks
                                      --fast: only formatting, cargo test and clippy
-                                     --slow: also the long tests, cargo deny and counts
+                                     --slow: also the long tests, cargo deny, semver and counts
   ci                                 the checks of continuous integration: test, cargo deny
   tidy                               only the checks of texts and of the structure
   bench [NAME] [OPTIONS]             benchmarks: all comparisons with other servers, or one scenario;
