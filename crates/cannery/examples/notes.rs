@@ -21,7 +21,7 @@ struct Note {
     text: String,
 }
 
-/// What all handlers share.
+/// State that all handlers share.
 pub(crate) struct Service {
     /// A real service has the connections to its database here. Ours is a file.
     notes: Mutex<Vec<Note>>,

@@ -57,7 +57,9 @@ mod file;
 #[cfg(all(feature = "follow", debug_assertions))]
 mod follow;
 
-// Servers of a site, which learn of each archive that replaces it.
+// Sites in servers, which learn of each archive that replaces one.
+#[cfg(feature = "server")]
+mod served;
 #[cfg(feature = "server")]
 mod servers;
 

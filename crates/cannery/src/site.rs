@@ -19,7 +19,7 @@ pub struct Site {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What all clones of a site share.
+/// State that all clones of a site share.
 pub(crate) struct Shared {
     current: ArcSwap<Release>,
     #[cfg(feature = "server")]
@@ -136,7 +136,11 @@ impl Site {
     pub fn replace(&self, next: &Site) {
         let next = next.shared.current.load_full();
         #[cfg(feature = "server")]
-        self.shared.servers.replace(&self.shared.current, next);
+        self.shared.servers.replace(|| {
+            let answers = Arc::clone(&next.answers);
+            self.shared.current.store(next);
+            answers
+        });
         #[cfg(not(feature = "server"))]
         self.shared.current.store(next);
     }
@@ -144,7 +148,7 @@ impl Site {
     /// Tells a server about each archive of this site, beginning with the current one.
     #[cfg(feature = "server")]
     pub(crate) fn publish_to(&self, server: cannery_server::SitePublisher) {
-        self.shared.servers.add(&self.shared.current, server);
+        self.shared.servers.add(server, || Arc::clone(&self.release().answers));
     }
 
     /// Compares every byte of the archive with its digest and checks the structure of all records.

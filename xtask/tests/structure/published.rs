@@ -46,7 +46,7 @@ both = ">0.1, =0.1.3"
     assert!(!lines.iter().any(|line| line.contains("ranged") || line.contains("exact")), "{lines:?}");
 }
 
-/// What a program compiles that only embeds a site. Each has its reason in docs/library.md.
+/// A program that only embeds a site compiles these crates. Each has its reason in docs/library.md.
 #[test]
 fn library_without_features_is_small() {
     let mut tree = Command::new(env!("CARGO"));

@@ -450,20 +450,24 @@ fn patterns_have_the_numbers_of_matches() {
 
 #[test]
 fn prefix_of_parameters_alone_leaves_other_paths_to_the_site() {
-    let group = Group::default()
-        .group("/{tenant}", |tenant| {
-            tenant
-                .route("GET /orders", |request: &Request<'_>| request.param("tenant").into_owned())
-                .group("/{part}/api", |api| api.route("GET /x", |_: &Request<'_>| "x"))
+    let below = |prefix: &str| {
+        Group::default().group(prefix, |group| {
+            group.route("GET /orders", |request: &Request<'_>| request.param("tenant").into_owned())
         })
-        .group("/shop/{tenant}", |shop| shop.route("GET /orders", |_: &Request<'_>| "shop"));
-    let routes = routes(&group);
-    let is_left = |path: &str| routes.find(b"GET", None, path.as_bytes()).is_none();
+    };
+    let is_left = |prefix: &str, host: Option<&[u8]>, path: &str| {
+        routes(&below(prefix)).find(b"GET", host, path.as_bytes()).is_none()
+    };
+    let group = below("/{tenant}");
     assert_eq!(text_of(respond(&group, "GET", "/a/orders")), (200, "a".to_owned()));
     assert_eq!(respond(&group, "POST", "/a/orders").status(), 405);
     for path in ["/a", "/a/", "/a/other", "/a/orders/1", "/"] {
-        assert!(is_left(path), "{path}");
+        assert!(is_left("/{tenant}", None, path), "{path}");
+        assert!(is_left("a.example/{tenant}/", Some(b"a.example"), path), "{path}");
+        // A host alone is owned as a whole.
+        assert!(!is_left("a.example", Some(b"a.example"), path), "{path}");
     }
     // Prefixes with a literal segment own what is below them.
-    assert!(!is_left("/a/b/api/none") && !is_left("/shop/a/none"));
+    assert!(!is_left("/{tenant}/api", None, "/a/api/none") && is_left("/{tenant}/api", None, "/a/none"));
+    assert!(!is_left("/shop/{tenant}", None, "/shop/a/none"));
 }
