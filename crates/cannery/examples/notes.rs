@@ -4,13 +4,16 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
-use cannery::{Event, EventWriter, HandlerError, Next, OrStatus, Problem, Request, Response, Server};
+use cannery::{
+    ContentReader, Event, EventWriter, HandlerError, Next, OrStatus, Problem, Request, Response, Server,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
@@ -57,7 +60,7 @@ impl Service {
     }
 
     pub(crate) fn server(self: &Arc<Service>) -> Server {
-        let (for_cors, for_users) = (Arc::clone(self), Arc::clone(self));
+        let (for_cors, for_users, for_uploads) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
         Server::new().group("/api", |api| {
             api.wrap(move |request, next| for_cors.cors(request, next))
                 .wrap(move |request, next| for_users.find_user(request, next))
@@ -70,7 +73,9 @@ impl Service {
                 .group("/pictures", |pictures| {
                     pictures
                         .content_bytes_max(10 << 20)
-                        .blocking_route("PUT /{note}", self.handler(Service::upload))
+                        .upload_route("PUT /{note}", move |request, content| {
+                            for_uploads.upload(request, content)
+                        })
                 })
         })
     }
@@ -156,12 +161,16 @@ impl Service {
         response
     }
 
-    fn upload(&self, request: &Request<'_>) -> Result<(), HandlerError> {
+    /// Stores the content while it arrives.
+    fn upload(&self, request: &Request<'_>, mut content: ContentReader) -> Result<(), HandlerError> {
         request.get::<User>().or_status(401, "Log in first.")?;
         // A number can't lead out of the folder, as a name could.
         let note: usize = request.param("note").parse().or_status(404, "No such note.")?;
         lock(&self.notes).get(note.wrapping_sub(1)).or_status(404, "No such note.")?;
-        Ok(fs::write(self.folder.join(format!("{note}.picture")), request.content())?)
+        // Until it is complete, it has a name of its own.
+        let part = self.folder.join(format!("{note}-{:?}.part", thread::current().id()));
+        io::copy(&mut content, &mut File::create(&part)?)?;
+        Ok(fs::rename(part, self.folder.join(format!("{note}.picture")))?)
     }
 
     /// Waits for an asynchronous task, on a thread of the pool.

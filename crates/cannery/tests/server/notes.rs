@@ -66,6 +66,7 @@ fn notes_are_added_and_kept() {
 fn errors_of_the_service_are_problems() {
     let folder = tempfile::tempdir().unwrap();
     let client = Client::new(folder.path(), nobody());
+    client.send(post("first"));
     let text = Request::builder("POST", "/api/notes").with_content("text/plain", "first");
     let long = vec![0; (10 << 20) + 1];
     for (request, status) in [
