@@ -99,17 +99,14 @@ pub enum WriteError {
 }
 
 /// An error of [`crate::Assembler`].
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum AssembleError {
     /// The archive cannot be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
+    Write(WriteError),
     /// A linked record refers to a body or head that does not precede it.
-    #[error("a record refers to a body or head that does not exist")]
     Link,
     /// The parts make up another archive than their facts describe.
-    #[error("the parts make up an archive with the digest {got} instead of {expected}")]
     Digest {
         /// The digest in the facts.
         expected: crate::Digest,
@@ -237,6 +234,33 @@ impl Error for WriteError {
 impl From<io::Error> for WriteError {
     fn from(error: io::Error) -> WriteError {
         WriteError::Io(error)
+    }
+}
+
+impl fmt::Display for AssembleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AssembleError::Write(error) => error.fmt(f),
+            AssembleError::Link => f.write_str("a record refers to a body or head that does not exist"),
+            AssembleError::Digest { expected, got } => {
+                write!(f, "the parts make up an archive with the digest {got} instead of {expected}")
+            }
+        }
+    }
+}
+
+impl Error for AssembleError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            AssembleError::Write(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<WriteError> for AssembleError {
+    fn from(error: WriteError) -> AssembleError {
+        AssembleError::Write(error)
     }
 }
 
