@@ -444,6 +444,39 @@ fn slow_handlers_hold_clients_back() {
     check_held::<Http1>(&uploads, KEPT_BYTES_MAX_TCP);
 }
 
+/// More streams of a connection than would fit into its window are held back.
+#[test]
+fn held_uploads_hold_back_no_other_request() {
+    const UPLOADS: usize = 9;
+    /// Almost the window of a stream.
+    const REST_BYTES: usize = 15 * 1024;
+    let uploads = Uploads::start();
+    let mut fields = pseudo("PUT", "/uploads/late", &[]);
+    fields[1].1 = "https";
+    let get =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/hello/you")];
+
+    let mut client = http3::Client::connect(uploads.at().quic).unwrap();
+    let held: Vec<_> = (0..UPLOADS).map(|_| client.begin_request(&fields[..])).collect();
+    for stream in &held {
+        // After this, the server holds the client back.
+        for number in 0..4 {
+            client.send_content(*stream, &part(number)).unwrap();
+        }
+        client.send_content(*stream, &part(4)[..REST_BYTES]).unwrap();
+    }
+    assert_eq!(client.request(&get).unwrap().status, 200);
+    for _ in 0..UPLOADS {
+        uploads.proceed.send(()).unwrap();
+    }
+    for stream in held {
+        client.finish(stream);
+        assert_eq!(client.receive(stream, "PUT").unwrap().status, 200);
+        assert_eq!(uploads.report(), Report { bytes: (4 * PART_BYTES + REST_BYTES) as u64, error: None });
+    }
+    client.close();
+}
+
 /// The handler responds after a few bytes, but the client goes on.
 fn check_early<U: Upload>(at: Addresses, target: &str, expected: (u16, &[u8])) {
     let mut upload = U::begin(at, target, &[]);

@@ -105,3 +105,51 @@ impl StreamedContent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_taken_until_it_ends() {
+        let mut contents = StreamedContents::default();
+        contents.add(1, 10);
+        contents.add(3, 10);
+        let mut bytes = b"before ".to_vec();
+        contents.find(1).unwrap().receive(b"one");
+        assert_eq!(contents.take(1, true, &mut bytes), Arrival::Open);
+        assert_eq!(bytes, b"before one");
+
+        let content = contents.find(1).unwrap();
+        content.receive(b"two");
+        content.end();
+        bytes.clear();
+        assert_eq!(contents.take(1, false, &mut bytes), Arrival::Complete, "although its stream has ended");
+        assert_eq!(bytes, b"two");
+        assert_eq!(contents.take(1, true, &mut bytes), Arrival::Cancelled, "it is gone");
+        assert_eq!(contents.take(3, false, &mut bytes), Arrival::Cancelled);
+        assert!(contents.find(3).is_none() && contents.memory() == 0);
+    }
+
+    #[test]
+    fn content_beyond_its_limit_is_discarded() {
+        let mut contents = StreamedContents::default();
+        let content = contents.add(1, 5);
+        content.receive(b"abc");
+        content.receive(b"def");
+        content.receive(b"ghi");
+        content.end();
+        let mut bytes = Vec::new();
+        assert_eq!(contents.take(1, true, &mut bytes), Arrival::TooLong);
+        assert_eq!(bytes, b"abc");
+    }
+
+    #[test]
+    fn each_block_gives_the_client_more_time() {
+        let mut contents = StreamedContents::default();
+        let content = contents.add(1, u64::MAX);
+        assert!(!content.receive(&[0; CONTENT_BLOCK_BYTES - 1]));
+        assert!(content.receive(&[0; 1]) && !content.receive(&[0; 1]));
+        assert!(content.receive(&[0; 3 * CONTENT_BLOCK_BYTES]));
+    }
+}

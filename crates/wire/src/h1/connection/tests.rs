@@ -92,3 +92,56 @@ fn expect_continue_is_honored() {
     connection.respond_with_bytes(&head, b"answer", &mut output);
     assert_eq!(output.parts().0, b"HTTP/1.1 100 Continue\r\n\r\nanswer");
 }
+
+/// Reads a head and leaves its content to the caller. Returns the connection and the rest of `input`.
+fn begin<'i>(input: &'i [u8], head: &mut Head<'i>) -> (Connection, &'i [u8]) {
+    let mut connection = Connection::default().leaving_content();
+    let (used, Step::Request) = connection.next_request(input, head) else { panic!("no request") };
+    (connection, &input[used..])
+}
+
+#[test]
+fn content_is_passed_on_up_to_its_limit() {
+    let input =
+        b"PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\nGET";
+    for (bytes_max, expected) in [(5, Ok(())), (4, Err(ContentError::TooLong))] {
+        let mut head = Head::EMPTY;
+        let (mut connection, mut rest) = begin(input, &mut head);
+        connection.accept_content(&head, bytes_max).unwrap();
+        let mut content = Vec::new();
+        let read = connection.read_content(&mut rest, bytes_max, |part| content.extend_from_slice(part));
+        assert_eq!(read, expected);
+        if read.is_ok() {
+            assert_eq!((content.as_slice(), rest), (b"abcde".as_slice(), b"GET".as_slice()));
+        }
+        assert_eq!(connection.keeps_open(&head), expected.is_ok());
+        assert!(!connection.awaits_content());
+    }
+}
+
+/// The next request is found only if the rest of the content is worth reading.
+#[test]
+fn rest_of_content_may_close_the_connection() {
+    for (length, keeps_open) in [(65_536 + 3, true), (65_536 + 4, false), (5 << 30, false)] {
+        let input = format!("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\nabc");
+        let mut head = Head::EMPTY;
+        let (mut connection, mut rest) = begin(input.as_bytes(), &mut head);
+        connection.accept_content(&head, u64::MAX).unwrap();
+        connection.read_content(&mut rest, u64::MAX, |_| {}).unwrap();
+        assert_eq!(connection.discard_content().is_ok(), keeps_open, "{length}");
+        assert_eq!(connection.keeps_open(&head), keeps_open, "{length}");
+    }
+}
+
+#[test]
+fn content_that_was_not_asked_for_closes_the_connection() {
+    let input = b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
+    let mut head = Head::EMPTY;
+    let (mut connection, _) = begin(input, &mut head);
+    connection.accept_content(&head, 3).unwrap();
+    connection.refuse_content();
+    let mut output = Output::new();
+    connection.respond_with_bytes(&head, b"answer", &mut output);
+    assert_eq!(output.parts().0, b"answer");
+    assert!(connection.is_closing());
+}
