@@ -80,11 +80,23 @@ pub(crate) fn has_role(text: &str) -> bool {
     false
 }
 
-/// Rejects a line with a quoted field name, as in JSON and TOML.
-pub(super) fn refuse_quoted_field(line: &str) -> Result<(), RuleError> {
-    let names = line.split(['"', '\'']).skip(1).step_by(2);
-    let found = names.filter_map(field_named).find_map(unmistakable);
+/// Rejects a line with a field name as in JSON and TOML, where it may have quotes, or come after the names of tables.
+pub(super) fn refuse_nested_field(line: &str) -> Result<(), RuleError> {
+    let quoted_names = line.split(['"', '\'']).skip(1).step_by(2);
+    let found = quoted_names.chain(bare_names(line)).filter_map(field_named).find_map(unmistakable);
     found.map_or(Ok(()), |name| Err(unsupported(&quoted(name))))
+}
+
+/// Returns the names without quotes in a line of TOML, for example `Basic-Auth` in `headers.values.Basic-Auth = "a:b"` and in
+/// `values = {Basic-Auth = "a:b"}`.
+fn bare_names(line: &str) -> impl Iterator<Item = &str> {
+    let first = line.split_once('=').map(|(name, _)| name);
+    let table = line.split_once('{').map_or("", |(_, table)| table);
+    let in_table = table.split(['{', ',']).filter_map(|pair| Some(pair.split_once(['=', ':'])?.0));
+    let names = first.into_iter().chain(in_table).map(str::trim);
+    // In a line such as `Set-Cookie: a=b`, the mark belongs to the value.
+    let names = names.filter(|name| !name.contains([' ', '\t', ':', '/', '"', '\'']));
+    names.filter_map(|name| name.rsplit('.').next())
 }
 
 /// Rejects a code in `_redirects` that denies access.

@@ -440,7 +440,7 @@ impl Parser<'_> {
         }
         // For example, the file may be JSON.
         if !content.starts_with('!') {
-            access_words::refuse_quoted_field(content)?;
+            access_words::refuse_nested_field(content)?;
         }
         if let Some(error) = misplaced(content) {
             self.finish_block();
@@ -546,7 +546,7 @@ fn misplaced(text: &str) -> Option<RuleError> {
 fn refuse_access_control(text: &str) -> Result<(), RuleError> {
     access_words::refuse_field(text)?;
     access_words::refuse_directive(text)?;
-    access_words::refuse_quoted_field(text)
+    access_words::refuse_nested_field(text)
 }
 
 /// Returns the host, the pattern, and the names of captures.

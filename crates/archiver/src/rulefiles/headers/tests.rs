@@ -117,12 +117,28 @@ fn access_control_is_an_error() {
         "auth_basic \"Private\"",
         "Require valid-user",
         "deny all",
+        "values = {X-A = \"1\", Basic-Auth = \"user:password\"}",
+        "values = {Basic-Auth: 'user:password'}",
+        "headers.values.Basic-Auth = \"user:password\"",
+        "headers.values.WWW-Authenticate = \"Basic\"",
+        "\"headers\" = {\"Basic-Auth\" = \"user:password\"}",
     ] {
         let (_, diagnostics) = parse(format!("/a/*\n  {line}\n  X-A: 1").as_bytes(), "_headers");
         assert_eq!(diagnostics.len(), 1, "{line}");
         let found = (diagnostics[0].severity, diagnostics[0].line, diagnostics[0].code);
         assert_eq!(found, (crate::ground::diagnostic::Severity::Error, Some(2), "access-control"), "{line}");
         assert!(!diagnostics[0].message.contains("password`"), "{}", diagnostics[0].message);
+    }
+}
+
+#[test]
+fn words_of_access_control_in_values_are_none() {
+    for field in [
+        "Set-Cookie: basic-auth=off",
+        "Access-Control-Allow-Headers: Content-Type, WWW-Authenticate",
+        "Report-To: {group: default, endpoints: [basic-auth]}",
+    ] {
+        assert_eq!(codes(format!("/a\n  {field}").as_bytes()), [], "{field}");
     }
 }
 

@@ -54,7 +54,7 @@ impl Context<'_> {
         // message.
         refuse_field(line)?;
         refuse_access_control(rest)?;
-        access_words::refuse_quoted_field(line)?;
+        access_words::refuse_nested_field(line)?;
         // A line like `conditions = {Role = ["admin"]}` belongs to the rule above it.
         if !looks_like_target(source) {
             access_words::refuse_conditions(line)?;
