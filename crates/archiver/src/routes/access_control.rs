@@ -24,7 +24,7 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use self::pieces::{Encodings, Outcome, SEARCHED_BYTES_MAX};
+use self::pieces::{Encodings, Outcome, PIECE_BYTES, SEARCHED_BYTES_MAX};
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::ground::rule_error::RuleError;
 use crate::hosts::site_path::{Site, is_host_folder, site_of};
@@ -303,7 +303,10 @@ impl<'s> Suspect<'s> {
         let severity = self.severity(root, pages)?;
         let full_path = folder_file::full_path(root, self.path);
         let opened = folder_file::open(&full_path);
-        let outcome = opened.and_then(|file| pieces::search(file, self.search, self.encodings));
+        // Data can have some of the other names, and may be long.
+        let is_configuration = self.unsearched == Unsearched::Fails;
+        let piece_bytes = if is_configuration { SEARCHED_BYTES_MAX } else { PIECE_BYTES };
+        let outcome = opened.and_then(|file| pieces::search(file, self.search, self.encodings, piece_bytes));
         match outcome {
             Ok(Outcome::Found((line, subject))) => {
                 let message = match severity {

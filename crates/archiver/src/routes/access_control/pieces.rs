@@ -1,4 +1,5 @@
-//! Searches files piece by piece, so that long files need little memory. Windows programs often save configuration as UTF-16, which is
+//! Searches files piece by piece, so that long files need little memory. Configuration is searched as a whole, because a statement
+//! may depend on the block around it, which can begin anywhere before. Windows programs often save configuration as UTF-16, which is
 //! searched as well.
 
 use std::io::{self, Read};
@@ -9,7 +10,7 @@ use super::{Found, Search};
 pub(super) const SEARCHED_BYTES_MAX: u64 = 16 << 20;
 
 /// Number of bytes to read at once. This must be even because of UTF-16.
-const PIECE_BYTES: u64 = 1 << 20;
+pub(super) const PIECE_BYTES: u64 = 1 << 20;
 
 /// Number of bytes to search again in the next piece if a piece has no line end.
 const OVERLAP_BYTES: usize = 4096;
@@ -39,8 +40,13 @@ enum Encoding {
     Utf16Be,
 }
 
-/// Searches a file. Each piece ends with a line if possible.
-pub(super) fn search(mut file: impl Read, search: Search, encodings: Encodings) -> io::Result<Outcome> {
+/// Searches a file in pieces of `piece_bytes` (an even number). Each piece ends with a line if possible.
+pub(super) fn search(
+    mut file: impl Read,
+    search: Search,
+    encodings: Encodings,
+    piece_bytes: u64,
+) -> io::Result<Outcome> {
     let mut encoding = None;
     let mut has_carriage_returns = false;
     let mut bytes = Vec::new();
@@ -49,7 +55,7 @@ pub(super) fn search(mut file: impl Read, search: Search, encodings: Encodings) 
     let mut searched_bytes = 0;
     loop {
         bytes.clear();
-        let read = file.by_ref().take(PIECE_BYTES).read_to_end(&mut bytes)? as u64;
+        let read = file.by_ref().take(piece_bytes).read_to_end(&mut bytes)? as u64;
         searched_bytes += read;
         if searched_bytes > SEARCHED_BYTES_MAX {
             return Ok(Outcome::TooLong);
@@ -71,7 +77,7 @@ pub(super) fn search(mut file: impl Read, search: Search, encodings: Encodings) 
             text = text.replace('\r', "\n");
         }
 
-        let is_end = read < PIECE_BYTES;
+        let is_end = read < piece_bytes;
         let end = if is_end { text.len() } else { text.rfind('\n').map_or(text.len(), |place| place + 1) };
         if let Some((line, subject)) = search(&text[..end]) {
             return Ok(Outcome::Found((line.saturating_add(lines), subject)));
@@ -123,7 +129,7 @@ mod tests {
     }
 
     fn line_of(bytes: &[u8]) -> Option<u32> {
-        match search(bytes, find, Encodings::All).unwrap() {
+        match search(bytes, find, Encodings::All, PIECE_BYTES).unwrap() {
             Outcome::Found((line, _)) => Some(line),
             Outcome::Nothing => None,
             Outcome::TooLong => Some(0),
@@ -153,6 +159,11 @@ mod tests {
         assert_eq!(line_of(&bytes), None);
         bytes.extend(b"deny");
         assert_eq!(line_of(&bytes), Some(0));
+        let whole = |bytes: &[u8]| search(bytes, find, Encodings::All, SEARCHED_BYTES_MAX).unwrap();
+        assert!(matches!(whole(&bytes), Outcome::TooLong));
+        assert!(matches!(whole(&bytes[..16 << 20]), Outcome::Nothing));
+        bytes[1000..1005].copy_from_slice(b"deny\n");
+        assert!(matches!(whole(&bytes), Outcome::Found((1001, _))));
     }
 
     #[test]
@@ -162,9 +173,11 @@ mod tests {
         let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
         for bytes in [&little, &big, &little[2..].to_vec(), &big[2..].to_vec()] {
             assert_eq!(line_of(bytes), Some(2));
-            assert!(matches!(search(&bytes[..], find, Encodings::Foreign).unwrap(), Outcome::Found(_)));
+            let found = search(&bytes[..], find, Encodings::Foreign, PIECE_BYTES).unwrap();
+            assert!(matches!(found, Outcome::Found(_)));
         }
         assert_eq!(line_of(b"a\rdeny"), Some(2), "line ends of old Macs");
-        assert!(matches!(search(&b"deny"[..], find, Encodings::Foreign).unwrap(), Outcome::Nothing));
+        let found = search(&b"deny"[..], find, Encodings::Foreign, PIECE_BYTES).unwrap();
+        assert!(matches!(found, Outcome::Nothing));
     }
 }

@@ -369,6 +369,18 @@ fn examples_in_documentation_do_not_stop_a_build() {
 }
 
 #[test]
+fn block_around_a_statement_may_begin_far_before() {
+    let comments = "# a comment\n".repeat(100_000);
+    let harmless = format!("<Files \".htpasswd\">\n{comments}Require all denied\n</Files>\n");
+    assert_eq!(reported(&[(".htaccess", &harmless)], &[(".htaccess", false)]), []);
+    let allowed = format!("Order allow,deny\n{comments}Allow from all\n");
+    assert_eq!(reported(&[(".htaccess", &allowed)], &[(".htaccess", false)]), []);
+    let private = format!("<Files \".htpasswd\">\n{comments}</Files>\nRequire valid-user\n");
+    let found = reported(&[(".htaccess", &private)], &[(".htaccess", false)]);
+    assert_eq!(found, [(".htaccess".to_owned(), Severity::Error)]);
+}
+
+#[test]
 fn packages_in_folders_that_are_left_out_are_not_searched() {
     let script = "h = {'WWW-Authenticate': 1}";
     for (folder, path) in [
