@@ -4,6 +4,7 @@
 //! Most checks only look at names; files are only opened if they may contain a private key. Nothing is
 //! left out.
 
+mod firebase;
 pub(crate) mod foreign;
 pub(crate) mod left_out;
 
@@ -131,6 +132,7 @@ pub(crate) fn find(sources: &Sources, options: &Options) -> Vec<Diagnostic> {
 
     found.append(&mut foreign::find(sources));
     found.append(&mut left_out::find(sources));
+    found.append(&mut firebase::find(sources));
     found.extend(coded_copies(sources, options));
     found
 }
