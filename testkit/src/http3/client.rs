@@ -154,7 +154,9 @@ impl Client {
     /// Fails if the handshake fails.
     pub fn connect_with(server: SocketAddr, options: &Options) -> Result<Client, Ended> {
         let mut client = Client::handshake(server, options)?;
-        let control = client.open_stream(Dir::Uni);
+        // The server may close the connection right after the handshake.
+        let opened = client.try_open_stream(Dir::Uni);
+        let control = opened.ok_or_else(|| Ended::Closed(io::ErrorKind::ConnectionAborted.into()))?;
         client.send(control, &[varint(CONTROL_STREAM), frame(SETTINGS, &[])].concat());
         Ok(client)
     }
