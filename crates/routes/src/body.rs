@@ -10,10 +10,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll};
 
 use crate::error::HandlerError;
+use crate::kept_bytes::{HeldBytes, KeptBytes};
 
 /// A body may have this many bytes that have been written but not taken for sending. This is about as much
 /// as one call sends.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// The same while many bytes of other bodies are waiting, too.
+const SCARCE_BODY_BYTES_MAX: usize = 1024;
 
 /// Creates a body. Returns its two ends.
 // Only for the server.
@@ -84,6 +88,8 @@ struct State {
     waker: Option<Waker>,
     /// Whether we have woken up the reader since it has last taken bytes.
     is_woken: bool,
+    /// Counts the capacity of `bytes`.
+    held: Option<HeldBytes>,
 }
 
 /// Wakes up the server when more bytes have been written.
@@ -114,13 +120,27 @@ impl State {
         if self.is_reader_dropped { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }
 
+    /// Returns how many bytes may be written now. If there are none, there will be as soon as the reader takes what was written.
+    fn room(&self) -> usize {
+        let is_scarce = self.held.as_ref().is_some_and(HeldBytes::is_scarce);
+        let bytes_max = if is_scarce { SCARCE_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
+        bytes_max.saturating_sub(self.bytes.len())
+    }
+
     fn is_full(&self) -> bool {
-        self.bytes.len() >= BODY_BYTES_MAX
+        self.room() == 0
     }
 
     /// Returns `true` if writing does not make sense any more.
     fn is_over(&self) -> bool {
         self.is_reader_dropped || self.is_stopped
+    }
+
+    /// Must be called whenever `bytes` has changed.
+    fn count(&mut self) {
+        if let Some(held) = &mut self.held {
+            held.set(self.bytes.capacity());
+        }
     }
 
     fn wake(&mut self) {
@@ -157,11 +177,14 @@ impl BodyWriter {
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
         state.check()?;
-        if state.is_full() && !bytes.is_empty() {
+        // Other writers can change this at any time.
+        let room = state.room();
+        if room == 0 && !bytes.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let count = bytes.len().min(BODY_BYTES_MAX.saturating_sub(state.bytes.len()));
+        let count = bytes.len().min(room);
         state.bytes.extend_from_slice(&bytes[..count]);
+        state.count();
         if count > 0 {
             state.wake();
         }
@@ -179,6 +202,7 @@ impl BodyWriter {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         state.bytes.extend_from_slice(bytes);
+        state.count();
         state.wake();
         Ok(())
     }
@@ -250,12 +274,18 @@ impl BodyWriter {
 impl io::Write for BodyWriter {
     /// Blocks if the buffer is full.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut state = self.shared.lock();
-        while state.bytes.len() >= BODY_BYTES_MAX && !state.is_over() {
-            state = self.shared.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let mut state = self.shared.lock();
+            while state.is_full() && !state.is_over() {
+                state = self.shared.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            drop(state);
+            match self.try_write(bytes) {
+                // Others have written so much in the meantime that this body may have less.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return written,
+            }
         }
-        drop(state);
-        self.try_write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -293,6 +323,7 @@ impl BodyStopper {
             state.is_stopped = true;
             state.progress = BodyProgress::Broken;
             state.bytes = Vec::new();
+            state.count();
             state.wake();
             self.shared.taken.notify_all();
             let writer = state.writer.take();
@@ -312,6 +343,20 @@ impl BodyReader {
         if !state.bytes.is_empty() || state.progress != BodyProgress::Open {
             state.wake();
         }
+    }
+
+    /// Counts the bytes that were written but not taken, from now on. Does nothing if they are already being counted.
+    pub fn count_in(&self, kept: &Arc<KeptBytes>) {
+        let mut state = self.shared.lock();
+        if state.held.is_none() {
+            state.held = Some(kept.hold(state.bytes.capacity()));
+        }
+    }
+
+    /// Returns the memory that these bytes take, if they are being counted, in bytes.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.shared.lock().held.as_ref().map_or(0, HeldBytes::bytes)
     }
 
     /// Waits until the body is complete, and returns all of it.
@@ -345,6 +390,7 @@ impl BodyReader {
         } else {
             bytes.append(&mut state.bytes);
         }
+        state.count();
         self.shared.taken.notify_one();
         let progress = state.progress;
         let writer = state.writer.take();
@@ -359,6 +405,7 @@ impl Drop for BodyReader {
         let mut state = self.shared.lock();
         state.is_reader_dropped = true;
         state.bytes = Vec::new();
+        state.count();
         self.shared.taken.notify_all();
         let (waker, writer) = (state.waker.take(), state.writer.take());
         drop(state);
@@ -434,6 +481,71 @@ mod tests {
         let waiting = std::thread::spawn(move || writer.write_all(b"more"));
         drop(reader);
         assert_eq!(waiting.join().unwrap().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn bytes_count_until_they_are_taken_or_dropped() {
+        let counted = |before: &[u8]| {
+            let kept = KeptBytes::new(usize::MAX, || {});
+            let (mut writer, reader) = channel();
+            writer.write_all(before).unwrap();
+            reader.count_in(&kept);
+            assert_eq!((kept.get(), reader.kept_bytes()), (before.len(), before.len()));
+            writer.write_all(&[0; BODY_BYTES_MAX / 2]).unwrap();
+            assert!((BODY_BYTES_MAX / 2..=2 * BODY_BYTES_MAX).contains(&kept.get()), "{kept:?}");
+            assert_eq!(reader.kept_bytes(), kept.get());
+            (kept, writer, reader)
+        };
+
+        let (kept, mut writer, reader) = counted(b"");
+        reader.take(&mut Vec::new());
+        assert_eq!(kept.get(), 0, "taken");
+        writer.try_write_whole(&[0; 2 * BODY_BYTES_MAX]).unwrap();
+        assert_eq!(kept.get(), 2 * BODY_BYTES_MAX, "a long event");
+        drop(writer);
+        assert_eq!(kept.get(), 2 * BODY_BYTES_MAX, "the bytes before the end may still be sent");
+        assert_eq!(reader.take(&mut Vec::new()), BodyProgress::Broken);
+        assert_eq!(kept.get(), 0);
+
+        let (kept, mut writer, reader) = counted(b"8 bytes.");
+        drop(reader);
+        assert_eq!(kept.get(), 0, "dropped");
+        writer.write_all(b"more").unwrap_err();
+        assert_eq!(kept.get(), 0);
+
+        let (kept, writer, _reader) = counted(b"8 bytes.");
+        writer.stopper().stop();
+        assert_eq!(kept.get(), 0, "stopped");
+
+        let (kept, writer, reader) = counted(b"");
+        writer.finish();
+        assert_ne!(kept.get(), 0, "complete");
+        drop(reader);
+        assert_eq!(kept.get(), 0);
+    }
+
+    #[test]
+    fn bodies_are_shorter_while_memory_is_scarce() {
+        let kept = KeptBytes::new(usize::MAX, || {});
+        kept.set_plenty(BODY_BYTES_MAX);
+        let [(mut first, first_reader), (mut second, second_reader)] = [channel(), channel()];
+        first_reader.count_in(&kept);
+        second_reader.count_in(&kept);
+        first.write_all(&[0; BODY_BYTES_MAX]).unwrap();
+        second.write_all(b"a").unwrap();
+        assert!(kept.is_scarce());
+
+        assert_eq!(second.try_write(&[0; BODY_BYTES_MAX]).unwrap(), SCARCE_BODY_BYTES_MAX - 1);
+        for writer in [&mut first, &mut second] {
+            assert_eq!(writer.try_write(b"more").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            assert_eq!(writer.try_write_whole(b"more").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+        // Each can continue as soon as its own bytes were taken.
+        second_reader.take(&mut Vec::new());
+        assert_eq!(second.try_write(b"more").unwrap(), 4);
+        first_reader.take(&mut Vec::new());
+        assert!(!kept.is_scarce());
+        assert_eq!(second.try_write(&[0; BODY_BYTES_MAX]).unwrap(), BODY_BYTES_MAX - 4);
     }
 
     struct Flag(std::sync::atomic::AtomicBool);

@@ -67,6 +67,7 @@ mod field_names;
 #[cfg(feature = "http")]
 mod http_types;
 mod into_response;
+mod kept_bytes;
 #[cfg(feature = "multipart")]
 mod multipart;
 mod problem;
@@ -95,6 +96,7 @@ pub use error::{HandlerError, OrStatus};
 pub use events::{Event, EventWriter};
 pub use group::{Group, HandlerThread, Next};
 pub use into_response::{IntoResponse, ViaBoxedError};
+pub use kept_bytes::{HeldBytes, KeptBytes};
 #[cfg(feature = "multipart")]
 pub use multipart::{Multipart, PART_HEAD_BYTES_MAX, PART_TEXT_BYTES_MAX, PARTS_MAX, Part};
 pub use pattern::{SEGMENTS_MAX, SyntaxError};

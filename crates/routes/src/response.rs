@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::body::{self, BodyReader, BodyWriter};
 use crate::error::{Content, Edit, HandlerError};
 use crate::field_names::{CONTENT_FIELDS, SERVER_FIELDS, has_single_value, is_content_type, is_one_of};
+use crate::kept_bytes::{HeldBytes, KeptBytes};
 
 /// A handler's response.
 ///
@@ -286,6 +288,39 @@ impl Response {
     #[must_use]
     pub fn take_body(&mut self) -> Body {
         std::mem::replace(&mut self.body, Body::EMPTY)
+    }
+
+    /// Counts the bytes of this response until the result is dropped. If the body is still being written, its bytes are counted
+    /// until they are taken for sending.
+    // Only for the server.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn hold(&self, kept: &Arc<KeptBytes>) -> HeldBytes {
+        if let Body::Stream(reader) = &self.body {
+            reader.count_in(kept);
+        }
+        kept.hold(self.memory())
+    }
+
+    /// Returns the memory that the fields and a complete body take, in bytes.
+    // Only for the server.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let fields = self.headers().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let body = match &self.body {
+            Body::Bytes(bytes) => bytes.len(),
+            Body::Stream(_) | Body::Producer(_) | Body::Failed => 0,
+        };
+        fields + body
+    }
+
+    /// Returns the bytes that are being counted because the body was written that far, but not taken for sending.
+    // Only for the server.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn kept_body_bytes(&self) -> usize {
+        if let Body::Stream(reader) = &self.body { reader.kept_bytes() } else { 0 }
     }
 
     /// Returns the number of the route that the request was for.

@@ -188,6 +188,7 @@ impl WorkerContext {
 
     /// Lets handlers respond to requests.
     pub(crate) fn set_routes(&mut self, routes: WorkerRoutes) {
+        routes.set_memory_bytes_max(self.policy.memory_bytes_max);
         self.routes = Some(Box::new(routes));
         self.set_kept_lines();
     }
@@ -216,6 +217,15 @@ impl WorkerContext {
         self.responder.scratch.set_now(seconds);
         self.responder.heads.set_now(seconds);
         self.observer.set_time(seconds);
+    }
+
+    /// Updates the number of response bytes that handlers have written and that connections have not taken.
+    #[inline]
+    pub(crate) fn count_handled(&mut self) {
+        if let Some(routes) = &self.routes {
+            self.memory.set_handled(routes.kept_bytes());
+            routes.set_room(self.memory.room());
+        }
     }
 
     /// Gives the next connection its byte budget.

@@ -407,7 +407,7 @@ impl<D: DatagramSocket> Http3<D> {
 
     /// Returns the memory that each open connection takes, in bytes.
     pub(crate) fn connection_memory(&self) -> impl Iterator<Item = u32> {
-        self.connections.iter().filter(|connection| !connection.is_closed()).map(Connection::memory)
+        self.connections.iter().filter(|connection| !connection.is_closed()).map(Connection::total_memory)
     }
 
     /// Removes closed connections. We only keep them in case the client has not received the reason, so when memory is scarce,
@@ -435,7 +435,7 @@ impl<D: DatagramSocket> Http3<D> {
             }
 
             let Some(connection) = self.connections.at_index(index) else { continue };
-            if connection.is_closed() || !is_selected(connection.memory()) {
+            if connection.is_closed() || !is_selected(connection.total_memory()) {
                 continue;
             }
 
@@ -620,6 +620,8 @@ impl<D: DatagramSocket> Http3<D> {
 
         connection.count_memory();
         cx.memory.change(memory_before, connection.memory());
+        // This may include bytes that handlers had written.
+        cx.count_handled();
         // Since its last run, the connection might also have been closed because of a timeout or to free its
         // memory.
         if connection.is_closed() && std::mem::take(is_counted) {
@@ -632,6 +634,7 @@ impl<D: DatagramSocket> Http3<D> {
             self.timers.disarm(key, timer);
             cx.memory.change(connection.memory(), 0);
             self.connections.remove(key);
+            cx.count_handled();
         } else {
             let timeout = connection.quic().timeout();
             self.timers.arm(key, timeout, timer);

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use cannery_eventloop::{Token, Waker};
 use cannery_routes::{
     Body, BodyReader, Call, ContentReader, ContentSender, HandlerError, HandlerResponse, HandlerThread,
-    Parts, Response, Routes, body_channel, content_channel, is_utf8_path,
+    HeldBytes, KeptBytes, Parts, Response, Routes, body_channel, content_channel, is_utf8_path,
 };
 use cannery_site::{Method, Target};
 use cannery_transport::quic::ConnectionKey;
@@ -39,6 +39,7 @@ pub(crate) use watch::Watchdog;
 
 use crate::notice::Notice;
 use crate::observe::Handled;
+use limits::KEPT_STEP_BYTES;
 use pool::{Job, Upload};
 use watch::WatchedThread;
 
@@ -48,6 +49,8 @@ pub(crate) struct WorkerRoutes {
     pools: Pools,
     mailbox: Mailbox,
     deliveries: Receiver<Delivery>,
+    /// Bytes that handlers may return on this thread until the connection's memory is counted again.
+    room: Cell<u64>,
     last_ticket: Cell<u64>,
     watched: WatchedThread,
     /// Sends notices to the operator.
@@ -140,8 +143,18 @@ pub(crate) enum DeliveryContent {
 pub(crate) struct HandledRequest {
     pub(crate) request: StoredRequest,
     pub(crate) response: Option<Response>,
+    /// Counts the response while it is waiting for the connection. `None` if the server itself made it.
+    pub(crate) held: Option<HeldBytes>,
     /// When it was sent to the pool. The connection fills this in.
     pub(crate) since: Option<Instant>,
+}
+
+impl HandledRequest {
+    /// Returns the response bytes that count in [`WorkerRoutes::kept_bytes`].
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let body = self.response.as_ref().map_or(0, Response::kept_body_bytes);
+        self.held.as_ref().map_or(0, HeldBytes::bytes) + body
+    }
 }
 
 /// Sends deliveries to a worker. Can be used from any thread.
@@ -149,6 +162,8 @@ pub(crate) struct HandledRequest {
 pub(crate) struct Mailbox {
     sender: Sender<Delivery>,
     waker: Waker,
+    /// Counts the response bytes that have not been taken by the worker's connections.
+    kept: Arc<KeptBytes>,
 }
 
 impl Mailbox {
@@ -173,11 +188,16 @@ impl WorkerRoutes {
         let (sender, deliveries) = channel();
         let watched = WatchedThread::default();
         watchdog.watch_worker(&watched);
+        let kept = KeptBytes::new(KEPT_STEP_BYTES, {
+            let waker = waker.clone();
+            move || waker.wake()
+        });
         WorkerRoutes {
             routes,
             pools,
-            mailbox: Mailbox { sender, waker },
+            mailbox: Mailbox { sender, waker, kept },
             deliveries,
+            room: Cell::new(u64::MAX),
             last_ticket: Cell::new(0),
             watched,
             notices,
@@ -186,6 +206,23 @@ impl WorkerRoutes {
 
     pub(crate) fn next_delivery(&self) -> Option<Delivery> {
         self.deliveries.try_recv().ok()
+    }
+
+    /// Returns the number of response bytes that handlers have written and that no connection has taken yet.
+    #[inline]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.mailbox.kept.get()
+    }
+
+    /// Sets the memory limit of all connections. Responses should not take more than half of that outside of connections.
+    pub(crate) fn set_memory_bytes_max(&self, bytes_max: u64) {
+        self.mailbox.kept.set_plenty(usize::try_from(bytes_max / 2).unwrap_or(usize::MAX));
+    }
+
+    /// Sets how many bytes handlers may return on this thread until the connection's memory is counted again.
+    #[inline]
+    pub(crate) fn set_room(&self, bytes: u64) {
+        self.room.set(bytes);
     }
 
     /// Decides how to treat a request. `awaits_content` tells if the head may be followed by content.
@@ -238,9 +275,15 @@ impl WorkerRoutes {
         content: &[u8],
         client: RouteClient,
     ) -> Response {
+        // A client can send many requests at once without opening a window for any response.
+        if self.room.get() == 0 {
+            return self.busy(head, client);
+        }
         let parts = parts(head, Some(route.target), content, client);
         let made = self.watched.run(route.call.number(), || route.call.run(parts, None));
-        respond(made, &self.notices)
+        let response = respond(made, &self.notices);
+        self.room.set(self.room.get().saturating_sub(response.memory() as u64));
+        response
     }
 
     /// Submits a request to the pool. The response will be delivered unless no client expects it any more.
@@ -309,7 +352,7 @@ impl WorkerRoutes {
             Err(refused) => match *refused {
                 Job::Answer { request, .. } => {
                     let response = Some(self.busy(&request.head(), client));
-                    Err(Box::new(HandledRequest { request, response, since: None }))
+                    Err(Box::new(HandledRequest { request, response, held: None, since: None }))
                 }
                 Job::Produce { .. } => unreachable!("the pool returns the job that it refuses"),
             },
@@ -366,6 +409,7 @@ impl WorkerRoutes {
             }
         };
         if !is_head {
+            reader.count_in(&self.mailbox.kept);
             let mailbox = self.mailbox.clone();
             reader.set_waker(Box::new(move || mailbox.deliver(address, DeliveryContent::MoreBody)));
         }
@@ -395,22 +439,42 @@ impl WorkerRoutes {
         self.refuse(head, client, &HandlerError::new(503, message))
     }
 
-    /// Returns the response to a request if too many are waiting for the pool.
+    /// Returns the response to a request if too many are waiting for the pool, or if their responses take too much memory.
+    #[cold]
     fn busy(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
-        let error = HandlerError::new(503, "The server is busy. Try again in a few seconds.");
-        self.refuse(head, client, &error.with_header("Retry-After", RETRY_AFTER))
+        busy(&self.routes, head, client, &self.notices)
     }
 
     /// Returns an error response that is not a handler's.
     #[cold]
     fn refuse(&self, head: &RequestHead<'_>, client: RouteClient, error: &HandlerError) -> Response {
-        let made = self.routes.refuse(parts(head, Target::parse(head.request.target), b"", client), error);
-        respond(made, &self.notices)
+        refuse(&self.routes, head, client, error, &self.notices)
     }
+}
+
+/// Returns the response to a request if there are too many, or if their responses take too much memory.
+fn busy(routes: &Routes, head: &RequestHead<'_>, client: RouteClient, notices: &Sender<Notice>) -> Response {
+    let error = HandlerError::new(503, "The server is busy. Try again in a few seconds.");
+    refuse(routes, head, client, &error.with_header("Retry-After", RETRY_AFTER), notices)
+}
+
+/// Returns an error response that is not a handler's.
+fn refuse(
+    routes: &Routes,
+    head: &RequestHead<'_>,
+    client: RouteClient,
+    error: &HandlerError,
+    notices: &Sender<Notice>,
+) -> Response {
+    let made = routes.refuse(parts(head, Target::parse(head.request.target), b"", client), error);
+    respond(made, notices)
 }
 
 /// Tells clients when to try again, in seconds.
 const RETRY_AFTER: &str = "2";
+
+/// Memory of a body that is written while it is sent, in addition to its bytes.
+pub(crate) const BODY_STATE_BYTES: usize = 512;
 
 /// A response body that is ready to be sent.
 pub(crate) enum PreparedBody {

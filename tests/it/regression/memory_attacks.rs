@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cannery_testkit::http1;
+use cannery_testkit::http2::{END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, field_block, headers, settings};
 use cannery_testkit::http3::{
     Client, Dir, Forgery, HEADERS, Level, Options, field_section, forged_initial_datagrams, frame,
     initial_datagrams, varint,
@@ -38,6 +39,8 @@ const CONTENT_BYTES: usize = 1 << 20;
 
 const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "https"), (":authority", "h"), (":path", "/a.txt")];
+const GET_FEED: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "https"), (":authority", "h"), (":path", "/feed")];
 const POST: [(&str, &str); 5] = [
     (":method", "POST"),
     (":scheme", "https"),
@@ -62,7 +65,7 @@ enum Held {
 
 type Attack = fn(Target) -> Option<Held>;
 
-const ATTACKS: [(&str, Attack); 13] = [
+const ATTACKS: [(&str, Attack); 16] = [
     ("Initial packets", initials),
     ("forged Initial packets", forged_initials),
     ("handshakes without an end", unfinished_handshake),
@@ -76,6 +79,9 @@ const ATTACKS: [(&str, Attack); 13] = [
     ("uploads", uploads),
     ("uploads over HTTP/1.1", plain_uploads),
     ("readers over HTTP/1.1 that take nothing", plain_idle_readers),
+    ("closed windows over HTTP/3", closed_windows),
+    ("closed windows over HTTP/2", closed_windows_over_http2),
+    ("feeds over HTTP/1.1 that nobody reads", unread_feeds),
 ];
 
 /// Options of clients that give up soon: while memory is scarce, they aren't answered.
@@ -212,6 +218,26 @@ fn plain_idle_readers(at: Target) -> Option<Held> {
     plain_send(at, "GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n".repeat(4000).as_bytes())
 }
 
+/// Requests bodies that a handler goes on writing, and opens no windows.
+fn closed_windows(at: Target) -> Option<Held> {
+    let options = Options { stream_window: 100, ..hasty() };
+    let mut client = Client::connect_with(at.quic, &options).ok()?;
+    for _ in 0..100 {
+        client.send_request(&GET_FEED).ok()?;
+    }
+    Some(Held::Quic(client))
+}
+
+fn closed_windows_over_http2(at: Target) -> Option<Held> {
+    let mut bytes = [PREFACE, &settings(&[(INITIAL_WINDOW_SIZE, 0)])].concat();
+    bytes.extend((0..128).flat_map(|number| headers(2 * number + 1, END_STREAM, &field_block(&GET_FEED))));
+    plain_send(at, &bytes)
+}
+
+fn unread_feeds(at: Target) -> Option<Held> {
+    plain_send(at, b"GET /feed HTTP/1.1\r\nHost: h\r\n\r\n")
+}
+
 /// Attacks until `is_over`, with several clients at a time.
 fn attack(attack: Attack, at: Target, is_over: &AtomicBool, rounds: &AtomicUsize) {
     let mut held = VecDeque::new();
@@ -334,7 +360,7 @@ fn program_with_routes() -> Option<PathBuf> {
     program.exists().then_some(program)
 }
 
-/// The same with a handler that gets the uploads and sends them back.
+/// The same with a handler that gets the uploads and sends them back, and one whose bodies never end.
 #[test]
 fn attacks_on_handlers_stay_within_the_memory_limit() {
     let Some(program) = program_with_routes() else {

@@ -35,6 +35,7 @@ impl<S: Socket> Connection<S> {
         self.unprocessed = Vec::new();
         self.wait = Wait::PeerClose;
         self.deadline = Some(cx.clock.now + LINGER);
+        self.count_memory(cx);
         self.run(ReadUntil::Blocked, cx)
     }
 

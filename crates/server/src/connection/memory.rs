@@ -27,10 +27,12 @@ impl<S: Socket> Connection<S> {
         self.memory
     }
 
-    /// Like [`memory`](Self::memory), plus data that the event loop has received for this connection.
-    pub(crate) fn memory_with_received(&self) -> u32 {
+    /// Like [`memory`](Self::memory), plus everything that others keep for this connection: data that the event loop has received,
+    /// and responses that handlers have written.
+    pub(crate) fn total_memory(&self) -> u32 {
+        let kept = self.socket().kept_bytes().saturating_add(self.protocol.kept_bytes());
         // If it is more than 4 GiB, the exact number does not matter any more.
-        self.memory.saturating_add(u32::try_from(self.socket().kept_bytes()).unwrap_or(u32::MAX))
+        self.memory.saturating_add(u32::try_from(kept).unwrap_or(u32::MAX))
     }
 
     /// Updates the memory of a connection that has become idle, if it might have changed.

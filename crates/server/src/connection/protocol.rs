@@ -139,7 +139,7 @@ impl Protocol {
         if let Protocol::H2(http2) = self {
             // We need to send SETTINGS first, even if only GOAWAY follows (RFC 9113 §3.4).
             http2.begin(output);
-            http2.http.end(output);
+            http2.end(output);
         }
     }
 
@@ -184,6 +184,15 @@ impl Protocol {
             Protocol::H1(_) => 0,
             Protocol::HandledH1(handled) => handled.memory(),
             Protocol::H2(http2) => http2.memory(),
+        }
+    }
+
+    /// Returns the response bytes that handlers have written and that were not taken yet. Handlers can add more at any time.
+    pub(super) fn kept_bytes(&self) -> usize {
+        match self {
+            Protocol::H1(_) => 0,
+            Protocol::HandledH1(handled) => handled.kept_bytes(),
+            Protocol::H2(http2) => http2.kept_bytes(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Limits the memory that all connections of a worker take.
 //!
 //! The limit covers the memory that connections keep between events, e.g. incomplete requests, responses that
-//! clients are slow to receive, TLS and HTTP/2 state, and data that the event loop has received for
-//! connections that are currently not reading. If the sum exceeds it, the worker closes the largest
-//! connections.
+//! clients are slow to receive, TLS and HTTP/2 state, data that the event loop has received for
+//! connections that are currently not reading, and responses that handlers have written and that connections
+//! have not taken. If the sum exceeds it, the worker closes the largest connections.
 
 use std::num::NonZeroUsize;
 
@@ -20,6 +20,9 @@ const POOL_THREAD_BYTES: u64 = (2 << 20) + (64 << 10);
 
 /// Lower bound for the limit of a worker's connections. With less, we could not serve any.
 const WORKER_CONNECTIONS_BYTES_MIN: u64 = 1 << 20;
+
+/// Lower bound for the limit of requests on the pool. With less, handlers could only run one at a time.
+const HANDLERS_CONTENT_BYTES_MIN: usize = 1 << 20;
 
 /// We only return free memory to the system if the peak was at least this high (otherwise, it would
 /// not be worth the cost of walking through the allocator). A worker might keep as much after its
@@ -38,6 +41,8 @@ pub(crate) struct MemoryBudget {
     connections: u64,
     /// Bytes kept by the event loop for connections that are not reading.
     received: u64,
+    /// Bytes of responses that handlers have written and that connections have not taken.
+    handled: u64,
     /// Bytes in blocks shared by HTTP/3 responses, unless they are included in `connections`.
     blocks: u64,
     bytes_max: u64,
@@ -54,6 +59,7 @@ impl MemoryBudget {
         MemoryBudget {
             connections: 0,
             received: 0,
+            handled: 0,
             blocks: 0,
             bytes_max,
             peak: 0,
@@ -63,8 +69,8 @@ impl MemoryBudget {
     }
 
     #[inline]
-    fn bytes(&self) -> u64 {
-        self.connections + self.received + self.blocks
+    pub(crate) fn bytes(&self) -> u64 {
+        self.connections + self.received + self.handled + self.blocks
     }
 
     /// Must be called when the memory of a connection changes from `before` to `after` bytes.
@@ -78,6 +84,15 @@ impl MemoryBudget {
     pub(crate) fn set_received(&mut self, bytes: usize) {
         if self.received != bytes as u64 {
             self.received = bytes as u64;
+            self.count_peak();
+        }
+    }
+
+    /// Sets how many bytes handlers have written that connections have not taken.
+    #[inline]
+    pub(crate) fn set_handled(&mut self, bytes: usize) {
+        if self.handled != bytes as u64 {
+            self.handled = bytes as u64;
             self.count_peak();
         }
     }
@@ -117,6 +132,12 @@ impl MemoryBudget {
         self.bytes() > self.bytes_max / 8 * 7
     }
 
+    /// Returns the number of bytes below the limit.
+    #[inline]
+    pub(crate) fn room(&self) -> u64 {
+        self.bytes_max.saturating_sub(self.bytes())
+    }
+
     /// The number of bytes to free. This is more than strictly necessary so that we will not reach the
     /// limit again soon.
     pub(crate) fn excess(&self) -> u64 {
@@ -151,7 +172,7 @@ impl MemoryBudget {
 pub(crate) struct MemoryLimits {
     /// For the connections of a worker.
     pub(crate) worker_bytes: u64,
-    /// For the content of requests that are waiting for handlers on the pool.
+    /// For requests that are waiting for handlers on the pool, or that handlers there are answering.
     pub(crate) handlers_content_bytes: usize,
 }
 
@@ -177,7 +198,8 @@ impl MemoryLimits {
             worker_bytes: (connections.min(CONNECTIONS_BYTES_MAX) / workers)
                 .max(WORKER_CONNECTIONS_BYTES_MIN),
             handlers_content_bytes: usize::try_from(all / 2)
-                .map_or(HANDLERS_CONTENT_BYTES_MAX, |bytes| bytes.min(HANDLERS_CONTENT_BYTES_MAX)),
+                .map_or(HANDLERS_CONTENT_BYTES_MAX, |bytes| bytes.min(HANDLERS_CONTENT_BYTES_MAX))
+                .max(HANDLERS_CONTENT_BYTES_MIN),
         }
     }
 }

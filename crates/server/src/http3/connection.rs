@@ -208,6 +208,11 @@ impl Connection {
         self.memory
     }
 
+    /// Like [`memory`](Self::memory), plus responses that handlers have written. They can add more at any time.
+    pub(super) fn total_memory(&self) -> u32 {
+        self.memory.saturating_add(u32::try_from(self.handled.kept_bytes()).unwrap_or(u32::MAX))
+    }
+
     /// Updates the memory of the connection.
     pub(super) fn count_memory(&mut self) {
         let own = match &self.phase {
@@ -223,8 +228,7 @@ impl Connection {
         let responses = copied.max(written) + self.responses.len() * RESPONSE_BYTES;
 
         let received = usize::try_from(self.quic.kept_bytes()).unwrap_or(usize::MAX);
-        let waiting = self.handled.memory();
-        let bytes = (self.http.memory() + own + responses + waiting).saturating_add(received);
+        let bytes = (self.http.memory() + self.handled.memory() + own + responses).saturating_add(received);
         self.memory = IDLE_BYTES.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
@@ -308,9 +312,7 @@ impl Connection {
             Event::StreamsAvailable(_) => Ok(()),
             Event::BudgetExceeded => Err(ErrorCode::ExcessiveLoad),
             Event::Closed(reason) => {
-                self.phase = Phase::Closed;
-                self.responses = Vec::new();
-                self.archive_streams = Vec::new();
+                self.drop_responses();
                 self.close_reason = match reason {
                     quic::CloseReason::TimedOut => CloseReason::TimedOut,
                     quic::CloseReason::ByApplication(_) => CloseReason::InOrder,
@@ -734,9 +736,7 @@ impl Connection {
     fn close(&mut self, code: ErrorCode, reason: CloseReason, cx: &WorkerContext) {
         if !self.is_closed() {
             self.quic.close(cx.clock.now, code.number(), b"");
-            self.phase = Phase::Closed;
-            self.responses = Vec::new();
-            self.archive_streams = Vec::new();
+            self.drop_responses();
             self.close_reason = reason;
         }
     }
@@ -753,6 +753,14 @@ impl Connection {
         self.responses.shrink_to_fit();
         self.unacknowledged.shrink_to_fit();
         self.archive_streams.shrink_to_fit();
+    }
+
+    /// Begins the last phase, in which nothing is sent any more. Handlers learn that their clients are gone.
+    fn drop_responses(&mut self) {
+        self.phase = Phase::Closed;
+        self.responses = Vec::new();
+        self.archive_streams = Vec::new();
+        self.handled = StreamRoutes::default();
     }
 
     /// Counts packets since the last call.

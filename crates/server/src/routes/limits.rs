@@ -34,6 +34,10 @@ pub(crate) const HANDLERS_CONTENT_BYTES_MAX: usize = 64 << 20;
 /// taken from the handler until they have room again.
 pub(crate) const HANDLER_BODY_PENDING_BYTES: u64 = 16 * 1024;
 
+/// Whenever handlers have written this many more bytes than connections have taken, the worker compares its memory with the
+/// limit, even if nothing else happens.
+pub(crate) const KEPT_STEP_BYTES: usize = 256 * 1024;
+
 /// If the server has handlers, an HTTP/3 connection may have sent at most this many bytes without
 /// acknowledgment. Bodies from handlers stay in memory until they are acknowledged (archives do not need
 /// such a limit).

@@ -19,7 +19,7 @@ use cannery_wire::StoredRequest;
 use super::body_threads::{BodyThreads, Stopper};
 use super::limits::{BODY_THREADS_PER_HANDLER_THREAD, HANDLERS_WAITING_MAX};
 use super::watch::{Watchdog, WatchedThread};
-use super::{ConnectionAddress, DeliveryContent, HandledRequest, Mailbox, RouteClient, Ticket, answer};
+use super::{ConnectionAddress, DeliveryContent, HandledRequest, Mailbox, RouteClient, Ticket, answer, busy};
 use crate::notice::Notice;
 use crate::observe::{OccupiedThreads, Status, ThreadCount};
 
@@ -42,18 +42,18 @@ impl Pools {
     /// Creates pools of up to `threads` threads. They are started when they are needed, count themselves in `status` while they are
     /// working, and exit after all workers have exited.
     ///
-    /// At any time, the content of all requests may have up to `content_bytes_max` bytes (but a single
-    /// request can always have more). Also returns a watchdog, which will report handlers that take longer
+    /// At any time, all requests may take up to `request_bytes_max` bytes (but a single request can always take
+    /// more). Also returns a watchdog, which will report handlers that take longer
     /// than `limit`.
     pub(crate) fn new(
         threads: usize,
-        content_bytes_max: usize,
+        request_bytes_max: usize,
         routes: &Arc<Routes>,
         limit: Duration,
         status: &Arc<Status>,
     ) -> (Pools, Watchdog) {
         let pool = |name, threads, count: fn(&OccupiedThreads) -> &ThreadCount| {
-            Pool::new(name, threads, content_bytes_max, status, count)
+            Pool::new(name, threads, request_bytes_max, status, count)
         };
         let (handlers, calls) = pool("handler", threads, |occupied| &occupied.handlers);
         let body_threads = threads * BODY_THREADS_PER_HANDLER_THREAD;
@@ -108,9 +108,9 @@ pub(super) struct Pool {
     name: &'static str,
     status: Arc<Status>,
     count: fn(&OccupiedThreads) -> &ThreadCount,
-    /// Content size of all requests that are waiting or running, in bytes.
-    content_bytes: Arc<AtomicUsize>,
-    content_bytes_max: usize,
+    /// Memory of all requests that are waiting or running, in bytes.
+    request_bytes: Arc<AtomicUsize>,
+    request_bytes_max: usize,
 }
 
 /// Closes the queue when it is dropped.
@@ -202,7 +202,7 @@ impl Pool {
     fn new(
         name: &'static str,
         threads: usize,
-        content_bytes_max: usize,
+        request_bytes_max: usize,
         status: &Arc<Status>,
         count: fn(&OccupiedThreads) -> &ThreadCount,
     ) -> (Pool, Vec<Arc<AtomicU64>>) {
@@ -213,22 +213,22 @@ impl Pool {
             name,
             status: Arc::clone(status),
             count,
-            content_bytes: Arc::default(),
-            content_bytes_max,
+            request_bytes: Arc::default(),
+            request_bytes_max,
         };
         (pool, calls)
     }
 
     /// Submits a job. Returns it if too many are waiting.
     pub(super) fn submit(&self, job: Job) -> Result<(), Box<Job>> {
-        let bytes = job.content_bytes();
+        let bytes = job.kept_bytes();
         // A request always fits if it is the only one, however large it is.
-        if self.content_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.content_bytes_max.max(bytes)
+        if self.request_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.request_bytes_max.max(bytes)
         {
-            self.content_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.request_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Box::new(job));
         }
-        self.push(job).inspect_err(|_| _ = self.content_bytes.fetch_sub(bytes, Ordering::Relaxed))
+        self.push(job).inspect_err(|_| _ = self.request_bytes.fetch_sub(bytes, Ordering::Relaxed))
     }
 
     fn push(&self, job: Job) -> Result<(), Box<Job>> {
@@ -254,42 +254,52 @@ impl Pool {
 
     fn start_thread(&self, number: usize) -> std::io::Result<()> {
         let queue = Arc::clone(&self.queue.0);
-        let content_bytes = Arc::clone(&self.content_bytes);
+        let request_bytes = Arc::clone(&self.request_bytes);
         let status = Arc::clone(&self.status);
         let watched = WatchedThread::of(Arc::clone(&self.calls[number]));
         let count = self.count;
         // These threads do not enter a sandbox: handlers can do anything the program may do.
         let thread = Builder::new().name(format!("{}-{number}", self.name));
-        thread.spawn(move || run(&queue, &content_bytes, count(&status.pool_threads), &watched))?;
+        thread.spawn(move || run(&queue, &request_bytes, count(&status.pool_threads), &watched))?;
         Ok(())
     }
 }
 
 /// Runs jobs until all workers have exited.
-fn run(queue: &Queue, content_bytes: &AtomicUsize, occupied: &ThreadCount, watched: &WatchedThread) {
+fn run(queue: &Queue, request_bytes: &AtomicUsize, occupied: &ThreadCount, watched: &WatchedThread) {
     while let Some(job) = queue.next() {
-        let bytes = job.content_bytes();
+        let bytes = job.kept_bytes();
         occupied.change(1);
         // A panic would end this thread, but it still counts as started. Jobs catch the panics of handlers themselves, so this is for
         // what is left: destructors of the program's values.
         let _ = catch_unwind(AssertUnwindSafe(|| job.run(watched)));
         occupied.change(-1);
-        content_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        request_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 impl Job {
-    /// Returns the size of the request content, in bytes.
-    fn content_bytes(&self) -> usize {
+    /// Returns the memory that the request takes, in bytes.
+    fn kept_bytes(&self) -> usize {
         match self {
-            Job::Answer { request, .. } => request.content().len(),
+            Job::Answer { request, .. } => request.memory(),
             Job::Produce { .. } => 0,
         }
     }
 
     fn run(self, watched: &WatchedThread) {
         match self {
-            Job::Answer { routes, request, upload, client, address, ticket, is_wanted, mailbox, notices } => {
+            Job::Answer {
+                routes,
+                mut request,
+                upload,
+                client,
+                address,
+                ticket,
+                is_wanted,
+                mailbox,
+                notices,
+            } => {
                 let (content, occupied) = match upload {
                     Some(Upload { content, uploads }) => {
                         let number = uploads.occupy(Instant::now(), Stopper::Upload(content.stopper()));
@@ -299,13 +309,23 @@ impl Job {
                 };
                 // The connection may have closed, or given up on the handler.
                 let is_wanted = is_wanted.strong_count() > 0;
-                let response =
-                    is_wanted.then(|| answer(&routes, &request, content, client, watched, &notices));
+                let response = is_wanted.then(|| {
+                    // The worker can't close connections as fast as threads might make responses that no client takes.
+                    if mailbox.kept.is_scarce() {
+                        busy(&routes, &request.head(), client, &notices)
+                    } else {
+                        answer(&routes, &request, content, client, watched, &notices)
+                    }
+                });
                 if let Some((uploads, number)) = occupied {
                     uploads.vacate(number);
                 }
                 let Some(response) = response else { return };
-                let finished = Box::new(HandledRequest { request, response: Some(response), since: None });
+                // From here on, only the head is needed.
+                *request.content_mut() = Vec::new();
+                let held = Some(response.hold(&mailbox.kept));
+                let finished =
+                    Box::new(HandledRequest { request, response: Some(response), held, since: None });
                 mailbox.deliver(address, DeliveryContent::Response(ticket, finished));
             }
 

@@ -11,8 +11,8 @@ use cannery_wire::{
 
 use super::encode::with_head;
 use super::{
-    ConnectionAddress, DeliveryContent, Expectation, HandledRequest, PreparedBody, RouteClient, Treatment,
-    WorkerRoutes,
+    BODY_STATE_BYTES, ConnectionAddress, DeliveryContent, Expectation, HandledRequest, PreparedBody,
+    RouteClient, Treatment, WorkerRoutes,
 };
 use crate::content::Content;
 use crate::observe::{LoggedRequest, LoggedResponse, Observer};
@@ -93,7 +93,7 @@ impl Dispatch<'_> {
     /// Returns the request, the response, and when the request was sent to the pool. If the handler took too long, the response is a
     /// 503.
     pub(crate) fn complete(&mut self, handled: HandledRequest) -> (StoredRequest, Response, Option<Instant>) {
-        let HandledRequest { request, response, since } = handled;
+        let HandledRequest { request, response, since, .. } = handled;
         let response = response.unwrap_or_else(|| {
             self.observer.handler_timed_out();
             self.routes.too_slow(&request.head(), self.client)
@@ -127,6 +127,25 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
             && self.finished.is_empty()
             && self.bodies.is_empty()
             && self.uploads.is_empty())
+    }
+
+    /// Returns the memory that this takes, in bytes, except for [`kept_bytes`](Self::kept_bytes).
+    pub(crate) fn memory(&self) -> usize {
+        let running = self.running.iter().map(|running| running.request.memory());
+        let finished = self.finished.iter().map(|(_, finished)| finished.request.memory());
+        let uploads = self.uploads.iter().map(|upload| upload.sender.memory());
+        let lists = self.running.capacity() * size_of::<Running<S>>()
+            + self.finished.capacity() * size_of::<(S, Box<HandledRequest>)>()
+            + self.bodies.capacity() * size_of::<(S, BodyReader)>()
+            + self.uploads.capacity() * size_of::<Upload<S>>();
+        let states = (self.bodies.len() + self.uploads.len()) * BODY_STATE_BYTES;
+        lists + states + running.chain(finished).chain(uploads).sum::<usize>()
+    }
+
+    /// Returns the response bytes that handlers have written and that were not taken yet.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let finished = self.finished.iter().map(|(_, finished)| finished.kept_bytes());
+        finished.chain(self.bodies.iter().map(|(_, body)| body.kept_bytes())).sum()
     }
 
     /// Handles a request whose head has arrived.
@@ -271,11 +290,6 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         self.uploads.iter().filter(|upload| upload.is_held).count()
     }
 
-    /// Returns the memory of content that waits for handlers, in bytes.
-    pub(crate) fn memory(&self) -> usize {
-        self.uploads.iter().map(|upload| upload.sender.memory()).sum()
-    }
-
     /// Passes on content that has arrived, and lets clients send as much as handlers want.
     ///
     /// While a client may send more, its own deadline counts, but not the handler's.
@@ -373,7 +387,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
             let Running { stream, request, since, .. } = self.running.swap_remove(index);
             self.finished.push_back((
                 stream,
-                Box::new(HandledRequest { request, response: None, since: Some(since) }),
+                Box::new(HandledRequest { request, response: None, held: None, since: Some(since) }),
             ));
         }
     }

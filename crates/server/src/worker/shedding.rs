@@ -34,10 +34,17 @@ impl<L: EventLoop> Worker<L> {
     /// Closes connections if they take more memory than they may.
     #[inline]
     pub(super) fn check_memory(&mut self) {
-        self.cx.memory.set_received(self.events.kept_bytes());
+        self.count_kept();
         if self.cx.memory.is_over() {
             self.shed();
         }
+    }
+
+    /// Updates the number of bytes that others keep for the connections.
+    #[inline]
+    fn count_kept(&mut self) {
+        self.cx.memory.set_received(self.events.kept_bytes());
+        self.cx.count_handled();
     }
 
     /// Makes room for waiting clients. If necessary, free memory is also returned to the system.
@@ -63,7 +70,7 @@ impl<L: EventLoop> Worker<L> {
         // memory.
         let mut class_bytes = [0; CLASSES];
         for (_, connection) in self.connections.iter() {
-            let bytes = connection.memory_with_received();
+            let bytes = connection.total_memory();
             class_bytes[class(bytes)] += u64::from(bytes);
         }
         for bytes in self.http3.iter().flat_map(Http3::connection_memory) {
@@ -82,8 +89,7 @@ impl<L: EventLoop> Worker<L> {
         let mut closed = 0;
         for class_now in (lowest.unwrap_or(0)..CLASSES).rev() {
             let mut slot = 0;
-            let is_of_class =
-                |connection: &Connection<_>| class(connection.memory_with_received()) == class_now;
+            let is_of_class = |connection: &Connection<_>| class(connection.total_memory()) == class_now;
             while self.cx.memory.excess() > 0
                 && let Some(token) = self.connections.find_from(slot, is_of_class)
             {
@@ -92,7 +98,7 @@ impl<L: EventLoop> Worker<L> {
                     connection.abandon();
                 }
                 self.end(token, CloseReason::Shed);
-                self.cx.memory.set_received(self.events.kept_bytes());
+                self.count_kept();
                 closed += 1;
             }
             if let Some(http3) = &mut self.http3 {

@@ -12,6 +12,7 @@ mod deadlines;
 mod http2;
 mod http3;
 mod many_connections;
+mod memory;
 mod model;
 mod scenario;
 mod script;

@@ -19,8 +19,8 @@ use super::{Awaits, Progress, refuse_h1};
 use crate::context::{Client, WorkerContext};
 use crate::observe::{LoggedRequest, LoggedResponse};
 use crate::routes::{
-    BodyFraming, ConnectionAddress, DeliveryContent, Dispatch, Expectation, HandledRequest, PreparedBody,
-    Treatment, put_chunk, put_h1_head,
+    BODY_STATE_BYTES, BodyFraming, ConnectionAddress, DeliveryContent, Dispatch, Expectation, HandledRequest,
+    PreparedBody, Treatment, put_chunk, put_h1_head,
 };
 
 /// An HTTP/1 connection with a request that a handler answers.
@@ -332,13 +332,14 @@ impl HandledH1 {
         }
     }
 
-    /// Returns the memory that this takes, in bytes.
+    /// Returns the memory that this takes, in bytes, except for [`kept_bytes`](Self::kept_bytes).
     pub(super) fn memory(&self) -> usize {
         let kept = match &self.stage {
             Stage::Receiving { request, .. } => request.memory(),
             Stage::Finished(finished) => finished.request.memory(),
             Stage::Running(running) => running.request.memory(),
-            Stage::Streaming { .. } | Stage::Done => 0,
+            Stage::Streaming { .. } => BODY_STATE_BYTES,
+            Stage::Done => 0,
         };
         let waiting = self.upload.as_ref().map_or(0, |upload| upload.sender.memory());
         size_of::<HandledH1>() + kept + waiting
@@ -352,6 +353,15 @@ impl HandledH1 {
     /// Returns `true` if nothing should be received until the handler has read what has arrived.
     pub(super) fn holds_content(&self) -> bool {
         self.upload.as_ref().is_some_and(|upload| upload.is_held)
+    }
+
+    /// Returns the response bytes that the handler has written and that were not taken yet.
+    pub(super) fn kept_bytes(&self) -> usize {
+        match &self.stage {
+            Stage::Finished(finished) => finished.kept_bytes(),
+            Stage::Streaming { body, .. } => body.kept_bytes(),
+            Stage::Receiving { .. } | Stage::Running(_) | Stage::Done => 0,
+        }
     }
 
     /// Takes output from a handler.
@@ -374,7 +384,8 @@ impl HandledH1 {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Running(Running { request, since, .. }) => {
                 self.http.close_after_next();
-                Stage::Finished(Box::new(HandledRequest { request, response: None, since: Some(since) }))
+                let since = Some(since);
+                Stage::Finished(Box::new(HandledRequest { request, response: None, held: None, since }))
             }
             stage => stage,
         };

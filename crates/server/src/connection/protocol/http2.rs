@@ -169,6 +169,7 @@ impl Http2 {
 
         let may_have_more = has_pending_bytes || has_handled;
         if self.http.has_ended() {
+            self.handled = StreamRoutes::default();
             Progress::Closing
         } else if last == h2::Step::Full || may_have_more && !response.output.is_empty() {
             Progress::OutputFull
@@ -213,9 +214,20 @@ impl Http2 {
         });
     }
 
-    /// Returns the memory that pending requests and responses take, in bytes.
+    /// Closes the connection at once. Handlers learn that their clients are gone.
+    pub(super) fn end(&mut self, output: &mut Output) {
+        self.http.end(output);
+        self.handled = StreamRoutes::default();
+    }
+
+    /// Returns the memory that pending requests and responses take, in bytes, except for [`kept_bytes`](Self::kept_bytes).
     pub(super) fn memory(&self) -> usize {
         self.http.memory() + self.handled.memory()
+    }
+
+    /// Returns the response bytes that handlers have written and that were not taken yet.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.handled.kept_bytes()
     }
 
     pub(super) fn give_up_handlers(&mut self, now: Instant, timeout: Duration) {

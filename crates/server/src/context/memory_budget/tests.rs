@@ -64,6 +64,17 @@ fn received_bytes_of_the_event_loop_count() {
 }
 
 #[test]
+fn responses_of_handlers_count() {
+    let mut memory = MemoryBudget::new(800);
+    memory.change(0, 400);
+    memory.set_handled(401);
+    assert!(memory.is_over());
+    assert_eq!((memory.bytes(), memory.recent_peak()), (801, 801));
+    memory.set_handled(0);
+    assert!(!memory.is_tight());
+}
+
+#[test]
 fn limits_share_half_of_the_rest() {
     const MIB: u64 = 1 << 20;
     let limits = |rest, has_handlers| {
@@ -73,7 +84,7 @@ fn limits_share_half_of_the_rest() {
     assert_eq!(limits(None, true), (128, 64));
     assert_eq!(limits(Some(64 * MIB), false).0, 16);
     assert_eq!(limits(Some(64 * MIB), true), (8, 16));
-    assert_eq!(limits(Some(0), true), (1, 0));
+    assert_eq!(limits(Some(0), true), (1, 1));
 }
 
 #[test]
