@@ -64,6 +64,10 @@ impl<L: EventLoop> Worker<L> {
         self.send_batch();
         if let Some(http3) = &mut self.http3 {
             http3.remove_closed(&mut self.cx);
+            // That may have been enough.
+            if !self.cx.memory.is_tight() {
+                return;
+            }
         }
 
         // Sum up the memory for each size class. Sorting the connections is not an option as that would take

@@ -1,4 +1,5 @@
-//! Tests what counts towards the memory limit besides the connections themselves: responses that handlers have written.
+//! Tests what counts towards the memory limit besides the connections themselves: responses that handlers have written, and
+//! closed HTTP/3 connections.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -387,4 +388,86 @@ fn heads_of_requests_count_while_handlers_run() {
     site.run_until("the requests", |site| site.counted() > all);
     // Each is answered with a 503.
     site.run_until("timeouts", |site| site.counted() < HEAD_BYTES as u64);
+}
+
+/// HTTP/3 clients that begin uploads and stop, so that the worker closes their connections, and then clients that upload over
+/// HTTP/1.1.
+struct Uploads {
+    site: Site,
+    peers: Vec<PeerId>,
+    /// Bytes that count for the closed connections.
+    closed: u64,
+}
+
+impl Uploads {
+    fn run(memory_bytes_max: u64) -> Uploads {
+        const CLIENTS: usize = 3;
+        let mut site = Site::start(memory_bytes_max);
+        for _ in 0..CLIENTS {
+            let begin = Deed::Request { name: 0, method: "POST", path: "/upload", ends: false };
+            let content = Deed::Content { name: 0, bytes: 50_000 };
+            // On such a long way, closed connections are kept for seconds.
+            let path = Path { latency: Duration::from_millis(500), ..Path::PERFECT };
+            site.connect_quic([(0, begin), (0, content)], Habits::GOOD, path);
+        }
+        site.run_until("HTTP/3 connections", |site| site.http3_connections() == CLIENTS);
+        site.run_until("their ends", |site| site.http3_connections() == 0);
+        let closed = site.counted();
+
+        let upload = |_| {
+            let head = "POST /upload HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n";
+            site.connect([head.as_bytes(), &[b'x'; 16_384]].concat(), ReadRate::Unlimited)
+        };
+        let peers = (0..48).map(upload).collect();
+        let end = site.network.elapsed() + Duration::from_secs(1);
+        site.run_until("uploads", |site| site.network.elapsed() >= end);
+        Uploads { site, peers, closed }
+    }
+
+    fn are_open(&self) -> bool {
+        self.peers.iter().all(|peer| self.site.network.state(*peer) == ConnectionState::Open)
+    }
+}
+
+#[test]
+fn closed_http3_connections_are_removed_before_others_are_closed() {
+    let unlimited = Uploads::run(CONNECTIONS_BYTES_MAX);
+    assert!(unlimited.are_open());
+    let open = unlimited.site.counted() - unlimited.closed;
+
+    // More would be freed if connections had to be closed.
+    let limit = open * 100 / 85;
+    let closed = unlimited.closed * 100 / limit;
+    assert!((16..24).contains(&closed), "the closed ones have {closed} % of the limit, too few or too many");
+
+    let mut limited = Uploads::run(limit);
+    assert!(limited.are_open(), "closing others was not necessary");
+    let counted = limited.site.counted();
+    assert!(
+        (open..=limit / 8 * 7).contains(&counted),
+        "{counted} bytes count for {open} of open connections"
+    );
+    limited.site.check_service();
+}
+
+#[test]
+fn http3_connections_run_one_at_a_time_while_memory_is_scarce() {
+    const CLIENTS: usize = 3;
+    let mut site = Site::start(CONNECTIONS_BYTES_MAX);
+    (0..CLIENTS).for_each(|_| site.connect_quic([], Habits::GOOD, Path::PERFECT));
+    site.run_until("connections", |site| {
+        let has_connected = site.http3_connections() == CLIENTS;
+        has_connected && !site.worker.http3.as_ref().unwrap().is_busy()
+    });
+
+    let Worker { http3, events, cx, .. } = &mut site.worker;
+    let http3 = http3.as_mut().unwrap();
+    http3.begin_drain(cx);
+    cx.memory.change(0, u32::try_from(CONNECTIONS_BYTES_MAX).unwrap());
+    assert!(cx.memory.is_over());
+    for left in (0..CLIENTS).rev() {
+        assert!(http3.is_busy());
+        http3.run(events, cx);
+        assert_eq!(http3.is_busy(), left > 0, "{left} connections should have to wait");
+    }
 }
