@@ -9,6 +9,7 @@ pub mod server;
 pub mod bundle;
 pub mod explain;
 pub mod extract;
+pub mod image;
 pub mod import;
 pub mod inspect;
 pub mod releases;
@@ -60,6 +61,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Extract(flags) => extract::run(&flags),
         Command::Explain(flags) => explain::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Bundle(flags) => bundle::run(&flags),
+        Command::Image(flags) => image::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Import(flags) => import::run(&flags),
         Command::Releases(flags) => releases::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Completions(flags) => reference::print_completions(flags.shell, &flags.program.command()),

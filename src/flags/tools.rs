@@ -76,6 +76,7 @@ pub enum Command {
     Extract(Extract),
     Explain(Explain),
     Bundle(Bundle),
+    Image(Image),
     Import(Import),
     Releases(Releases),
     Completions(Completions),
@@ -228,6 +229,45 @@ pub struct Bundle {
     /// Print only errors.
     #[arg(long, help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// Makes a container image of the server and a site, without a container engine. The server and the site are a layer each, so a new
+/// release uploads only the site.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = examples(
+        &[
+            "cannery image site.cdb -o image",
+            "skopeo copy oci:image docker://registry.example/site:42",
+            "podman run --publish 8080:8080 oci:image",
+            "cannery image site.cdb -o image --server amd64/cannery-server --server arm64/cannery-server",
+        ],
+        "Containers run as user 65532 and listen at port 8080. The folder is an OCI image layout. The same server and archive give the \
+         same image; `SOURCE_DATE_EPOCH` sets its date of creation.\n\n\
+         Exit codes: 0 done, 2 wrong usage, 3 bad archive or program, 4 cannot write.",
+    ),
+)]
+pub struct Image {
+    /// The archive, or an executable with one.
+    pub archive: PathBuf,
+
+    /// Write the image into this folder. An earlier image there is replaced.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+
+    /// The tag of the image in the folder.
+    #[arg(short, long, value_name = "TAG", default_value = "latest")]
+    pub tag: String,
+
+    /// A statically linked `cannery-server`. Repeatable: one for each processor. The default is the one that was installed with
+    /// this program.
+    #[arg(long = "server", value_name = "FILE")]
+    pub servers: Vec<PathBuf>,
+
+    /// Print the result as one JSON value.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 }
 
 /// Turns an archive of kawipiko into an archive of Cannery, and lists what could not be kept.

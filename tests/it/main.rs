@@ -40,6 +40,7 @@ mod edit_runs;
 mod exchange;
 mod go_server_errors;
 mod hostile;
+mod image;
 mod import;
 mod large_folder;
 mod listen;

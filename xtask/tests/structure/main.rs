@@ -21,7 +21,7 @@ use manifest::Manifest;
 use sources::Source;
 
 /// The crates that each crate may import. Its tests may also import the testkit. The root package may import all of them.
-const ALLOWED_IMPORTS: [(&str, &[&str]); 14] = [
+const ALLOWED_IMPORTS: [(&str, &[&str]); 15] = [
     ("base", &[]),
     ("archive", &["base"]),
     ("site", &["base", "archive"]),
@@ -29,6 +29,7 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 14] = [
     ("transport", &[]),
     ("eventloop", &[]),
     ("follow", &[]),
+    ("image", &[]),
     ("routes", &["base"]),
     ("archiver", &["base", "archive", "site", "wire"]),
     ("live", &["archiver", "follow"]),

@@ -1,0 +1,213 @@
+//! `cannery image`: writes a container image that contains both the server and an archive.
+//!
+//! The image has two layers. The server's is the same for all sites and releases, so a registry stores it once. The archive's isn't
+//! compressed, since its contents are.
+
+use std::borrow::Cow;
+use std::env;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cannery_archive::{Archive, program_bytes};
+use cannery_base::date::format_rfc3339;
+use cannery_image::{Content, Entry, Error, Executable, Image, Layer, Layout, Settings, Tree};
+use serde::Serialize;
+
+use super::verify;
+use crate::flags::tools;
+use crate::format;
+use crate::output::{self, Failure, Paint};
+
+/// Where packages install a statically linked server, relative to the folder of this program.
+const STATIC_SERVER: &str = "../lib/cannery/static/cannery-server";
+
+/// Name of the server program. It may be statically linked itself.
+const SERVER: &str = "cannery-server";
+
+/// Paths of both in the image.
+const SERVER_PATH: &str = "usr/local/bin/cannery-server";
+const ARCHIVE_PATH: &str = "srv/site.cdb";
+
+/// User and group of containers, and owner of the archive: the server may then lease and map it. The number is customary for images
+/// without `root`.
+const USER: u32 = 65532;
+
+/// The end of the year 9999, the last one of RFC 3339.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// The longest tag of a registry, in bytes (OCI Distribution Specification, "Pulling manifests").
+const TAG_BYTES_MAX: usize = 128;
+
+/// JSON output.
+#[derive(Serialize)]
+struct WrittenImage {
+    digest: String,
+    bytes: u64,
+    architectures: Vec<&'static str>,
+}
+
+/// Runs `cannery image`.
+///
+/// # Errors
+///
+/// Returns an error if the archive is damaged, if a server isn't a statically linked program, or if the image can't be
+/// written.
+pub fn run(flags: &tools::Image) -> Result<(), Failure> {
+    check_tag(&flags.tag)?;
+    let created = created()?;
+    let servers = servers(&flags.servers)?;
+    // Without this, a damaged archive would not be noticed before a container is started.
+    let (archive, seen) = verify::whole(&flags.archive)?;
+
+    let architectures: Vec<_> = servers.iter().map(|server| server.architecture).collect();
+    let (digest, bytes) =
+        write(flags, &archive, servers, created.as_deref()).map_err(|error| failure(&error))?;
+    if flags.json {
+        return output::print_json(&WrittenImage { digest, bytes, architectures });
+    }
+    output::print(format_args!(
+        "{}  {} for {}: the server and {}\n  digest {digest}\n",
+        Paint::for_results().strong(&flags.output.display().to_string()),
+        format::bytes(bytes),
+        architectures.join(", "),
+        format::counted(seen.paths, "path"),
+    ))
+}
+
+fn write(
+    flags: &tools::Image,
+    archive: &Archive,
+    servers: Vec<Server>,
+    created: Option<&str>,
+) -> Result<(String, u64), Error> {
+    let mut layout = Layout::create(&flags.output, &flags.tag)?;
+
+    let content = Content::File(Cow::Borrowed(archive.bytes()));
+    let mut site = Tree::new();
+    site.add(ARCHIVE_PATH, Entry { content, mode: 0o644, owner: USER });
+    let site = layout.add_stored(&site)?;
+
+    for server in servers {
+        let mut program = Tree::new();
+        program.add_bytes(SERVER_PATH, 0o755, server.bytes);
+        let program = layout.add_compressed(&program)?;
+        layout.add(&image(server.architecture, program, site.clone(), archive, created))?;
+    }
+    layout.finish()
+}
+
+fn image(
+    architecture: &'static str,
+    program: Layer,
+    site: Layer,
+    archive: &Archive,
+    created: Option<&str>,
+) -> Image {
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    let label = |name: &str, value: String| (format!("org.opencontainers.image.{name}"), value);
+    let mut labels = vec![
+        label("base.name", "scratch".into()),
+        ("io.cannery.digest".into(), archive.facts().digest.to_string()),
+        ("io.cannery.version".into(), env!("CARGO_PKG_VERSION").into()),
+    ];
+    labels.extend(created.map(|created| label("created", created.to_owned())));
+    Image {
+        architecture,
+        layers: vec![program, site],
+        settings: Settings {
+            entrypoint: words(&[&format!("/{SERVER_PATH}"), &format!("/{ARCHIVE_PATH}")]),
+            arguments: words(&["--bind", ":8080"]),
+            user: format!("{USER}:{USER}"),
+            ports: words(&["8080/tcp"]),
+            labels,
+            created: created.map(str::to_owned),
+        },
+    }
+}
+
+/// Checks the characters that registries accept in a tag.
+fn check_tag(tag: &str) -> Result<(), Failure> {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    let is_valid = tag.len() <= TAG_BYTES_MAX
+        && tag.bytes().all(is_inner)
+        && tag.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_');
+    if is_valid {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("`{tag}` is not a tag")).hint(format!(
+        "use up to {TAG_BYTES_MAX} letters, digits, `_`, `.` and `-`; the registry's name is for the tool that uploads the image"
+    )))
+}
+
+/// Returns the date of creation, from the variable that reproducible builds use. The clock would change the image.
+fn created() -> Result<Option<String>, Failure> {
+    const VARIABLE: &str = "SOURCE_DATE_EPOCH";
+    let Some(value) = env::var_os(VARIABLE).filter(|value| !value.is_empty()) else { return Ok(None) };
+    let seconds =
+        value.to_str().and_then(|value| value.parse().ok()).filter(|&seconds| seconds <= LAST_SECOND);
+    let seconds = seconds.ok_or_else(|| {
+        Failure::usage(format!("{VARIABLE}={} is not a date in seconds since 1970", value.display()))
+    })?;
+    Ok(Some(String::from_utf8_lossy(&format_rfc3339(seconds)).into_owned()))
+}
+
+/// A server program for one processor.
+struct Server {
+    architecture: &'static str,
+    bytes: Vec<u8>,
+}
+
+/// Reads the servers, or the installed one.
+fn servers(paths: &[PathBuf]) -> Result<Vec<Server>, Failure> {
+    if paths.is_empty() {
+        let own = env::current_exe()
+            .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+        let directory = own.parent().unwrap_or(Path::new("/"));
+        let installed = directory.join(STATIC_SERVER);
+        let path = if installed.is_file() { installed } else { directory.join(SERVER) };
+        return Ok(vec![server(&path)?]);
+    }
+    let mut servers: Vec<Server> = Vec::new();
+    for path in paths {
+        let added = server(path)?;
+        if servers.iter().any(|other| other.architecture == added.architecture) {
+            let message =
+                format!("{}: there is another `--server` for {}", path.display(), added.architecture);
+            return Err(Failure::usage(message).hint("name one server for each processor"));
+        }
+        servers.push(added);
+    }
+    Ok(servers)
+}
+
+fn server(path: &Path) -> Result<Server, Failure> {
+    const REMEDY: &str = "`--server FILE` names a statically linked cannery-server, as in the archive for \
+        `x86_64-unknown-linux-musl`";
+    let name = path.display();
+    let unreadable = |error| Failure::input(format!("{name}: cannot read the server: {error}")).hint(REMEDY);
+    let file = File::open(path).map_err(unreadable)?;
+    let Some(executable) = Executable::read(&file).map_err(unreadable)? else {
+        let message = format!("{name} is not a program for Linux and a 64-bit processor");
+        return Err(Failure::input(message).hint(REMEDY));
+    };
+    if executable.is_dynamic {
+        let message = format!("{name} needs shared libraries, which the image doesn't have");
+        return Err(Failure::input(message).hint(REMEDY));
+    }
+    // An executable with an archive would bring its own site.
+    let program_bytes = program_bytes(&file).map_err(unreadable)?.unwrap_or(u64::MAX);
+    let mut bytes = Vec::new();
+    file.take(program_bytes).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(Server { architecture: executable.architecture, bytes })
+}
+
+fn failure(error: &Error) -> Failure {
+    let failure = Failure::output(error.to_string());
+    match error {
+        Error::File { .. } => failure,
+        Error::NotALayout { .. } | Error::OtherImage { .. } => {
+            failure.hint("name another folder: `--output DIR`")
+        }
+    }
+}
