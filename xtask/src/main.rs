@@ -7,6 +7,7 @@
 
 mod checks;
 mod counts;
+mod dist;
 mod error;
 mod links;
 mod outside;
@@ -41,6 +42,12 @@ usage: cargo xtask TASK
   counts [--accept]                  instructions of the request path, compared with bench/counts.txt
                                      --accept: write the counts into it
   pgo                                build cannery-server with profile-guided optimization, in target/pgo/
+  dist [OPTIONS]                     package, image and archives of the programs, in target/packages/
+                                     --target TRIPLE: only for this target; repeatable
+                                     --without-profile: without profile-guided optimization
+                                     --profiles DIR: optimize by stored profiles, TRIPLE.profdata
+                                     --programs DIR: pack the programs in DIR instead of building any
+                                     --check: also check them by installing and starting them; needs root
   edits [COUNT]                      edits in each way of saving while a client reads, 10,000 by default
   tiles DIR [--count N] [--seed S]   write a pyramid of map tiles
 
@@ -82,6 +89,7 @@ fn run(mut words: Words) -> Result<(), Error> {
             counts::run(accept)
         }
         "pgo" => words.finish().and_then(|()| pgo::run()),
+        "dist" => dist::run(words),
         "edits" => edit(words),
         "tiles" => write_tiles(words),
         "help" | "--help" | "-h" => {

@@ -58,6 +58,17 @@ const FOR_TESTS: [Requirement; 20] = [
 const FOR_COUNTS: [Requirement; 1] =
     [Requirement { package: "valgrind", evidence: Evidence::Program("valgrind") }];
 
+/// The requirements of `dist --check`.
+const FOR_PACKAGES: [Requirement; 7] = [
+    Requirement { package: "binutils", evidence: Evidence::Program("objcopy") },
+    Requirement { package: "debootstrap", evidence: Evidence::Program("debootstrap") },
+    Requirement { package: "golang-go", evidence: Evidence::Program("go") },
+    Requirement { package: "lintian", evidence: Evidence::Program("lintian") },
+    Requirement { package: "skopeo", evidence: Evidence::Program("skopeo") },
+    Requirement { package: "systemd-container", evidence: Evidence::Program("systemd-nspawn") },
+    Requirement { package: "umoci", evidence: Evidence::Program("umoci") },
+];
+
 /// The version of gungraun's runner, which must be that of the library in `bench/counts/Cargo.toml`.
 pub(crate) const GUNGRAUN_VERSION: &str = "0.20.0";
 
@@ -115,6 +126,11 @@ pub(crate) fn missing() -> &'static [&'static str] {
 /// Installs the programs of the tests.
 pub(crate) fn install_programs() -> Result<(), Error> {
     install(&FOR_TESTS)
+}
+
+/// Installs the programs that check packages and images.
+pub(crate) fn install_packaging_programs() -> Result<(), Error> {
+    install(&FOR_PACKAGES)
 }
 
 /// Installs the programs that count instructions: valgrind and gungraun's runner.

@@ -4,7 +4,7 @@
 //! See "Profile-guided Optimization" in The rustc book.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::error::Error;
@@ -17,11 +17,26 @@ const SERVER: &str = "build --profile dist --package cannery-cli --bin cannery-s
 /// Builds the archives that the server sends from under load.
 const ARCHIVER: &str = "build --profile dist --package cannery-cli --bin cannery-archiver";
 
-/// Builds the server, and prints the directory of the result.
+/// Builds the server for this machine, and prints the directory of the result.
 pub(crate) fn run() -> Result<(), Error> {
-    let compiler = Compiler::detect()?;
-    let profdata = compiler.profdata()?;
-    let directory = project::target().join("pgo");
+    let host = host()?;
+    let profile = train(&host)?;
+    println!("==> building with the counts");
+    build(&host, &format!("-Cprofile-use={}", profile.display()))?;
+    println!("{}", directory().join(&host).join("dist").display());
+    Ok(())
+}
+
+/// Returns the target triple of this machine.
+pub(crate) fn host() -> Result<String, Error> {
+    Ok(Compiler::detect()?.host)
+}
+
+/// Counts how often the code of the server for a target runs under load, and returns the path of the profile. This machine must be
+/// able to run programs for the target.
+pub(crate) fn train(triple: &str) -> Result<PathBuf, Error> {
+    let profdata = Compiler::detect()?.profdata()?;
+    let directory = directory();
     let counts = directory.join("counts");
     if counts.exists() {
         fs::remove_dir_all(&counts).map_err(|source| Error::file(&counts, source))?;
@@ -29,9 +44,9 @@ pub(crate) fn run() -> Result<(), Error> {
     fs::create_dir_all(&counts).map_err(|source| Error::file(&counts, source))?;
 
     println!("==> building with counters");
-    build(&compiler, &directory, &format!("-Cprofile-generate={}", counts.display()))?;
+    build(triple, &format!("-Cprofile-generate={}", counts.display()))?;
     println!("==> counting under load");
-    let programs = directory.join(&compiler.host).join("dist");
+    let programs = directory.join(triple).join("dist");
     project::run(&mut project::cargo(ARCHIVER))?;
     let archiver = programs.join("cannery-archiver");
     fs::copy(project::target().join("dist/cannery-archiver"), &archiver)
@@ -39,19 +54,20 @@ pub(crate) fn run() -> Result<(), Error> {
     let mut load = project::cargo("run --quiet --package cannery-bench -- --train");
     project::run(load.env("CANNERY_BIN", &programs))?;
 
-    println!("==> building with the counts");
-    let profile = directory.join("cannery.profdata");
+    let profile = directory.join(format!("{triple}.profdata"));
     project::run(Command::new(profdata).arg("merge").arg("--output").arg(&profile).arg(&counts))?;
-    build(&compiler, &directory, &format!("-Cprofile-use={}", profile.display()))?;
-    println!("{}", programs.display());
-    Ok(())
+    Ok(profile)
+}
+
+fn directory() -> PathBuf {
+    project::target().join("pgo")
 }
 
 /// Builds the server with another option of rustc. Build scripts and procedural macros don't get it, because a target is
 /// named.
-fn build(compiler: &Compiler, directory: &Path, option: &str) -> Result<(), Error> {
+fn build(triple: &str, option: &str) -> Result<(), Error> {
     let mut build = project::cargo(SERVER);
-    build.args(["--target", &compiler.host, "--target-dir"]).arg(directory);
+    build.args(["--target", triple, "--target-dir"]).arg(directory());
     // Unlike RUSTFLAGS, this may have spaces in a path.
     project::run(build.env("CARGO_ENCODED_RUSTFLAGS", option))
 }

@@ -1,5 +1,6 @@
 //! Steps of a task: each is announced and timed. After a failed step, the others still run.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
@@ -11,7 +12,7 @@ pub(crate) struct Steps {
 }
 
 struct Step {
-    name: &'static str,
+    name: Cow<'static, str>,
     took: Duration,
     outcome: Outcome,
 }
@@ -19,11 +20,16 @@ struct Step {
 enum Outcome {
     Passed,
     Failed,
-    Skipped(&'static str),
+    Skipped(Cow<'static, str>),
 }
 
 impl Steps {
-    pub(crate) fn run(&mut self, name: &'static str, step: impl FnOnce() -> Result<(), Error>) {
+    pub(crate) fn run(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        step: impl FnOnce() -> Result<(), Error>,
+    ) {
+        let name = name.into();
         println!("==> {name}");
         let started = Instant::now();
         let result = step();
@@ -40,8 +46,9 @@ impl Steps {
     }
 
     /// Records that a step isn't run, with the reason.
-    pub(crate) fn skip(&mut self, name: &'static str, reason: &'static str) {
-        self.done.push(Step { name, took: Duration::ZERO, outcome: Outcome::Skipped(reason) });
+    pub(crate) fn skip(&mut self, name: impl Into<Cow<'static, str>>, reason: impl Into<Cow<'static, str>>) {
+        let outcome = Outcome::Skipped(reason.into());
+        self.done.push(Step { name: name.into(), took: Duration::ZERO, outcome });
     }
 
     /// Prints the summary.
@@ -51,12 +58,12 @@ impl Steps {
     /// Returns an error if a step failed.
     pub(crate) fn finish(self) -> Result<(), Error> {
         for step in &self.done {
-            let reason = match step.outcome {
-                Outcome::Skipped(reason) => reason,
+            let reason = match &step.outcome {
+                Outcome::Skipped(reason) => reason.as_ref(),
                 Outcome::Passed | Outcome::Failed => "",
             };
             println!(
-                "{:<18} {:<8} {:>7.1} s  {reason}",
+                "{:<26} {:<8} {:>7.1} s  {reason}",
                 step.name,
                 step.outcome.word(),
                 step.took.as_secs_f64()

@@ -23,6 +23,18 @@ impl Words {
         Some(self.left.remove(position))
     }
 
+    /// Removes a flag with its value, or returns `None` if the flag is absent.
+    pub(crate) fn value(&mut self, name: &str) -> Result<Option<String>, Error> {
+        let Some(position) = self.left.iter().position(|word| word == name) else {
+            return Ok(None);
+        };
+        self.left.remove(position);
+        if position == self.left.len() {
+            return Err(Error::Usage { problem: format!("{name} needs a value") });
+        }
+        Ok(Some(self.left.remove(position)))
+    }
+
     /// Returns the number after a flag, or `default` if the flag is absent.
     pub(crate) fn number(&mut self, name: &str, default: u64) -> Result<u64, Error> {
         let Some(position) = self.left.iter().position(|word| word == name) else {
@@ -71,9 +83,19 @@ mod tests {
     }
 
     #[test]
+    fn flags_with_values_may_be_repeated() {
+        let mut words = words("--target a --check --target b");
+        assert_eq!(words.value("--target").unwrap().as_deref(), Some("a"));
+        assert_eq!(words.value("--target").unwrap().as_deref(), Some("b"));
+        assert_eq!(words.value("--target").unwrap(), None);
+        assert!(words.take("--check").is_some() && words.finish().is_ok());
+    }
+
+    #[test]
     fn unexpected_argument_is_an_error() {
         assert!(words("--wrong").finish().is_err());
         assert!(words("--count").number("--count", 1).is_err());
+        assert!(words("--target").value("--target").is_err());
         assert!(words("--count many").number("--count", 1).is_err());
     }
 }

@@ -335,7 +335,7 @@ fn image_of_the_programs_follows_a_mounted_folder() {
 #[test]
 fn deployment_has_flags_and_probes_that_work() {
     on_a_host_of_its_own("documents::containers::deployment_has_flags_and_probes_that_work", || {
-        let text = file("contrib/containers/kubernetes.yaml");
+        let text = file("contrib/kubernetes/deployment.yaml");
         let arguments: Vec<String> = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("- --"))

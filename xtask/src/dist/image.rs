@@ -1,0 +1,69 @@
+//! An image of the three programs, without a system around them: one layer for each processor, written as an image layout.
+
+use cannery_image::{Executable, Image, Layout, Settings, Tree};
+
+use crate::dist::programs::{NAMES, Programs};
+use crate::dist::{Release, read};
+use crate::error::Error;
+use crate::project;
+
+/// The user of containers, without a name: the image has no `/etc/passwd`.
+const USER: &str = "65532:65532";
+
+/// Writes the image, and the same as one file.
+pub(super) fn write<'a>(
+    release: &Release,
+    programs: impl Iterator<Item = &'a Programs>,
+) -> Result<(), Error> {
+    let directory = release.result("-image");
+    let failed = |error: cannery_image::Error| Error::file(&directory, std::io::Error::other(error));
+    let mut layout = Layout::create(&directory, &release.version).map_err(failed)?;
+    for programs in programs {
+        let server = programs.program("cannery-server");
+        let file = std::fs::File::open(&server).map_err(|source| Error::file(&server, source))?;
+        let executable = Executable::read(&file).map_err(|source| Error::file(&server, source))?;
+        let executable = executable.filter(|executable| !executable.is_dynamic);
+        let executable = executable.ok_or_else(|| Error::Unexpected {
+            what: server.display().to_string(),
+            expected: "a statically linked program".into(),
+            got: "another one".into(),
+        })?;
+
+        let mut files = Tree::new();
+        for name in NAMES {
+            files.add_bytes(format!("usr/local/bin/{name}"), 0o755, read(&programs.program(name))?);
+        }
+        let layers = vec![layout.add_compressed(&files).map_err(failed)?];
+        let image = Image { architecture: executable.architecture, layers, settings: settings(release)? };
+        layout.add(&image).map_err(failed)?;
+    }
+    let (digest, bytes) = layout.finish().map_err(failed)?;
+    println!("image: {bytes} bytes, {digest}");
+    Ok(())
+}
+
+/// As in `contrib/containers/Dockerfile`.
+fn settings(release: &Release) -> Result<Settings, Error> {
+    let date = |format: &str| {
+        let mut date = std::process::Command::new("date");
+        project::output(date.args(["--utc", format, "--date"]).arg(format!("@{}", release.time)))
+    };
+    let created = date("+%Y-%m-%dT%H:%M:%SZ")?.trim().to_owned();
+    let label = |name: &str, value: &str| (format!("org.opencontainers.image.{name}"), value.to_owned());
+    let arguments = ["/usr/local/bin/cannery-server", "--folder", "/site", "--bind", ":8080"];
+    Ok(Settings {
+        entrypoint: Vec::new(),
+        arguments: arguments.map(str::to_owned).to_vec(),
+        user: USER.into(),
+        ports: vec!["8080/tcp".into()],
+        labels: vec![
+            label("title", "cannery"),
+            label("version", &release.version),
+            label("revision", &release.commit),
+            label("source", "https://github.com/cannery/cannery"),
+            label("licenses", "MIT OR Apache-2.0"),
+            label("created", &created),
+        ],
+        created: Some(created),
+    })
+}

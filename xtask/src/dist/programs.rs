@@ -1,0 +1,54 @@
+//! The programs of a target: stripped, with their debug information in files of their own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::dist::create;
+use crate::error::Error;
+use crate::project;
+
+pub(super) const NAMES: [&str; 3] = ["cannery", "cannery-archiver", "cannery-server"];
+
+/// Directories with the programs and with `NAME.debug`.
+pub(super) struct Programs {
+    directory: PathBuf,
+}
+
+impl Programs {
+    /// Copies the programs of a directory to another one.
+    pub(super) fn strip(from: &Path, to: &Path) -> Result<Programs, Error> {
+        create(to)?;
+        let programs = Programs { directory: to.to_owned() };
+        for name in NAMES {
+            let (source, program, debug) = (from.join(name), programs.program(name), programs.debug(name));
+            // Not compressed, since the archive is. Besides, LLVM 14 would leave random bytes in the headers of compressed sections.
+            objcopy(&source, &["--only-keep-debug"], &debug)?;
+            objcopy(&source, &["--strip-all"], &program)?;
+            // Debuggers find the file by this name, beside the program or below /usr/lib/debug.
+            let link = format!("--add-gnu-debuglink={}", debug.display());
+            objcopy(&program, &[&link], &program)?;
+        }
+        Ok(programs)
+    }
+
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub(super) fn debug(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.debug"))
+    }
+
+    /// Runs a program and returns what it printed.
+    pub(super) fn output(&self, name: &str, words: &[&str]) -> Result<Vec<u8>, Error> {
+        project::output(Command::new(self.program(name)).args(words)).map(String::into_bytes)
+    }
+}
+
+fn objcopy(from: &Path, options: &[&str], to: &Path) -> Result<(), Error> {
+    let tool = project::program("objcopy").ok_or_else(|| Error::Missing {
+        what: "objcopy".into(),
+        remedy: "run `apt-get install binutils`".into(),
+    })?;
+    project::run(Command::new(tool).args(options).arg(from).arg(to))
+}
