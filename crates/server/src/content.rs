@@ -325,50 +325,90 @@ fn answer_from_sites<'a>(
         return LoggedResponse::Site(answer);
     }
 
-    // If a document has a script, we neither compress nor revalidate it.
-    let script_path = sites.document_script();
-    let is_read = matches!(request.method, Method::Get | Method::Head);
-    let script = script_path.filter(|_| is_read && is_document(head)).map(|path| {
+    if let Some(path) = sites.document_script() {
         let scheme = if is_secured { "https" } else { "http" };
-        document::Script { path, host: request.host, scheme }
-    });
-    let whole;
-    let request = if script.is_some() {
-        whole = Request {
-            method: Method::Get,
-            accept_encoding: Values::NONE,
-            conditions: Conditions::NONE,
-            ..*request
-        };
-        &whole
-    } else {
-        request
-    };
+        let script = document::Script { path, host: request.host, scheme };
+        return answer_with_script(sites, (number, entry), &script, exchange, fields, scratch, output);
+    }
 
-    let site = entry.site.as_ref();
-    let (answer, release) = if entry.earlier.is_empty() {
-        (site.answer(request, scratch), None)
-    } else {
-        site.answer_with_earlier(&entry.earlier, request, scratch)
-    };
-    // Paths of the site take precedence over built-in pages.
-    if !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
-        && let Some(page) = sites.builtin_page(head)
-    {
+    let mut source = (number, entry.site.as_ref());
+    let answer = find_answer(sites, entry, request, scratch, &mut source);
+    if let Some(page) = page_instead(sites, &answer, head) {
+        return answer_page(exchange, &page, fields, output);
+    }
+    let archive = archive_ref(source.0, source.1);
+    exchange.respond(&Response { answer: &answer, archive, fields }, output);
+    LoggedResponse::Site(answer)
+}
+
+/// Responds to a request for a site whose documents get a script, which is only the case while somebody works on it.
+#[cold]
+fn answer_with_script<'a>(
+    sites: &'a Sites,
+    (number, entry): (u16, &'a Entry),
+    script: &document::Script<'_>,
+    exchange: &mut impl Exchange<'a>,
+    fields: &ServerFields,
+    scratch: &'a mut Scratch,
+    output: &mut Output,
+) -> LoggedResponse<'a> {
+    let head = exchange.head();
+    let is_read = matches!(head.request.method, Method::Get | Method::Head);
+    let is_document = is_read && is_document(head);
+
+    let mut request = head.request;
+    if is_document {
+        // A document with a script is neither compressed nor revalidated.
+        request.method = Method::Get;
+        request.accept_encoding = Values::NONE;
+        request.conditions = Conditions::NONE;
+    }
+    let mut source = (number, entry.site.as_ref());
+    let answer = find_answer(sites, entry, &request, scratch, &mut source);
+    if let Some(page) = page_instead(sites, &answer, head) {
         return answer_page(exchange, &page, fields, output);
     }
 
-    let (number, site) = release.and_then(|index| sites.earlier(number, index)).unwrap_or((number, site));
+    let (number, site) = source;
     let response = Response { answer: &answer, archive: archive_ref(number, site), fields };
-    if script_path.is_some()
-        && let Some(generated) = document::compose(&response, site, script.as_ref())
-    {
+    if let Some(generated) = document::compose(&response, site, is_document.then_some(script)) {
         exchange.respond_with_generated(&generated, output);
         let content_bytes = if head.request.method == Method::Head { 0 } else { generated.body.len() as u64 };
         return LoggedResponse::Own { status: generated.status, content_bytes };
     }
     exchange.respond(&response, output);
     LoggedResponse::Site(answer)
+}
+
+/// Returns the answer to a request. `source` has the current archive, and may be set to an earlier one that the answer refers to.
+// Answers are large: returned along with the archive, they would be copied once more.
+#[inline(always)]
+fn find_answer<'a>(
+    sites: &'a Sites,
+    entry: &'a Entry,
+    request: &Request<'a>,
+    scratch: &'a mut Scratch,
+    source: &mut (u16, &'a Site),
+) -> Answer<'a> {
+    let (number, site) = *source;
+    if entry.earlier.is_empty() {
+        return site.answer(request, scratch);
+    }
+
+    let (answer, release) = site.answer_with_earlier(&entry.earlier, request, scratch);
+    if let Some(earlier) = release.and_then(|index| sites.earlier(number, index)) {
+        *source = earlier;
+    }
+    answer
+}
+
+/// Returns the built-in page to send instead of an answer. Paths of the site take precedence over built-in pages.
+#[inline]
+fn page_instead<'a>(sites: &'a Sites, answer: &Answer<'_>, head: &RequestHead<'_>) -> Option<Page<'a>> {
+    if matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options) {
+        return None;
+    }
+    sites.builtin_page(head)
 }
 
 /// Returns the explanation for a host that is not trusted.

@@ -114,9 +114,6 @@ impl<'a> ContentRules<'a> {
     }
 }
 
-/// An answer, along with the file's path if a rule with captures shows a file.
-type Followed<'a> = (Answer<'a>, Option<Key<'a>>);
-
 /// Searches for header rules and combines their fields.
 #[derive(Default)]
 pub(crate) struct HeaderRuleSearch {
@@ -147,11 +144,12 @@ impl<'a> Lookup<'a, '_> {
         }
         let head = if adds_rules { HeadKind::Plain } else { HeadKind::Complete };
 
-        let followed = match found {
-            Ok(found) => self.follow(&found, buffers, head),
+        let mut own = None;
+        let answer = match found {
+            Ok(found) => self.follow(&found, buffers, head, &mut own),
             Err(corrupt) => Err(corrupt.into()),
         };
-        self.finish_with_own(followed, header_rules, head)
+        self.finish_with_own(answer, own, header_rules, head)
     }
 
     /// Turns failures into error responses and takes the method into account.
@@ -164,17 +162,21 @@ impl<'a> Lookup<'a, '_> {
         header_rules: &'a mut HeaderRuleSearch,
         head: HeadKind,
     ) -> Answer<'a> {
-        self.finish_with_own(answer.map(|answer| (answer, None)), header_rules, head)
+        self.finish_with_own(answer, None, header_rules, head)
     }
 
+    /// Like [`Lookup::finish`]. If a rule with captures shows a file, `own` is the file's path.
+    // Answers are large, so inline this: each call would copy them.
+    #[inline(always)]
     fn finish_with_own(
         &self,
-        followed: Result<Followed<'a>, Failure>,
+        answer: Result<Answer<'a>, Failure>,
+        own: Option<Key<'a>>,
         header_rules: &'a mut HeaderRuleSearch,
         head: HeadKind,
     ) -> Answer<'a> {
-        let (mut answer, own, head) = match followed {
-            Ok((answer, own)) => (answer, own, head),
+        let (mut answer, own, head) = match answer {
+            Ok(answer) => (answer, own, head),
             Err(failure) => (self.error_response(failure), None, HeadKind::Plain),
         };
 
@@ -213,13 +215,15 @@ impl<'a> Lookup<'a, '_> {
         answer.with_path(self.request.target)
     }
 
+    /// Returns the answer for a record. If a rule with captures shows a file, this also sets the file's path.
     #[inline]
     fn follow(
         &self,
         found: &Found<'a>,
         buffers: &'a mut Buffers,
         head: HeadKind,
-    ) -> Result<Followed<'a>, Failure> {
+        own: &mut Option<Key<'a>>,
+    ) -> Result<Answer<'a>, Failure> {
         let Buffers { rewritten, search, parts } = buffers;
         let runs = &search.runs;
 
@@ -228,10 +232,10 @@ impl<'a> Lookup<'a, '_> {
                 let captures = matched.map_or(Captures::NONE, |path| Captures::new(path, runs));
                 let delivery = Delivery { status: None, reason, head };
                 match record {
-                    Record::Resource(resource) => Ok((self.deliver(resource, delivery, parts)?, None)),
+                    Record::Resource(resource) => self.deliver(resource, delivery, parts),
                     Record::Redirect(redirect) => {
                         let location = Location::rule(redirect, captures, self.query);
-                        Ok((redirect_to(redirect.status, location, reason)?, None))
+                        redirect_to(redirect.status, location, reason)
                     }
                     Record::Rewrite(rewrite) => {
                         let Ok(key) = captures.expand(rewrite.path, rewritten)? else {
@@ -239,12 +243,13 @@ impl<'a> Lookup<'a, '_> {
                         };
                         let lookup = Lookup { place: Place { key, ..self.place }, ..*self };
                         let delivery = Delivery { status: Some(rewrite.status), ..delivery };
-                        Ok((lookup.rewrite(delivery, parts)?, Some(key)))
+                        *own = Some(key);
+                        lookup.rewrite(delivery, parts)
                     }
                 }
             }
             Found::Slash { key, change } => {
-                Ok((redirect_to(308, Location::slash(key, change, self.query), Reason::Slash)?, None))
+                redirect_to(308, Location::slash(key, change, self.query), Reason::Slash)
             }
             Found::MissingAsset => Err(Failure::new(404, Reason::MissingAsset)),
             Found::Nothing => Err(Failure::new(404, Reason::NotFound)),

@@ -57,12 +57,9 @@ impl<'a> Sites<'a> {
         let dots = host.iter().enumerate().skip(1).rev().filter(|(_, byte)| **byte == b'.');
         dots.take(labels_max).last().map_or(Next::Default, |(dot, _)| Next::Host(&host[dot..]))
     }
-}
 
-impl<'a> Iterator for Sites<'a> {
-    type Item = Result<Option<&'a [u8]>, Corrupt>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+    /// Returns the next site that is for a host, if there is another one.
+    fn next_host(&mut self) -> Option<Result<Option<&'a [u8]>, Corrupt>> {
         while let Next::Host(host) = self.next {
             self.next = self.after(host);
             // If the archive has this host, there must be a scope at its root.
@@ -76,6 +73,20 @@ impl<'a> Iterator for Sites<'a> {
                 Some(Err(corrupt)) => return Some(Err(corrupt)),
                 None => {}
             }
+        }
+        None
+    }
+}
+
+impl<'a> Iterator for Sites<'a> {
+    type Item = Result<Option<&'a [u8]>, Corrupt>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if matches!(self.next, Next::Host(_))
+            && let Some(site) = self.next_host()
+        {
+            return Some(site);
         }
 
         match std::mem::replace(&mut self.next, Next::None) {

@@ -66,8 +66,12 @@ impl Intent {
     /// Adds a value of `Accept`. There may be several lines.
     #[inline]
     pub fn take_accept(&mut self, value: &[u8]) {
-        // This is the most common value for parts of a page.
-        let accept = if value == b"*/*" { Accept::Any } else { Accept::of(value) };
+        // Browsers send these for parts of a page and for pages.
+        let accept = match value {
+            b"*/*" => Accept::Any,
+            [b't', b'e', b'x', b't', b'/', b'h', b't', b'm', b'l', b',', ..] => Accept::Page,
+            _ => Accept::of(value),
+        };
         self.accept = match (self.accept, accept) {
             (Accept::Absent, accept) | (accept, Accept::Absent) => accept,
             (Accept::Page, _) => Accept::Page,

@@ -389,27 +389,60 @@ pub(crate) enum PathKind {
 }
 
 impl PathKind {
-    /// Returns the kind of a path that [`file_path`] has returned.
-    pub(crate) fn of(path: &[u8], suffix: &[u8]) -> PathKind {
+    /// Returns the kind of a path that [`file_path`] has returned. `by_suffix` is the kind of its suffix.
+    pub(crate) fn of(path: &[u8], by_suffix: PathKind) -> PathKind {
         if path.starts_with(WELL_KNOWN_FOLDER) || WELL_KNOWN_PATHS.contains(&path) {
             return PathKind::File;
         }
+        by_suffix
+    }
+
+    /// Returns the kind of paths with this suffix, which is passed without the dot, in any letter case.
+    pub(crate) fn of_suffix(suffix: &[u8]) -> PathKind {
+        if suffix.is_empty() || suffix.len() > SUFFIX_BYTES_MAX {
+            return PathKind::Page;
+        }
 
         let mut lower = [0; SUFFIX_BYTES_MAX];
-        let Some(lower) = lower.get_mut(..suffix.len()) else { return PathKind::Page };
-        lower.copy_from_slice(suffix);
+        lower[..suffix.len()].copy_from_slice(suffix);
         lower.make_ascii_lowercase();
-        let is_in =
-            |suffixes: &[&str]| suffixes.binary_search_by(|known| known.as_bytes().cmp(lower)).is_ok();
-
-        if is_in(&FILE_SUFFIXES) {
+        let number = number_of(&lower[..suffix.len()]);
+        if FILE_NUMBERS.binary_search(&number).is_ok() {
             PathKind::File
-        } else if is_in(&TEXT_SUFFIXES) {
+        } else if TEXT_NUMBERS.binary_search(&number).is_ok() {
             PathKind::Text
         } else {
             PathKind::Page
         }
     }
+}
+
+/// The same tables as numbers, which are much cheaper to compare than strings.
+static FILE_NUMBERS: [u128; FILE_SUFFIXES.len()] = numbers_of(&FILE_SUFFIXES);
+static TEXT_NUMBERS: [u128; TEXT_SUFFIXES.len()] = numbers_of(&TEXT_SUFFIXES);
+
+const fn numbers_of<const N: usize>(suffixes: &[&str; N]) -> [u128; N] {
+    let mut numbers = [0; N];
+    let mut index = 0;
+    while index < N {
+        numbers[index] = number_of(suffixes[index].as_bytes());
+        index += 1;
+    }
+    numbers
+}
+
+/// Returns the letters of a suffix and then its length, as one number. Numbers have the same order as their suffixes.
+const fn number_of(suffix: &[u8]) -> u128 {
+    let mut bytes = [0; 16];
+    let mut index = 0;
+    while index < suffix.len() {
+        bytes[index] = suffix[index];
+        index += 1;
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "a suffix has at most 12 bytes")]
+    let length = suffix.len() as u8;
+    bytes[15] = length;
+    u128::from_be_bytes(bytes)
 }
 
 /// Returns the path that the client probably meant, without slashes and white space at the end, and also without parameters of the
@@ -429,7 +462,7 @@ pub(crate) fn file_path(path: &[u8]) -> &[u8] {
 /// Returns `true` if a suffix belongs to assets. The suffix should be passed without the dot, in any letter case.
 #[must_use]
 pub fn is_asset(suffix: &[u8]) -> bool {
-    PathKind::of(b"", suffix) != PathKind::Page
+    PathKind::of_suffix(suffix) != PathKind::Page
 }
 
 /// Returns the suffix of a name without the dot, which may be empty.
@@ -448,12 +481,13 @@ mod tests {
             assert!(suffixes.is_sorted_by(|one, next| one < next));
             assert!(suffixes.iter().all(|suffix| suffix.len() <= SUFFIX_BYTES_MAX));
         }
+        assert!(FILE_NUMBERS.is_sorted() && TEXT_NUMBERS.is_sorted());
         assert!(TEXT_SUFFIXES.iter().all(|suffix| !FILE_SUFFIXES.contains(suffix)));
     }
 
     #[test]
     fn assets_are_distinguished_from_pages() {
-        let kind = |path: &str| PathKind::of(path.as_bytes(), suffix(path.as_bytes()));
+        let kind = |path: &str| PathKind::of(path.as_bytes(), PathKind::of_suffix(suffix(path.as_bytes())));
         for file in [
             "/a.png",
             "/A.PDF",
@@ -470,8 +504,18 @@ mod tests {
             assert_eq!(kind(text), PathKind::Text, "{text}");
         }
 
-        for page in ["/a", "/a.html", "/v1.2", "/user/john.doe", "/a.woff3", "/a.javascript-and-more", "/a."]
-        {
+        for page in [
+            "/a",
+            "/a.html",
+            "/v1.2",
+            "/user/john.doe",
+            "/a.woff3",
+            "/a.javascript-and-more",
+            "/a.twelve-bytes",
+            "/a.",
+            "/a.js\0",
+            "/a.\0",
+        ] {
             assert_eq!(kind(page), PathKind::Page, "{page}");
         }
     }

@@ -1,6 +1,7 @@
 //! Responses clients never have to ask for again.
 
 use cannery_archive::{Archive, Corrupt, Head, Origin, Resource};
+use cannery_base::swar::find_byte;
 
 /// Returns `true` if a resource is a file with `Cache-Control: immutable`, so that its content will never change. Pages do not
 /// count: if a page was taken down, it should not come back.
@@ -40,14 +41,22 @@ fn media_type<'a>(head: &Head<'a>) -> &'a [u8] {
 
 /// Returns `true` if `Cache-Control` has `immutable` (RFC 8246 §2).
 pub(crate) fn has_immutable(head: &Head<'_>) -> bool {
-    let mut lines = head.resource().split(|byte| *byte == b'\n').filter_map(|line| {
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        Some((&line[..colon], &line[colon + 1..]))
-    });
-
-    lines.any(|(name, value)| {
-        let mut directives = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        name.eq_ignore_ascii_case(b"cache-control")
-            && directives.any(|directive| directive.eq_ignore_ascii_case(b"immutable"))
-    })
+    let mut rest = head.resource();
+    while !rest.is_empty() {
+        let (line, next) = rest.split_at(find_byte(rest, b'\n').unwrap_or(rest.len()));
+        // Two letters rule out most fields.
+        if let [b'C' | b'c', b'a' | b'A', ..] = line
+            && let Some((name, value)) = line.split_at_checked(CACHE_CONTROL.len())
+            && name.eq_ignore_ascii_case(CACHE_CONTROL)
+            && value
+                .split(|byte| *byte == b',')
+                .any(|part| part.trim_ascii().eq_ignore_ascii_case(b"immutable"))
+        {
+            return true;
+        }
+        rest = next.get(1..).unwrap_or_default();
+    }
+    false
 }
+
+const CACHE_CONTROL: &[u8] = b"cache-control:";

@@ -147,12 +147,13 @@ impl<'a> Wanted<'a> {
         let tail = &path[path.len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
         let suffix = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
 
-        let refuses_pages = match (PathKind::of(path, suffix), intent.page_use()) {
+        let by_suffix = PathKind::of_suffix(suffix);
+        let refuses_pages = match (PathKind::of(path, by_suffix), intent.page_use()) {
             (PathKind::File, _) | (_, PageUse::Useless) => true,
             (kind, PageUse::Unknown) => kind != PathKind::Page,
             (_, PageUse::Wanted) => false,
         };
-        Wanted { suffix, is_asset_suffix: is_asset(suffix), refuses_pages }
+        Wanted { suffix, is_asset_suffix: by_suffix != PathKind::Page, refuses_pages }
     }
 
     /// Ranks a fallback page with this suffix. If the page is not suitable, returns `None`.
