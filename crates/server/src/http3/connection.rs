@@ -32,7 +32,7 @@ use cannery_wire::{Priority, Refusal, Segment};
 pub(super) use self::deadlines::Late;
 use super::bodies::Bodies;
 use super::liveness::Liveness;
-use super::own_stream::OwnStream;
+use super::own_stream::{OwnStream, QpackStream};
 use super::send_order::send_order;
 use crate::content::{IncomingRequest, OnStream};
 use crate::context::{DRAIN_GRACE, RequestContext, ResponseContext, WorkerContext};
@@ -105,9 +105,16 @@ enum Phase {
 /// Unidirectional streams that we have opened.
 struct OwnStreams {
     control: OwnStream,
-    qpack_encoder: OwnStream,
-    qpack_decoder: OwnStream,
+    qpack_encoder: QpackStream,
+    qpack_decoder: QpackStream,
     shutdown: Shutdown,
+}
+
+impl OwnStreams {
+    /// Returns the number of our streams, which are never closed.
+    fn count(&self) -> usize {
+        1 + usize::from(self.qpack_encoder.is_open()) + usize::from(self.qpack_decoder.is_open())
+    }
 }
 
 /// Progress of a graceful shutdown (RFC 9114 §5.2).
@@ -263,7 +270,9 @@ impl Connection {
             }
         }
 
-        self.flush_qpack();
+        if let Err(code) = self.flush_qpack() {
+            self.fail(code, cx);
+        }
         self.set_deadline(cx);
     }
 
@@ -323,17 +332,16 @@ impl Connection {
         }
     }
 
-    /// Opens our streams, unless they are already open.
+    /// Opens our control stream, unless it is already open.
     fn begin(&mut self, cx: &WorkerContext) -> Result<(), ErrorCode> {
         if !matches!(self.phase, Phase::Handshake) {
             return Ok(());
         }
 
-        let mut open = |start| OwnStream::open(&mut self.quic, start).ok_or(ErrorCode::StreamCreation);
         let streams = OwnStreams {
-            control: open(h3::Connection::control_stream_start())?,
-            qpack_encoder: open(h3::Connection::encoder_stream_start())?,
-            qpack_decoder: open(h3::Connection::decoder_stream_start())?,
+            control: OwnStream::open(&mut self.quic, h3::Connection::control_stream_start())?,
+            qpack_encoder: QpackStream::default(),
+            qpack_decoder: QpackStream::default(),
             shutdown: Shutdown::NotBegun,
         };
 
@@ -709,20 +717,21 @@ impl Connection {
     }
 
     /// Sends QPACK instructions caused by requests and responses.
-    fn flush_qpack(&mut self) {
+    fn flush_qpack(&mut self) -> Result<(), ErrorCode> {
         if let Phase::Open(own) = &mut self.phase {
-            own.qpack_encoder.write(&mut self.quic, self.http.take_encoder_stream());
-            own.qpack_decoder.write(&mut self.quic, self.http.take_decoder_stream());
+            let (quic, start) = (&mut self.quic, h3::Connection::encoder_stream_start);
+            own.qpack_encoder.write(quic, self.http.take_encoder_stream(), start)?;
+            let start = h3::Connection::decoder_stream_start;
+            own.qpack_decoder.write(quic, self.http.take_decoder_stream(), start)?;
         }
+        Ok(())
     }
 
     fn flush_own(&mut self, stream: StreamId) {
         if let Phase::Open(own) = &mut self.phase {
-            for own in [&mut own.control, &mut own.qpack_encoder, &mut own.qpack_decoder] {
-                if own.id() == stream {
-                    own.flush(&mut self.quic);
-                }
-            }
+            own.control.flush(&mut self.quic, stream);
+            own.qpack_encoder.flush(&mut self.quic, stream);
+            own.qpack_decoder.flush(&mut self.quic, stream);
         }
     }
 

@@ -35,8 +35,6 @@ pub struct Connection {
     pub(super) streamed: StreamedContents<StreamId>,
     /// The last request, until it is answered.
     pub(super) pending_request: Option<PendingRequest>,
-    /// Requests we will answer later.
-    pub(super) postponed: Vec<PendingRequest>,
     /// The first request stream the peer is not allowed to open yet.
     pub(super) stream_limit: StreamId,
     /// The first request stream that the peer has not opened yet.
@@ -44,10 +42,28 @@ pub struct Connection {
     /// If we have sent a final GOAWAY: the first stream we do not answer.
     goaway: Option<StreamId>,
     pub(super) budget: Budget,
+    /// Most connections do not need these.
+    pub(super) lists: Option<Box<Lists>>,
+}
+
+/// Lists that are empty in most connections.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    /// Requests we will answer later.
+    pub(super) postponed: Vec<PendingRequest>,
     /// Priorities for streams that are not open yet (RFC 9218 §7), oldest first.
-    pub(super) early_priorities: Vec<(StreamId, Priority)>,
+    early_priorities: Vec<(StreamId, Priority)>,
     /// Priority updates for open streams, oldest first.
-    pub(super) changed_priorities: Vec<(StreamId, Priority)>,
+    changed_priorities: Vec<(StreamId, Priority)>,
+}
+
+impl Lists {
+    fn memory(&self) -> usize {
+        let priorities = self.early_priorities.capacity() + self.changed_priorities.capacity();
+        size_of::<Lists>()
+            + self.postponed.capacity() * size_of::<PendingRequest>()
+            + priorities * size_of::<(StreamId, Priority)>()
+    }
 }
 
 /// A request stream we are still reading.
@@ -172,13 +188,11 @@ impl Connection {
             requests: Vec::new(),
             streamed: StreamedContents::default(),
             pending_request: None,
-            postponed: Vec::new(),
             stream_limit: StreamId::LAST_REQUEST,
             next_stream: StreamId::FIRST_REQUEST,
             goaway: None,
             budget: Budget::new(),
-            early_priorities: Vec::new(),
-            changed_priorities: Vec::new(),
+            lists: None,
         }
     }
 
@@ -214,7 +228,7 @@ impl Connection {
 
     /// Takes the priority updates the peer has sent. For each stream, the last update counts (RFC 9218 §7).
     pub fn take_priorities(&mut self) -> impl Iterator<Item = (StreamId, Priority)> {
-        self.changed_priorities.drain(..)
+        self.lists.iter_mut().flat_map(|lists| lists.changed_priorities.drain(..))
     }
 
     /// Returns the memory used by incomplete requests, QPACK tables, partial instructions and frames, and
@@ -222,7 +236,6 @@ impl Connection {
     #[must_use]
     pub fn memory(&self) -> usize {
         let sections = self.requests.iter().map(|request| request.frames.memory()).sum::<usize>();
-        let priorities = self.early_priorities.capacity() + self.changed_priorities.capacity();
         let kept = self.requests.iter().filter_map(|request| request.content.kept.as_ref());
         let kept = kept.map(|kept| size_of::<KeptRequest>() + kept.request.memory()).sum::<usize>();
         let streams = self.sections.memory() + self.encoder.memory() + self.peer_streams.memory();
@@ -230,9 +243,8 @@ impl Connection {
             + streams
             + kept
             + self.streamed.memory()
-            + self.postponed.capacity() * size_of::<PendingRequest>()
             + self.requests.capacity() * size_of::<Request>()
-            + priorities * size_of::<(StreamId, Priority)>()
+            + self.lists.as_ref().map_or(0, |lists| lists.memory())
     }
 
     /// Frees memory that is only needed while requests arrive.
@@ -253,6 +265,7 @@ impl Connection {
     }
 
     /// Opens a request stream. Callers must open streams in order.
+    #[inline]
     pub fn open(&mut self, stream: StreamId, now: Instant) {
         self.next_stream = self.next_stream.max(stream.next_request());
         if self.requests.capacity() == 0 {
@@ -403,7 +416,7 @@ impl Connection {
     ///
     /// The peer resets too many streams, so the connection must be closed with the code.
     pub fn cancel_request(&mut self, stream: StreamId) -> Result<(), ErrorCode> {
-        self.postponed.retain(|request| request.stream != stream);
+        self.forget_postponed(stream);
         if let Some(index) = self.position(stream) {
             let request = self.requests.swap_remove(index);
             if !request.frames.has_head() {
@@ -415,7 +428,7 @@ impl Connection {
 
     /// Stops reading a request whose response is complete. From now on, the rest of the stream will be ignored.
     pub fn stop_reading(&mut self, stream: StreamId) {
-        self.postponed.retain(|request| request.stream != stream);
+        self.forget_postponed(stream);
         self.requests.retain(|request| request.stream != stream);
     }
 
@@ -463,7 +476,18 @@ impl Connection {
     /// Returns `true` if a handler is working on a response.
     #[must_use]
     pub fn has_postponed_requests(&self) -> bool {
-        !self.postponed.is_empty()
+        !self.postponed().is_empty()
+    }
+
+    /// Returns the requests we will answer later.
+    pub(super) fn postponed(&self) -> &[PendingRequest] {
+        self.lists.as_ref().map_or(&[], |lists| &lists.postponed)
+    }
+
+    fn forget_postponed(&mut self, stream: StreamId) {
+        if let Some(lists) = &mut self.lists {
+            lists.postponed.retain(|request| request.stream != stream);
+        }
     }
 
     /// Appends a DATA frame with the next bytes of an open body.
@@ -509,22 +533,24 @@ impl Connection {
     /// Takes the priority the peer sent before it opened the stream.
     #[inline]
     fn early_priority(&mut self, stream: StreamId) -> Option<Priority> {
-        let position = self.early_priorities.iter().position(|(early, _)| *early == stream)?;
-        Some(self.early_priorities.remove(position).1)
+        let early_priorities = &mut self.lists.as_mut()?.early_priorities;
+        let position = early_priorities.iter().position(|(early, _)| *early == stream)?;
+        Some(early_priorities.remove(position).1)
     }
 
     /// Applies a priority update. It may arrive before the stream is open.
     pub(super) fn set_priority(&mut self, stream: StreamId, priority: Priority) {
+        let lists = self.lists.get_or_insert_default();
         if stream < self.next_stream {
-            self.changed_priorities.push((stream, priority));
+            lists.changed_priorities.push((stream, priority));
             return;
         }
 
-        self.early_priorities.retain(|(early, _)| *early != stream);
-        if self.early_priorities.len() == PRIORITIES_REMEMBERED_MAX {
-            self.early_priorities.remove(0);
+        lists.early_priorities.retain(|(early, _)| *early != stream);
+        if lists.early_priorities.len() == PRIORITIES_REMEMBERED_MAX {
+            lists.early_priorities.remove(0);
         }
-        self.early_priorities.push((stream, priority));
+        lists.early_priorities.push((stream, priority));
     }
 }
 

@@ -122,19 +122,24 @@ impl Multiplexed for Connection {
 
     fn postpone(&mut self, stream: StreamId) {
         if let Some(request) = self.take_request(stream) {
-            self.postponed.push(request);
+            self.lists.get_or_insert_default().postponed.push(request);
         }
     }
 
     fn is_postponed(&mut self, stream: StreamId) -> bool {
-        self.postponed.iter().any(|request| request.stream == stream)
+        self.postponed().iter().any(|request| request.stream == stream)
     }
 
     fn resume(&mut self, stream: StreamId) -> Resumption {
-        let Some(index) = self.postponed.iter().position(|request| request.stream == stream) else {
+        let postponed = self.lists.as_mut().map(|lists| &mut lists.postponed);
+        let taken = postponed.and_then(|postponed| {
+            let index = postponed.iter().position(|request| request.stream == stream)?;
+            Some(postponed.swap_remove(index))
+        });
+        if taken.is_none() {
             return Resumption::Gone;
-        };
-        self.pending_request = Some(self.postponed.swap_remove(index));
+        }
+        self.pending_request = taken;
         Resumption::Ready
     }
 }

@@ -23,9 +23,6 @@ pub(in crate::http3) enum Late {
     Slow,
 }
 
-/// Our unidirectional streams: the control stream and two for QPACK.
-const OWN_STREAMS: usize = 3;
-
 /// Clients acknowledge whole packets, so they may be behind by this much.
 const PACKET_BYTES: u64 = cannery_transport::limits::QUIC_DATAGRAM_BYTES_MAX as u64;
 
@@ -150,7 +147,8 @@ impl Connection {
             return true;
         }
         let streams = self.quic.unacknowledged_streams();
-        if streams <= OWN_STREAMS {
+        let own = if let Phase::Open(own) = &self.phase { own.count() } else { 0 };
+        if streams <= own {
             return false;
         }
         // These streams are open in our direction, even if nothing has been written to them.
