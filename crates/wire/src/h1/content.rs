@@ -23,13 +23,13 @@ pub(super) enum Content {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunked {
     /// Within a chunk size, after `digits` digits.
-    Size { size: u32, digits: u8 },
+    Size { size: u64, digits: u8 },
     /// Within the chunk extensions, after `bytes` bytes.
-    Extension { size: u32, bytes: u16 },
+    Extension { size: u64, bytes: u16 },
     /// After the CR of the line with the chunk's size.
-    SizeEnd { size: u32 },
+    SizeEnd { size: u64 },
     /// Within chunk data. This number of bytes is missing.
-    Data(u32),
+    Data(u64),
     /// After a chunk's data.
     DataEnd,
     /// After the CR that follows a chunk's data.
@@ -81,7 +81,7 @@ impl Content {
         match self {
             Content::Done => Ok(0),
             Content::Length(left) => {
-                let bytes = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                let bytes = available(input, *left);
                 take(&input[..bytes]);
                 *left -= bytes as u64;
                 if *left == 0 {
@@ -129,9 +129,9 @@ impl Chunked {
 
         match self {
             Chunked::Size { size, digits } => match (char::from(first).to_digit(16), first) {
-                // Eight digits fit into 32 bits. This is more than enough for any length that we read.
-                (Some(digit), _) if digits < 8 => {
-                    one(Chunked::Size { size: size << 4 | digit, digits: digits + 1 })
+                // Sixteen digits fit into 64 bits.
+                (Some(digit), _) if digits < 16 => {
+                    one(Chunked::Size { size: size << 4 | u64::from(digit), digits: digits + 1 })
                 }
                 (None, b';') if digits > 0 => one(Chunked::Extension { size, bytes: 0 }),
                 (None, b'\r') if digits > 0 => one(Chunked::SizeEnd { size }),
@@ -148,8 +148,11 @@ impl Chunked {
             Chunked::SizeEnd { size } => after(first, Chunked::Data(size)),
             Chunked::Data(left) => {
                 let bytes = available(input, left);
-                let next = if bytes == left { Chunked::DataEnd } else { Chunked::Data(left - bytes) };
-                Ok(Some(Step { bytes: bytes as usize, next: Some(next) }))
+                let next = match left - bytes as u64 {
+                    0 => Chunked::DataEnd,
+                    left => Chunked::Data(left),
+                };
+                Ok(Some(Step { bytes, next: Some(next) }))
             }
             Chunked::DataEnd if first == b'\r' => one(Chunked::DataLineEnd),
             Chunked::DataEnd => Err(Unreadable),
@@ -181,9 +184,9 @@ impl Chunked {
 }
 
 /// Returns the number of bytes in `input`, at most `bytes_max`.
-fn available(input: &[u8], bytes_max: u32) -> u32 {
-    // A length beyond 32 bits is larger than `bytes_max`.
-    u32::try_from(input.len()).map_or(bytes_max, |bytes| bytes.min(bytes_max))
+fn available(input: &[u8], bytes_max: u64) -> usize {
+    // A limit that doesn't fit is larger than any input.
+    usize::try_from(bytes_max).map_or(input.len(), |bytes_max| bytes_max.min(input.len()))
 }
 
 /// Returns the step over the LF that must end a line here.

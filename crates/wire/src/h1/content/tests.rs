@@ -23,6 +23,7 @@ fn chunks_are_skipped_at_any_split() {
         "5\r\nhello\r\n0\r\n\r\n",
         "a;name=\"value\"\r\n0123456789\r\n00\r\n\r\n",
         "1\r\nx\r\n0\r\nTrailer: va:lue\r\nOther:\r\n\r\n",
+        "0000000000000005\r\nhello\r\n0\r\n\r\n",
         "1F\r\nGET / HTTP/1.1\r\nHost: inner\r\n\r\n\r\n0\r\n\r\n",
     ] {
         let input = format!("{body}GET / HTTP/1.1\r\n");
@@ -54,6 +55,9 @@ fn invalid_chunks_are_refused() {
         "0\r\na: \rb\r\n\r\n",
         "123456789\r\n",
         "ffffffff\r\n",
+        "ffffffffffffffff\r\n",
+        "10000000000000000\r\n",
+        "00000000000000005\r\nhello\r\n0\r\n\r\n",
         &format!("5;{long}\r\n"),
         &format!("0\r\n{long}: a\r\n"),
         &format!("0\r\na: {long}\r\n"),
@@ -76,6 +80,22 @@ fn content_is_bounded() {
     let chunk = format!("400\r\n{}\r\n", "z".repeat(1024));
     assert_eq!(skip(chunk.repeat(64).as_bytes(), 1000), Err(Unreadable));
     assert_eq!(Content::new(Framing::Length(CONTENT_SKIPPED_BYTES_MAX + 1), CONTENT_SKIPPED_BYTES_MAX), None);
+}
+
+#[test]
+fn chunks_may_be_longer_than_32_bits() {
+    let size = (1_u64 << 32) + 16;
+    let mut content = Content::new(Framing::Chunked, u64::MAX).unwrap();
+    let head = format!("{size:x}\r\n");
+    assert_eq!(content.skip(head.as_bytes()), Ok(head.len()));
+    let block = vec![b'x'; 1 << 20];
+    let mut read = 0;
+    for _ in 0..1 << 12 {
+        assert_eq!(content.read(&block, |bytes| read += bytes.len() as u64), Ok(block.len()));
+    }
+    let rest = b"0123456789abcdef\r\n0\r\n\r\nGET";
+    let used = content.read(rest, |bytes| read += bytes.len() as u64).unwrap();
+    assert_eq!((read, used, content.is_done()), (size, rest.len() - 3, true));
 }
 
 #[test]
