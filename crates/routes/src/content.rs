@@ -30,7 +30,7 @@ pub fn channel() -> (ContentSender, ContentReader) {
 ///
 /// - [`io::ErrorKind::ConnectionAborted`]: the client has left or was too slow, or the response was complete before the content.
 /// - [`io::ErrorKind::FileTooLarge`]: the content is longer than `content_bytes_max`.
-/// - [`io::ErrorKind::InvalidData`]: the client has sent an invalid chunk (HTTP/1.1).
+/// - [`io::ErrorKind::InvalidData`]: the client has sent an invalid chunk, or chunk heads that are longer than the content (HTTP/1.1).
 /// - [`io::ErrorKind::TimedOut`]: other uploads were waiting for this thread.
 ///
 /// With `?` in a handler, these become a [`HandlerError`](crate::HandlerError) with a fitting status, such as 413.
@@ -94,6 +94,8 @@ struct State {
     waker: Option<Waker>,
     /// Whether the server wants to be woken up once the demand changes.
     awaits_demand: bool,
+    /// Capacity of the buffer that the reader has taken.
+    taken_bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -130,25 +132,37 @@ impl State {
         self.is_begun = true;
         if !self.bytes.is_empty() {
             std::mem::swap(taken, &mut self.bytes);
-            self.wake_server();
+            self.taken_bytes = taken.capacity();
+            self.meet_demand();
             return Poll::Ready(Ok(()));
         }
         match self.progress {
             Progress::Complete => Poll::Ready(Ok(())),
             Progress::Failed(failure) => Poll::Ready(Err(failure.into())),
             Progress::Open => {
-                self.wake_server();
+                self.meet_demand();
                 Poll::Pending
             }
         }
     }
 
+    /// Wakes up the server if it awaits that the demand changes.
+    fn meet_demand(&mut self) {
+        if self.awaits_demand {
+            self.wake_server();
+        }
+    }
+
     fn wake_server(&mut self) {
-        if std::mem::take(&mut self.awaits_demand)
-            && let Some(waker) = &self.waker
-        {
+        self.awaits_demand = false;
+        if let Some(waker) = &self.waker {
             waker();
         }
+    }
+
+    /// Returns `true` if the reader can still get bytes. After a failure, they would follow a gap.
+    fn takes_bytes(&self) -> bool {
+        self.progress == Progress::Open && !self.is_reader_dropped
     }
 
     fn end(&mut self, progress: Progress) {
@@ -310,6 +324,8 @@ impl Drop for ContentReader {
         let mut state = self.shared.lock();
         state.is_reader_dropped = true;
         state.bytes = Vec::new();
+        state.taken_bytes = 0;
+        // The server always has to know this: even if the handler wanted more before, the client is no longer late with it.
         state.wake_server();
         let waker = (state.waker.take(), state.reader.take());
         drop(state);
@@ -323,8 +339,11 @@ impl ContentSender {
         self.shared.lock().waker = Some(waker);
     }
 
-    /// Returns what the handler wants. The server is woken up once it wants something else, unless that is nothing. `awaits_start` is
-    /// for servers that receive nothing before the handler begins to read.
+    /// Returns what the handler wants.
+    ///
+    /// After [`ContentDemand::Nothing`], the server is woken up once there is room. After [`ContentDemand::Unread`], it is woken up
+    /// once the handler begins to read if it `awaits_start`, because it receives nothing before. It is always woken up when the reader
+    /// is dropped.
     #[must_use]
     pub fn demand(&self, awaits_start: bool) -> ContentDemand {
         let mut state = self.shared.lock();
@@ -345,7 +364,7 @@ impl ContentSender {
     pub fn send(&self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.shared.change(|state| {
-                if !state.is_reader_dropped {
+                if state.takes_bytes() {
                     state.bytes.extend_from_slice(bytes);
                 }
             });
@@ -356,9 +375,12 @@ impl ContentSender {
     pub fn send_from(&self, bytes: &mut Vec<u8>) {
         if !bytes.is_empty() {
             self.shared.change(|state| {
-                if state.bytes.is_empty() && !state.is_reader_dropped {
+                if !state.takes_bytes() {
+                    return;
+                }
+                if state.bytes.is_empty() {
                     std::mem::swap(&mut state.bytes, bytes);
-                } else if !state.is_reader_dropped {
+                } else {
                     state.bytes.extend_from_slice(bytes);
                 }
             });
@@ -366,10 +388,11 @@ impl ContentSender {
         }
     }
 
-    /// Returns the memory that waiting bytes take.
+    /// Returns the memory that bytes take which are waiting, or which the reader has taken.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.shared.lock().bytes.capacity()
+        let state = self.shared.lock();
+        state.bytes.capacity() + state.taken_bytes
     }
 
     /// Completes the content.

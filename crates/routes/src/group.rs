@@ -123,7 +123,7 @@ impl Group {
     ///
     /// At any time, only a small part of the content is in memory. If the handler reads slowly, the client has to wait. The handler
     /// may block: it runs on a thread pool of its own, so clients that send slowly don't keep other handlers from running.
-    /// [`Request::content`] is empty, also for middleware. The limit is that of [`Group::content_bytes_max`].
+    /// [`Request::content`] is empty, also for middleware. [`Group::content_bytes_max`] limits it.
     ///
     /// ```
     /// # extern crate cannery_routes as cannery;

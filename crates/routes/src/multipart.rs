@@ -239,6 +239,8 @@ impl Part<'_> {
     }
 
     /// Returns the name of the file, as the client has chosen it. Never use it as a path.
+    ///
+    /// A file may come without a name, for example if `filename*` comes first and isn't UTF-8.
     #[must_use]
     pub fn file_name(&self) -> Option<&str> {
         self.form.field.as_ref()?.file_name()

@@ -322,7 +322,7 @@ impl<'r> Call<'r, '_> {
         }
     }
 
-    /// Runs the middleware and the handler. A handler that reads content while it arrives gets `content`, or else that of the request.
+    /// Runs the middleware and the handler. A handler that reads content while it arrives gets `content`, or else the request's content.
     #[must_use]
     pub fn run(&self, parts: Parts<'_>, content: Option<ContentReader>) -> HandlerResponse {
         self.run_as(parts, content, self.pattern(), self.number())

@@ -127,6 +127,56 @@ fn stopped_upload_ends_its_reader() {
     assert_eq!(read_all(&mut reader).unwrap(), b"x", "it was complete before");
 }
 
+#[test]
+fn content_after_a_stop_is_not_read() {
+    for waits in [false, true] {
+        let (sender, mut reader) = channel();
+        sender.send(b"before");
+        let mut start = [0; 2];
+        reader.read_exact(&mut start).unwrap();
+        if waits {
+            sender.send(b"discarded");
+        }
+        reader.stopper().stop();
+        sender.send(b"after");
+        sender.send_from(&mut b"after".to_vec());
+        let mut rest = Vec::new();
+        assert_eq!(reader.read_to_end(&mut rest).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(rest, b"fore");
+        assert_eq!(sender.demand(false), ContentDemand::Ended);
+    }
+}
+
+#[test]
+fn server_is_woken_when_the_reader_is_dropped() {
+    for is_begun in [false, true] {
+        let (sender, mut reader) = channel();
+        let (wakes, woken) = mpsc::channel();
+        sender.set_waker(Box::new(move || wakes.send(()).unwrap()));
+        let demand = if is_begun { ContentDemand::More } else { ContentDemand::Unread };
+        if is_begun {
+            sender.send(b"x");
+            assert_eq!(reader.read(&mut [0; 8]).unwrap(), 1);
+        }
+        assert_eq!(sender.demand(false), demand);
+        assert!(woken.try_recv().is_err());
+        drop(reader);
+        assert_eq!((woken.try_iter().count(), sender.demand(false)), (1, ContentDemand::Ended));
+    }
+}
+
+#[test]
+fn taken_content_counts_as_memory() {
+    let (sender, mut reader) = channel();
+    sender.send(&[0; 50_000]);
+    assert_eq!(reader.read(&mut [0; 1]).unwrap(), 1);
+    assert!(sender.memory() >= 50_000);
+    sender.send(&[0; 10_000]);
+    assert!(sender.memory() >= 60_000);
+    drop(reader);
+    assert_eq!(sender.memory(), 0);
+}
+
 struct Flag(AtomicBool);
 
 impl task::Wake for Flag {
