@@ -102,6 +102,17 @@ pub enum Notice {
         /// Total number of threads.
         threads: usize,
     },
+    /// A handler does not return although its upload has ended.
+    UploadLate {
+        /// The pattern of the route.
+        route: String,
+        /// Time since the end.
+        after: Duration,
+        /// Threads that are currently occupied by uploads.
+        occupied: u64,
+        /// Total number of threads for uploads.
+        threads: usize,
+    },
     /// Uploads were cut off because others were waiting for their threads.
     UploadsEnded {
         /// Number of uploads.
@@ -368,12 +379,18 @@ impl fmt::Display for Notice {
                 )
             }
 
+            Notice::UploadLate { route, after, occupied, threads } => write!(
+                f,
+                "{route}: this handler has not returned {:.1} s after its upload was cut off; uploads occupy \
+                 {occupied} of {threads} threads",
+                after.as_secs_f64()
+            ),
             Notice::UploadsEnded { uploads, after, threads } => {
                 let plural = if *uploads == 1 { "upload was" } else { "uploads were" };
                 write!(
                     f,
                     "{uploads} {plural} cut off after {:.1} s: all {threads} threads were occupied, and \
-                     others waited. Slow clients occupy them; see `handler_threads`",
+                     others waited. Slow clients or handlers occupy them; see `handler_threads`",
                     after.as_secs_f64()
                 )
             }

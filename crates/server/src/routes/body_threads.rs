@@ -6,7 +6,8 @@
 //! everyone else wait.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use cannery_routes::{BodyStopper, ContentStopper};
@@ -55,6 +56,28 @@ struct Occupant {
     stopper: Stopper,
     /// When we stopped the body. The function might not have noticed yet.
     stopped_at: Option<Instant>,
+    /// The handler of an upload.
+    handler: Option<UploadHandler>,
+}
+
+#[derive(Debug)]
+struct UploadHandler {
+    /// The number that its thread stores.
+    call: Arc<AtomicU64>,
+    /// Can be upgraded while the connection is expecting the response.
+    is_wanted: Weak<()>,
+    /// When a check first found that nobody expects the response.
+    unwanted_since: Option<Instant>,
+    is_reported: bool,
+}
+
+/// A handler that has not returned after the end of its upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LateHandler {
+    /// The number that its thread stores.
+    pub(super) call: u64,
+    /// Time since the end.
+    pub(super) after: Duration,
 }
 
 /// Bodies that were stopped because others were waiting.
@@ -87,11 +110,27 @@ impl BodyThreads {
 
     /// Must be called when the next body gets a thread. Returns the body's number.
     pub(super) fn occupy(&self, now: Instant, stopper: Stopper) -> u64 {
+        self.add(now, stopper, None)
+    }
+
+    /// Like [`occupy`](Self::occupy), for an upload. Its thread stores a number in `call` while it runs the handler.
+    pub(super) fn occupy_upload(
+        &self,
+        now: Instant,
+        stopper: ContentStopper,
+        call: Arc<AtomicU64>,
+        is_wanted: Weak<()>,
+    ) -> u64 {
+        let handler = UploadHandler { call, is_wanted, unwanted_since: None, is_reported: false };
+        self.add(now, Stopper::Upload(stopper), Some(handler))
+    }
+
+    fn add(&self, now: Instant, stopper: Stopper, handler: Option<UploadHandler>) -> u64 {
         let mut bodies = self.lock();
         bodies.waiting.pop_front();
         bodies.last_number += 1;
         let number = bodies.last_number;
-        bodies.occupants.push_back(Occupant { number, since: now, stopper, stopped_at: None });
+        bodies.occupants.push_back(Occupant { number, since: now, stopper, stopped_at: None, handler });
         number
     }
 
@@ -122,6 +161,31 @@ impl BodyThreads {
             stopped = Some(Stopped { bodies, after: now.saturating_duration_since(occupant.since) });
         }
         stopped
+    }
+
+    /// Returns handlers that have not returned although we have stopped their upload, or although nobody has expected the response for
+    /// `unwanted_max`. Each is returned only once.
+    pub(super) fn late_handlers(&self, now: Instant, unwanted_max: Duration) -> Vec<LateHandler> {
+        let mut bodies = self.lock();
+        let mut late = Vec::new();
+        for Occupant { stopped_at, handler, .. } in &mut bodies.occupants {
+            let Some(handler) = handler else { continue };
+            if handler.is_wanted.strong_count() == 0 {
+                handler.unwanted_since.get_or_insert(now);
+            }
+            let after = |since: Option<Instant>, max: Duration| {
+                since.map(|since| now.saturating_duration_since(since)).filter(|after| *after >= max)
+            };
+            let after = after(*stopped_at, LEAVES_WITHIN).max(after(handler.unwanted_since, unwanted_max));
+            let call = handler.call.load(Ordering::Relaxed);
+            if let Some(after) = after
+                && call != 0
+                && !std::mem::replace(&mut handler.is_reported, true)
+            {
+                late.push(LateHandler { call, after });
+            }
+        }
+        late
     }
 }
 

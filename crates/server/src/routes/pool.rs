@@ -58,6 +58,7 @@ impl Pools {
         let (handlers, calls) = pool("handler", threads, |occupied| &occupied.handlers);
         let body_threads = threads * BODY_THREADS_PER_HANDLER_THREAD;
         let (producers, _) = pool("body", body_threads, |occupied| &occupied.bodies);
+        // Each upload tells the watchdog which thread it has.
         let (uploaders, _) = pool("upload", body_threads, |occupied| &occupied.uploads);
         let (bodies, uploads) = (BodyThreads::default(), BodyThreads::default());
         let watchdog = Watchdog::new(Arc::clone(routes), Arc::clone(status), &calls, limit).with_bodies(
@@ -66,6 +67,12 @@ impl Pools {
             body_threads,
         );
         (Pools { handlers, producers, bodies, uploaders, uploads }, watchdog)
+    }
+
+    /// Returns `true` until all submitted uploads have been answered.
+    #[cfg(test)]
+    pub(crate) fn has_uploads(&self) -> bool {
+        self.uploaders.request_bytes.load(Ordering::Acquire) > 0
     }
 
     /// Submits a request whose handler reads content while it arrives. Returns it if too many are waiting for a thread, or have been
@@ -274,7 +281,7 @@ fn run(queue: &Queue, request_bytes: &AtomicUsize, occupied: &ThreadCount, watch
         // what is left: destructors of the program's values.
         let _ = catch_unwind(AssertUnwindSafe(|| job.run(watched)));
         occupied.change(-1);
-        request_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        request_bytes.fetch_sub(bytes, Ordering::Release);
     }
 }
 
@@ -302,7 +309,9 @@ impl Job {
             } => {
                 let (content, occupied) = match upload {
                     Some(Upload { content, uploads }) => {
-                        let number = uploads.occupy(Instant::now(), Stopper::Upload(content.stopper()));
+                        let (stopper, is_wanted) = (content.stopper(), Weak::clone(&is_wanted));
+                        let number =
+                            uploads.occupy_upload(Instant::now(), stopper, watched.call(), is_wanted);
                         (Some(content), Some((uploads, number)))
                     }
                     None => (None, None),

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use cannery_routes::Routes;
 
-use super::body_threads::{BodyThreads, Stopped};
-use super::limits::WORKER_HANDLER_MAX;
+use super::body_threads::{BodyThreads, LateHandler, Stopped};
+use super::limits::{BODY_OCCUPIES_MAX, WORKER_HANDLER_MAX};
 use crate::notice::Notice;
 use crate::observe::Status;
 
@@ -148,7 +148,7 @@ impl Watchdog {
             };
             let Some((route, after)) = thread.is_late(limit, now) else { continue };
 
-            let route = self.routes.pattern(route).unwrap_or("requests without a route").to_owned();
+            let route = pattern(&self.routes, route);
             notices.push(match thread.kind {
                 Kind::Worker => Notice::HandlerHoldsWorker { route, after },
                 Kind::Pool => Notice::HandlerLate {
@@ -165,6 +165,17 @@ impl Watchdog {
         }
         if let Some(Stopped { bodies: uploads, after }) = self.uploads.make_room(now) {
             notices.push(Notice::UploadsEnded { uploads, after, threads: self.body_threads });
+        }
+        // Handlers may clean up after their client has gone, but not for longer than an upload may occupy its thread.
+        let unwanted_max = self.pool_limit.min(BODY_OCCUPIES_MAX);
+        for LateHandler { call, after } in self.uploads.late_handlers(now, unwanted_max) {
+            let Some(route) = route_of(call) else { continue };
+            notices.push(Notice::UploadLate {
+                route: pattern(&self.routes, route),
+                after,
+                occupied: self.status.pool_threads.uploads.get(),
+                threads: self.body_threads,
+            });
         }
         notices
     }
@@ -186,14 +197,23 @@ impl Observed {
             return None;
         }
         self.is_reported = true;
-        let route = (call & ((1 << ROUTE_BITS) - 1)) - 1;
-        Some((usize::try_from(route).ok()?, after))
+        Some((route_of(call)?, after))
     }
+}
+
+/// Returns the number of a call's route.
+fn route_of(call: u64) -> Option<usize> {
+    let route = (call & ((1 << ROUTE_BITS) - 1)).checked_sub(1)?;
+    usize::try_from(route).ok()
+}
+
+fn pattern(routes: &Routes, route: usize) -> String {
+    routes.pattern(route).unwrap_or("requests without a route").to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use cannery_routes::{Group, Request};
+    use cannery_routes::{Group, Request, content_channel};
 
     use super::*;
 
@@ -224,6 +244,52 @@ mod tests {
             assert!(texts(Duration::from_secs(9)).is_empty());
         });
         assert!(texts(Duration::from_secs(10)).is_empty());
+    }
+
+    #[test]
+    fn handler_that_does_not_return_after_its_upload_is_reported_once() {
+        let thread = WatchedThread::default();
+        let uploads = BodyThreads::default();
+        let mut watchdog =
+            watchdog(&WatchedThread::default()).with_bodies(BodyThreads::default(), uploads.clone(), 8);
+        watchdog.pool_limit = Duration::from_secs(10);
+        let start = Instant::now();
+        let mut texts = |seconds| -> Vec<String> {
+            let notices = watchdog.check(start + Duration::from_secs(seconds));
+            notices.iter().map(ToString::to_string).collect()
+        };
+        let occupy = |is_wanted: &Arc<()>| {
+            assert!(uploads.enter(start));
+            let (_, content) = content_channel();
+            uploads.occupy_upload(start, content.stopper(), thread.call(), Arc::downgrade(is_wanted))
+        };
+        let is_report = |texts: &[String], start: &str| texts.len() == 1 && texts[0].starts_with(start);
+
+        // Another upload waits for the thread.
+        let is_wanted = Arc::new(());
+        let number = occupy(&is_wanted);
+        thread.run(Some(1), || {
+            assert!(texts(100).is_empty(), "it may take its time");
+            assert!(uploads.enter(start + Duration::from_secs(100)));
+            assert!(is_report(&texts(100), "1 upload was cut off after 100.0 s"));
+            assert!(texts(101).is_empty());
+            assert!(is_report(&texts(102), "GET /b: this handler has not returned 2.0 s after"));
+            assert!(texts(103).is_empty());
+        });
+        assert!(texts(104).is_empty());
+        uploads.vacate(number);
+        uploads.leave();
+
+        // Nobody waits for the response.
+        let number = occupy(&is_wanted);
+        drop(is_wanted);
+        thread.run(Some(0), || {
+            assert!(texts(200).is_empty());
+            assert!(texts(209).is_empty());
+            assert!(is_report(&texts(210), "GET /a: this handler has not returned 10.0 s after"));
+            assert!(texts(300).is_empty());
+        });
+        uploads.vacate(number);
     }
 
     #[test]
