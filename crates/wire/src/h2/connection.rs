@@ -284,6 +284,11 @@ impl Connection {
         }
     }
 
+    /// Sets the time for responses that are written before the next request is read.
+    pub fn set_time(&mut self, time: Instant) {
+        self.time = Some(time);
+    }
+
     /// Returns the time when the oldest incomplete request started to arrive, if any. It may lack a part of its head, of a frame,
     /// or of its content. For content that goes to a handler, the clock restarts with each block.
     #[must_use]

@@ -79,7 +79,8 @@ impl Http2 {
 
         self.resume(now);
         // The time during which we did not receive does not count as the client's.
-        heads.set_time(now.checked_sub(self.paused).unwrap_or(now));
+        let time = now.checked_sub(self.paused).unwrap_or(now);
+        heads.set_time(time);
         self.begin(response.output);
 
         if self.is_going_away {
@@ -91,6 +92,7 @@ impl Http2 {
         if self.handled.is_used()
             && let Some(mut dispatch) = response.dispatch(connection, client, current)
         {
+            self.http.set_time(time);
             while let Some(stream) = self.handled.write_next(&mut self.http, &mut dispatch) {
                 self.http.settle(stream, dispatch.output);
             }
@@ -147,7 +149,7 @@ impl Http2 {
         let has_handled = self.handled.is_used();
         if has_handled {
             self.handled.forget_cancelled(&mut self.http);
-            self.pass_content(now.checked_sub(self.paused).unwrap_or(now), response.output);
+            self.pass_content(time, response.output);
             self.take_body_bytes(response.output);
         }
         let has_bodies = self.http.has_bodies();

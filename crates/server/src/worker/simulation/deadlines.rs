@@ -181,10 +181,20 @@ fn table() -> Vec<Row> {
             http3: Ends(head, Closed, || Run::quic(h3_blocks("/read", 1), Habits::GOOD)),
         },
         Row {
-            situation: "an upload, of which its handler reads nothing",
+            situation: "an upload of which 64 KiB wait, and its handler reads nothing",
             http1: Ends(handler, Answered(503), || Run::tcp(h1_blocks("/unread", 6))),
             http2: Ends(handler, Answered(503), || Run::tcp(h2_blocks("/unread", 6))),
             http3: Ends(handler, Answered(503), || Run::quic(h3_blocks("/unread", 4), Habits::GOOD)),
+        },
+        Row {
+            situation: "an upload that was answered, and the client sends no more",
+            http1: Ends(head, Closed, || {
+                let half = "POST /early HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nhalf";
+                Run::tcp(vec![send(half)]).awaiting_uploads()
+            }),
+            http2: Ends(head, Goaway, || Run::tcp(h2_blocks("/early", 1)).awaiting_uploads()),
+            // The client does not have to end what the server has stopped.
+            http3: Ends(idle, Closed, || Run::quic(h3_blocks("/early", 1), Habits::GOOD).awaiting_uploads()),
         },
         Row {
             situation: "one incomplete request among many others",

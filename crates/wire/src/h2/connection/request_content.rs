@@ -101,8 +101,9 @@ impl Connection {
     /// Removes an answered stream if its content has ended, or cannot continue.
     ///
     /// Content that has used up the window cannot continue. In this case we reset the stream, since we do not need the rest (RFC
-    /// 9113 §8.1).
+    /// 9113 §8.1). Otherwise, the client has to send the rest in time, even if it was held back before the response.
     pub(in crate::h2) fn remove_if_done(&mut self, id: u32, output: &mut Output) {
+        let time = self.time;
         let Some(stream) = self.streams.find(id) else { return };
         if !stream.is_answered() {
             return;
@@ -114,7 +115,7 @@ impl Connection {
                 self.streams.remove(id);
                 self.remember_reset(id);
             }
-            Content::Pending { .. } => {}
+            Content::Pending { .. } => stream.since = stream.since.or(time),
         }
     }
 }

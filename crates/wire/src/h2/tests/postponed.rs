@@ -1,5 +1,7 @@
 //! Tests for requests that are answered later, along with their content.
 
+use std::time::{Duration, Instant};
+
 use cannery_testkit::http2::{END_STREAM, data, reset};
 
 use super::super::flow::Window;
@@ -86,6 +88,47 @@ fn postponed_request_is_answered_unless_it_is_reset() {
     );
     assert_eq!(response(&peer.drain(), 3), (Some(200), b"late".to_vec()));
     assert_eq!(peer.connection.resume(second), Resumption::Gone, "it is answered once");
+}
+
+/// The client was held back, and then has to end the content in time.
+#[test]
+fn answered_upload_is_on_the_clock() {
+    let start = Instant::now();
+    let later = start + Duration::from_secs(50);
+    let upload = || {
+        let mut peer = Peer::open();
+        peer.store.set_time(start);
+        peer.send(&post(1, "/later", &[]));
+        let stream = peer.postponed[0];
+        peer.connection.stream_content(stream, 100);
+        assert_eq!(peer.connection.incomplete_since(), Some(start));
+        peer.connection.hold_content(stream);
+        assert_eq!(peer.connection.incomplete_since(), None);
+        peer.connection.set_time(later);
+        assert_eq!(peer.connection.resume(stream), Resumption::Ready);
+        (peer, stream)
+    };
+    let head = OwnHead::new(&[(":status", b"200")]);
+
+    // The handler's content ends with the response.
+    let (mut peer, stream) = upload();
+    peer.connection.respond_with_head(stream, &head, b"early", &mut peer.output);
+    assert_eq!(peer.connection.incomplete_since(), Some(later));
+    peer.connection.hold_content(stream);
+    peer.connection.discard_content(stream);
+    peer.connection.settle(stream, &mut peer.output);
+    assert_eq!(peer.connection.incomplete_since(), Some(later));
+
+    // The content ends before the body.
+    let (mut peer, stream) = upload();
+    peer.connection.begin_response(stream, &head, &mut peer.output);
+    peer.connection.hold_content(stream);
+    peer.connection.discard_content(stream);
+    peer.connection.settle(stream, &mut peer.output);
+    assert_eq!(peer.connection.incomplete_since(), None);
+    peer.connection.append_body(stream, b"body", true);
+    peer.drain();
+    assert_eq!(peer.connection.incomplete_since(), Some(later));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use super::super::site::Releases;
 use crate::config::{self, Config, HttpVersions, ListenerKind};
 use crate::content::Current;
 use crate::observe::{Observer, Status};
-use crate::routes::{Pools, WorkerRoutes};
+use crate::routes::{Pools, Watchdog, WorkerRoutes};
 use crate::worker::{Plan, StopFlag, Worker};
 
 /// A connection without a deadline is observed for this time.
@@ -74,6 +74,8 @@ pub(super) struct Run {
     has_other_client: bool,
     /// When a new release is published. The deadline counts from then.
     replaced_at: Option<Duration>,
+    /// Whether the clock stands still while a handler has an upload.
+    awaits_uploads: bool,
 }
 
 enum Client {
@@ -95,7 +97,13 @@ pub(super) enum Listener {
 impl Run {
     pub(super) fn tcp(actions: Vec<Action>) -> Run {
         let client = Client::Tcp { actions, read_rate: ReadRate::Unlimited };
-        Run { client, listener: Listener::Plain, has_other_client: false, replaced_at: None }
+        Run {
+            client,
+            listener: Listener::Plain,
+            has_other_client: false,
+            replaced_at: None,
+            awaits_uploads: false,
+        }
     }
 
     /// Returns the run of a client that reads at this rate.
@@ -120,6 +128,11 @@ impl Run {
 
     pub(super) fn replaced_at(self, time: Duration) -> Run {
         Run { replaced_at: Some(time), ..self }
+    }
+
+    /// Handlers of uploads need no time. They have to return.
+    pub(super) fn awaiting_uploads(self) -> Run {
+        Run { awaits_uploads: true, ..self }
     }
 
     /// Returns the first of these effects, and its time, if one happens within [`LONG`].
@@ -191,6 +204,7 @@ struct Running {
     client: RunningClient,
     other_client: Option<PeerId>,
     handlers: Handlers,
+    awaits_uploads: bool,
 }
 
 enum RunningClient {
@@ -239,8 +253,18 @@ impl Running {
             let actions = vec![Action::Send(request), Action::ShutdownWrite];
             network.connect(OTHER_AFTER, actions, ReadRate::Unlimited, 5000)
         });
-        let replaced_at = run.replaced_at;
-        Running { network, worker, releases, current, replaced_at, client, other_client, handlers }
+        let Run { replaced_at, awaits_uploads, .. } = run;
+        Running {
+            network,
+            worker,
+            releases,
+            current,
+            replaced_at,
+            client,
+            other_client,
+            handlers,
+            awaits_uploads,
+        }
     }
 
     fn step(&mut self) {
@@ -251,6 +275,12 @@ impl Running {
             self.network.wake();
         }
         self.worker.run_iteration(None);
+        if self.awaits_uploads && self.handlers.pools.has_uploads() {
+            while self.handlers.pools.has_uploads() {
+                std::thread::yield_now();
+            }
+            self.network.wake();
+        }
         if self.handlers.write_bodies() {
             self.network.wake();
         }
@@ -315,10 +345,13 @@ fn has_answer(received: &[u8], status: u16) -> bool {
 /// - `GET /silent` has a body of which it writes nothing, and `GET /endless` one without end.
 /// - `POST /upload` takes content.
 /// - `POST /read` reads content while it arrives, and `POST /unread` does not while the run lasts.
+/// - `POST /early` returns without reading, and only drops the content after the run.
 struct Handlers {
     silent: Arc<Mutex<Vec<BodyWriter>>>,
     endless: Arc<Mutex<Vec<BodyWriter>>>,
     routes: Arc<Routes>,
+    pools: Pools,
+    watchdog: RefCell<Watchdog>,
     /// The handler that is stuck waits until this is dropped.
     _stuck_until: Sender<()>,
 }
@@ -343,6 +376,7 @@ impl Handlers {
             "too late"
         };
         let unread = wait.clone();
+        let unused = Mutex::new(Vec::new());
         let stuck = move |_: &Request<'_>| wait();
         let group = Group::default()
             .content_bytes_max(1 << 24)
@@ -351,17 +385,23 @@ impl Handlers {
             .route("POST /upload", |_: &Request<'_>| "taken")
             .blocking_route("GET /stuck", stuck)
             .upload_route("POST /unread", move |_, _| unread())
+            .upload_route("POST /early", move |_, content| {
+                unused.lock().unwrap().push(content);
+                "early"
+            })
             .upload_route("POST /read", |_, mut content| {
                 std::io::copy(&mut content, &mut std::io::sink()).map(|_| "read")
             });
         let routes = Arc::new(Routes::new(&group, 0).unwrap());
-        Handlers { silent, endless, routes, _stuck_until: stuck_until }
+        let status = Arc::new(Status::new(std::iter::empty()));
+        let (pools, watchdog) = Pools::new(1, usize::MAX, &routes, Duration::MAX, &status);
+        let watchdog = RefCell::new(watchdog);
+        Handlers { silent, endless, routes, pools, watchdog, _stuck_until: stuck_until }
     }
 
     fn routes(&self) -> WorkerRoutes {
-        let status = Arc::new(Status::new(std::iter::empty()));
-        let routes = Arc::clone(&self.routes);
-        let (pools, mut watchdog) = Pools::new(1, usize::MAX, &routes, Duration::MAX, &status);
+        let (routes, pools) = (Arc::clone(&self.routes), self.pools.clone());
+        let mut watchdog = self.watchdog.borrow_mut();
         WorkerRoutes::new(routes, pools, Waker::new().unwrap(), channel().0, &mut watchdog)
     }
 
