@@ -409,12 +409,12 @@ fn large_uploads_reach_their_handlers() {
 }
 
 /// Sends to a handler that does not read, until the server takes no more. Then lets it read.
-fn check_held<U: Upload>(uploads: &Uploads, kept_bytes_max: u64) {
+fn check_held<U: Upload>(uploads: &Uploads, lines: Lines<'static>, kept_bytes_max: u64) {
     let at = uploads.at();
     let sent = AtomicU64::new(0);
     thread::scope(|scope| {
         let sending = scope.spawn(|| {
-            let mut upload = U::begin(at, "/uploads/late", &[]);
+            let mut upload = U::begin(at, "/uploads/late", lines);
             let digest = send_parts(&mut upload, upload_bytes().min(20 << 20), &sent);
             (digest, upload.finish())
         });
@@ -439,9 +439,13 @@ fn check_held<U: Upload>(uploads: &Uploads, kept_bytes_max: u64) {
 #[test]
 fn slow_handlers_hold_clients_back() {
     let uploads = Uploads::start();
-    check_held::<Http2>(&uploads, KEPT_BYTES_MAX);
-    check_held::<Http3>(&uploads, KEPT_BYTES_MAX);
-    check_held::<Http1>(&uploads, KEPT_BYTES_MAX_TCP);
+    check_held::<Http2>(&uploads, &[], KEPT_BYTES_MAX);
+    check_held::<Http3>(&uploads, &[], KEPT_BYTES_MAX);
+    check_held::<Http1>(&uploads, &[], KEPT_BYTES_MAX_TCP);
+    // Clients that don't wait until they are asked are held back as well.
+    let lines: Lines<'_> = &[("expect", "100-continue")];
+    check_held::<Http2>(&uploads, lines, KEPT_BYTES_MAX);
+    check_held::<Http3>(&uploads, lines, KEPT_BYTES_MAX);
 }
 
 /// More streams of a connection than would fit into its window are held back.

@@ -41,6 +41,13 @@ struct Upload<S> {
     is_held: bool,
 }
 
+impl<S> Upload<S> {
+    /// Returns `true` if content stays in the stream's window. A client that waits until it is asked has sent none.
+    fn keeps_content(&self) -> bool {
+        self.is_held && !self.expects_continue
+    }
+}
+
 /// Streams on which callers have something to do after content was passed on.
 #[derive(Debug)]
 pub(crate) struct PassedContent<S> {
@@ -162,7 +169,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
             Treatment::Site => StreamOutcome::Site,
             // Refuse the content now if we know that it is too long.
             Treatment::Receive { bytes_max } | Treatment::Upload { bytes_max: Some(bytes_max), .. }
-                if http.announced_content(stream).is_some_and(|bytes| bytes > bytes_max.into()) =>
+                if http.announced_content(stream).is_some_and(|bytes| bytes > bytes_max) =>
             {
                 let response = dispatch.routes.content_too_long(head, dispatch.client);
                 self.respond(http, stream, head, response, None, dispatch);
@@ -280,14 +287,14 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         }
     }
 
-    /// Returns `true` if the client must not send more on this stream until the handler has read.
+    /// Returns `true` if nothing should be read from this stream until the handler has read.
     pub(crate) fn is_held(&self, stream: S) -> bool {
-        self.uploads.iter().any(|upload| upload.is_held && upload.stream == stream)
+        self.uploads.iter().any(|upload| upload.stream == stream && upload.keeps_content())
     }
 
-    /// Returns the number of streams on which clients must not send more.
+    /// Returns the number of streams from which nothing should be read.
     pub(crate) fn held(&self) -> usize {
-        self.uploads.iter().filter(|upload| upload.is_held).count()
+        self.uploads.iter().filter(|upload| upload.keeps_content()).count()
     }
 
     /// Passes on content that has arrived, and lets clients send as much as handlers want.
@@ -313,6 +320,10 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 && self.bodies.iter().all(|(open, _)| *open != stream);
 
             let upload = &mut self.uploads[index];
+            if !bytes.is_empty() {
+                // The client has not waited until it is asked.
+                upload.expects_continue = false;
+            }
             upload.sender.send_from(&mut bytes);
             let demand = match arrival {
                 Arrival::Open if !is_complete => upload.sender.demand(upload.expects_continue),
@@ -457,5 +468,22 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 bytes,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cannery_routes::content_channel;
+
+    use super::*;
+
+    #[test]
+    fn client_that_waits_to_be_asked_keeps_no_window() {
+        let (sender, _content) = content_channel();
+        let mut routes = StreamRoutes::default();
+        routes.uploads.push(Upload { stream: 4, sender, expects_continue: true, is_held: true });
+        assert_eq!((routes.held(), routes.is_held(4)), (0, false));
+        routes.uploads[0].expects_continue = false;
+        assert_eq!((routes.held(), routes.is_held(4)), (1, true));
     }
 }
