@@ -201,8 +201,12 @@ fn route(
                     return Ok((content_bytes, routed.with_upload(upload)));
                 }
                 Err(refused) => {
-                    // If there is too much of it, the response closes the connection.
-                    let _ = http.discard_content();
+                    if head.expects_continue {
+                        http.refuse_content();
+                    } else {
+                        // If there is too much of it, the response closes the connection.
+                        let _ = http.discard_content();
+                    }
                     dispatch.complete(*refused).1
                 }
             }
