@@ -66,7 +66,7 @@ struct UploadHandler {
     call: Arc<AtomicU64>,
     /// Can be upgraded while the connection is expecting the response.
     is_wanted: Weak<()>,
-    /// When a check first found that nobody expects the response.
+    /// When a check first found that no client expects the response.
     unwanted_since: Option<Instant>,
     is_reported: bool,
 }
@@ -163,7 +163,7 @@ impl BodyThreads {
         stopped
     }
 
-    /// Returns handlers that have not returned although we have stopped their upload, or although nobody has expected the response for
+    /// Returns handlers that have not returned although we have stopped their upload, or although no client has expected the response for
     /// `unwanted_max`. Each is returned only once.
     pub(super) fn late_handlers(&self, now: Instant, unwanted_max: Duration) -> Vec<LateHandler> {
         let mut bodies = self.lock();

@@ -280,7 +280,7 @@ mod tests {
         uploads.vacate(number);
         uploads.leave();
 
-        // Nobody waits for the response.
+        // No client waits for the response.
         let number = occupy(&is_wanted);
         drop(is_wanted);
         thread.run(Some(0), || {
