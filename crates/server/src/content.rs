@@ -341,7 +341,7 @@ fn answer_from_sites<'a>(
     LoggedResponse::Site(answer)
 }
 
-/// Responds to a request for a site whose documents get a script, which is only the case while somebody works on it.
+/// Responds to a request for a site whose documents get a script, as `cannery serve` does.
 #[cold]
 fn answer_with_script<'a>(
     sites: &'a Sites,
