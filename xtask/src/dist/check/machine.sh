@@ -91,6 +91,13 @@ dpkg -r cannery > /dev/null
 ! page || fail 'the server still runs after the removal'
 [ -s /etc/default/cannery ] && [ -s /srv/cannery/2.cdb ] || fail 'the removal has removed settings or sites'
 
+# Another installation starts it again, although dpkg passes it the last version as to an upgrade.
+dpkg -i /check/next.deb > /dev/null
+await shows 'my site'
+systemctl enable --quiet cannery-tls.socket
+dpkg -r cannery > /dev/null
+! page || fail 'the server still runs after the second removal'
+
 # 7. A purge removes the rest, except for sites.
 dpkg -P cannery > /dev/null
 [ -s /srv/cannery/2.cdb ] || fail 'the purge has removed a site'
@@ -109,4 +116,12 @@ systemctl start cannery.socket cannery.service
 await shows 'Cannery is running'
 dpkg -P cannery > /dev/null
 [ ! -e /srv/cannery ] || fail 'the purge has left the first page'
+
+# 9. The directory of sites may be a link. An empty one gets the first page, too.
+mkdir /srv/elsewhere
+ln -s elsewhere /srv/cannery
+dpkg -i /check/first.deb > /dev/null
+await shows 'Cannery is running'
+dpkg -P cannery > /dev/null
+[ -d /srv/cannery ] && [ -z "$(ls -A /srv/elsewhere)" ] || fail 'the purge has removed a link, or left the first page'
 echo 'installed, served, upgraded, removed and purged'
