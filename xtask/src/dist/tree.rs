@@ -31,8 +31,7 @@ pub(super) const FOR_DEBIAN: [Completions; 3] =
 pub(super) const FOR_OTHERS: [Completions; 3] =
     [BASH, Completions { shell: "zsh", directory: "zsh/site-functions", prefix: "_", suffix: "" }, FISH];
 
-/// Modification times can't be in these files, so gzip gets none.
-const PAGE_MODE: u32 = 0o644;
+const FILE_MODE: u32 = 0o644;
 
 /// Adds manual pages and completions below a directory such as `usr/share`.
 pub(super) fn add_manual(
@@ -43,15 +42,15 @@ pub(super) fn add_manual(
 ) -> Result<(), Error> {
     for name in NAMES {
         let page = host.output(name, &["--man"])?;
-        tree.add_bytes(format!("{share}/man/man1/{name}.1.gz"), PAGE_MODE, gzip(&page));
+        tree.add_bytes(format!("{share}/man/man1/{name}.1.gz"), FILE_MODE, gzip(&page));
         for Completions { shell, directory, prefix, suffix } in completions {
             let script = host.output(name, &["--completions", shell])?;
-            tree.add_bytes(format!("{share}/{directory}/{prefix}{name}{suffix}"), PAGE_MODE, script);
+            tree.add_bytes(format!("{share}/{directory}/{prefix}{name}{suffix}"), FILE_MODE, script);
         }
     }
     for name in commands(host)? {
         let page = host.output("cannery", &[&name, "--man"])?;
-        tree.add_bytes(format!("{share}/man/man1/cannery-{name}.1.gz"), PAGE_MODE, gzip(&page));
+        tree.add_bytes(format!("{share}/man/man1/cannery-{name}.1.gz"), FILE_MODE, gzip(&page));
     }
     Ok(())
 }
