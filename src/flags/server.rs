@@ -12,7 +12,7 @@ use cannery_server::Config;
 use cannery_server::config::{
     AccessLog, Account, Address, AdminPage, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io,
     Loading, LogFormat, LogTarget, NamedArchive, Profiler, ProxySource, ReleaseDirectory, Requirement,
-    Responders, SandboxPolicy, SpecialPages, Timeouts, TrustedProxies, VirtualHosts,
+    Responders, SandboxPolicy, SpecialPages, Thumbprint, Timeouts, TrustedProxies, VirtualHosts,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
@@ -288,6 +288,11 @@ struct ResponseFlags {
     #[arg(long, value_name = "DIR")]
     acme_webroot: Option<PathBuf>,
 
+    /// Answer the challenges of the ACME account with this thumbprint, for every token and host and without a redirect to https:
+    /// for `cannery certificates`, which prints it, and other ACME clients in stateless mode.
+    #[arg(long, value_name = "THUMBPRINT")]
+    acme_thumbprint: Option<Thumbprint>,
+
     /// Ignore the `Host` of requests: serve the default site for every host.
     #[arg(long)]
     hosts_disable: bool,
@@ -551,6 +556,7 @@ impl Flags {
         config.security_headers.tls = responses.security_headers_tls;
         config.special_pages = special_pages;
         config.acme_webroot = responses.acme_webroot;
+        config.acme_thumbprint = responses.acme_thumbprint;
 
         config.admin = monitoring.admin_page();
         config.access_log = monitoring.into_access_log();

@@ -1,4 +1,5 @@
-//! `--acme-webroot`: files of an ACME client are served, and no others.
+//! Challenges of certificate authorities: `--acme-webroot` serves files of an ACME client and no others, and
+//! `--acme-thumbprint` answers every token.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -133,5 +134,62 @@ fn webroot_must_be_a_directory() {
         let output = run("cannery-server", &arguments);
         assert_eq!(output.status.code(), Some(3));
         assert!(String::from_utf8_lossy(&output.stderr).contains(wrong));
+    }
+}
+
+const THUMBPRINT: &str = "9jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI";
+
+#[test]
+fn thumbprint_answers_every_token() {
+    let webroot = Webroot::new();
+    let archive = webroot.archive.to_str().unwrap();
+    let flags = ["--archive", archive, "--acme-thumbprint", THUMBPRINT];
+    for more in [&[][..], &["--https-redirect"], &["--processes", "2"], &["--hosts-disable"]] {
+        let server = Server::start_on_all_transports(&[&flags, more].concat());
+        for token in ["evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr-oA", "a"] {
+            let response = server.get(&format!("{PREFIX}{token}"));
+            assert_eq!(
+                (response.status, response.field("Cache-Control")),
+                (200, Some("no-store")),
+                "{more:?}"
+            );
+            assert_eq!(response.field("Content-Type"), Some("application/octet-stream"));
+            assert_eq!(response.body, format!("{token}.{THUMBPRINT}").into_bytes(), "{more:?}");
+        }
+        let head = server.request("HEAD", &format!("{PREFIX}a?x"), "");
+        assert_eq!((head.status, head.field("Content-Length")), (200, Some("45")));
+        assert_eq!(server.request("POST", &format!("{PREFIX}a"), "").status, 405);
+        assert_eq!(server.get(&format!("{PREFIX}own")).body, b"the site's");
+        let long = "x".repeat(129);
+        for wrong in ["", "a.txt", "a/", "a%2e", "%61", &long] {
+            let response = server.get(&format!("{PREFIX}{wrong}"));
+            assert!(matches!(response.status, 400 | 404), "{wrong}: {}", response.status);
+        }
+    }
+}
+
+#[test]
+fn thumbprint_and_webroot_go_together() {
+    let webroot = Webroot::new();
+    fs::create_dir_all(webroot.tokens()).unwrap();
+    fs::write(webroot.tokens().join("file"), "of the webroot").unwrap();
+    let server = webroot.serve(&["--acme-thumbprint", THUMBPRINT]);
+    assert_eq!(server.get(&format!("{PREFIX}file")).body, b"of the webroot");
+    assert_eq!(server.get(&format!("{PREFIX}other")).body, format!("other.{THUMBPRINT}").into_bytes());
+
+    // Every host, because a certificate may have names that have no site.
+    let archive = format!("example.com={}", webroot.archive.display());
+    let server = Server::start(&["--archive", &archive, "--acme-thumbprint", THUMBPRINT]);
+    let response = server.request_host("other.example", "GET", &format!("{PREFIX}t"), "");
+    assert_eq!(response.body, format!("t.{THUMBPRINT}").into_bytes());
+    assert_eq!(server.request_host("other.example", "GET", "/", "").status, 421);
+}
+
+#[test]
+fn wrong_thumbprint_is_refused() {
+    for wrong in ["", "short", &format!("{THUMBPRINT}x"), &THUMBPRINT.replace('_', "/")] {
+        let output = run("cannery-server", &["--dummy", "--bind", "127.0.0.1:0", "--acme-thumbprint", wrong]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("thumbprint"), "{wrong}");
     }
 }

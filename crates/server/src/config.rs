@@ -9,6 +9,7 @@ mod archives;
 mod host_pattern;
 mod inheritance;
 mod live_reload;
+mod thumbprint;
 mod tls;
 mod trusted_proxies;
 
@@ -31,6 +32,8 @@ pub use archives::{ArchiveSource, CURRENT, Content, DUMMY_BODY, NamedArchive, Re
 pub use host_pattern::HostPattern;
 pub use inheritance::{Http3Part, Inheritance, InheritedUdp, Standby};
 pub use live_reload::{LiveFolder, LivePage, LiveReload};
+#[doc(hidden)]
+pub use thumbprint::{Thumbprint, ThumbprintError};
 pub use tls::{Http3, HttpsRedirect, ListenerKind, Tls};
 pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
@@ -93,6 +96,8 @@ pub struct Config {
     pub live_folder: Option<LiveFolder>,
     /// Directory that contains ACME challenge tokens.
     pub acme_webroot: Option<PathBuf>,
+    /// Thumbprint of the ACME account whose challenges are answered.
+    pub acme_thumbprint: Option<Thumbprint>,
     /// The access log.
     pub access_log: Option<AccessLog>,
     /// The admin listener.
@@ -141,6 +146,7 @@ impl Config {
             special_pages: None,
             live_folder: None,
             acme_webroot: None,
+            acme_thumbprint: None,
             access_log: None,
             admin: None,
 

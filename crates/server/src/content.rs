@@ -101,7 +101,12 @@ impl Content {
 
                 let special = config.special_pages.clone().map(Arc::new);
                 let live = config.live_folder.clone();
-                let builtin_pages = BuiltinPages { special, live, challenges: challenges.map(Arc::new) };
+                let builtin_pages = BuiltinPages {
+                    special,
+                    live,
+                    challenges: challenges.map(Arc::new),
+                    thumbprint: config.acme_thumbprint.clone(),
+                };
                 let trusted = config.trusted_hosts.as_deref().map(TrustedHosts::new);
                 Ok((Content::Sites(Sites::new(entries, builtin_pages).trusting(trusted)), resources))
             }
