@@ -1,0 +1,200 @@
+//! One order (RFC 8555 §7.4): its names are proven, a key is generated, and the certificate is fetched.
+
+use std::net::IpAddr;
+
+use instant_acme::{
+    Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeType, Identifier,
+    NewOrder, Order, OrderStatus, RetryPolicy,
+};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
+use rustls_pki_types::Der;
+use zeroize::Zeroizing;
+
+use super::http::Http;
+use super::problem::{refused, translate};
+use crate::certificate::RenewalId;
+use crate::challenge::{Challenges, DnsHook, Method, Record};
+use crate::error::Error;
+use crate::limits::ORDER_TIMEOUT;
+use crate::names::{Name, Names};
+
+/// Kind of a certificate's key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyKind {
+    /// ECDSA on P-256: small and fast. All browsers of the last ten years accept it.
+    #[default]
+    Ecdsa,
+    /// RSA with 2,048 bits, for older clients.
+    Rsa,
+}
+
+/// An order to place.
+pub(crate) struct OrderRequest<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) key: KeyKind,
+    pub(crate) profile: Option<&'a str>,
+    pub(crate) replaces: Option<&'a RenewalId>,
+    pub(crate) challenges: &'a Challenges,
+}
+
+/// DNS records that are set. They are removed at the end of the order, whatever its outcome.
+struct Records<'a> {
+    hook: Option<&'a DnsHook>,
+    set: Vec<Record>,
+}
+
+impl Drop for Records<'_> {
+    fn drop(&mut self) {
+        for record in &self.set {
+            // A record that stays does no harm, and the hook has reported its error.
+            let _ = self.hook.map(|hook| hook.remove(record));
+        }
+    }
+}
+
+/// Orders a certificate. Returns a bundle: the chain and its key, in PEM.
+pub(super) async fn obtain(
+    account: &Account,
+    http: &Http,
+    request: &OrderRequest<'_>,
+) -> Result<Zeroizing<String>, Error> {
+    let failed = |error| translate(error, http.last());
+    let identifiers: Vec<_> = request.names.as_slice().iter().map(identifier).collect();
+    let mut new_order = NewOrder::new(&identifiers);
+    if let Some(profile) = request.profile {
+        new_order = new_order.profile(profile);
+    }
+    if let Some(RenewalId { authority_key_identifier, serial }) = request.replaces {
+        let (key_identifier, serial) = (Der::from_slice(authority_key_identifier), Der::from_slice(serial));
+        new_order = new_order.replaces(CertificateIdentifier::new(key_identifier, serial));
+    }
+    let mut order = account.new_order(&new_order).await.map_err(failed)?;
+
+    let mut records = Records { hook: request.challenges.dns_hook.as_ref(), set: Vec::new() };
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        prove(authorization.map_err(failed)?, http, request.challenges, &mut records).await?;
+    }
+
+    let retries = RetryPolicy::new().timeout(ORDER_TIMEOUT);
+    match order.poll_ready(&retries).await {
+        Ok(OrderStatus::Ready | OrderStatus::Valid) => {}
+        Ok(OrderStatus::Pending | OrderStatus::Processing) | Err(instant_acme::Error::Timeout(_)) => {
+            return Err(Error::Timeout { what: "checking the names", limit: ORDER_TIMEOUT });
+        }
+        Ok(OrderStatus::Invalid) => return Err(why_invalid(&mut order, http).await),
+        Err(error) => {
+            let error = failed(error);
+            // The order's error is often only a summary of those of its names.
+            return Err(if matches!(error, Error::Refused { .. }) {
+                why_invalid(&mut order, http).await
+            } else {
+                error
+            });
+        }
+    }
+    drop(records);
+
+    let key = generate_key(request.key)?;
+    let csr = signing_request(request.names, &key)?;
+    order.finalize_csr(&csr).await.map_err(failed)?;
+    let chain = match order.poll_certificate(&retries).await {
+        Ok(chain) => chain,
+        Err(instant_acme::Error::Timeout(_)) => {
+            return Err(Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT });
+        }
+        Err(error) => return Err(failed(error)),
+    };
+
+    let key = Zeroizing::new(key.serialize_pem());
+    let line_break = if chain.ends_with('\n') { "" } else { "\n" };
+    Ok(Zeroizing::new(format!("{chain}{line_break}{}", key.as_str())))
+}
+
+/// Makes the authority check a name, unless it has done so lately.
+async fn prove(
+    mut authorization: AuthorizationHandle<'_>,
+    http: &Http,
+    challenges: &Challenges,
+    records: &mut Records<'_>,
+) -> Result<(), Error> {
+    let failed = |error| translate(error, http.last());
+    match authorization.status {
+        AuthorizationStatus::Valid => return Ok(()),
+        AuthorizationStatus::Pending => {}
+        other => {
+            return Err(Error::Senseless {
+                why: format!("a new order has an authorization that is {other:?}"),
+            });
+        }
+    }
+
+    let name = authorized_name(&authorization)?;
+    let (kind, wanted) = match challenges.method(&name) {
+        Method::Http => (ChallengeType::Http01, "http-01"),
+        Method::Dns(_) | Method::Impossible => (ChallengeType::Dns01, "dns-01"),
+    };
+    let challenge = authorization.challenge(kind);
+    let mut challenge = challenge.ok_or_else(|| Error::NoChallenge { name: name.to_string(), wanted })?;
+    if let Method::Dns(hook) = challenges.method(&name) {
+        let record = Record {
+            name: format!("_acme-challenge.{}", name.domain()),
+            value: challenge.key_authorization().dns_value(),
+        };
+        // Also removed if setting it fails halfway.
+        records.set.push(record.clone());
+        hook.set(&record)?;
+    }
+    challenge.set_ready().await.map_err(failed)
+}
+
+/// Returns the name that an authorization is for.
+fn authorized_name(authorization: &AuthorizationHandle<'_>) -> Result<Name, Error> {
+    let name = authorization.identifier().to_string();
+    name.parse().map_err(|_| Error::Senseless { why: format!("an authorization is for `{name}`") })
+}
+
+/// Finds out why an order has become invalid: its challenges have the details.
+async fn why_invalid(order: &mut Order, http: &Http) -> Error {
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let Ok(state) = authorization.refresh().await else { break };
+        let error = state.challenges.iter().find_map(|challenge| challenge.error.as_ref());
+        if let Some(problem) = error {
+            let mut error = refused(problem, http.last());
+            if let Error::Refused { detail, .. } = &mut error {
+                *detail = format!("{}: {detail}", authorization.identifier());
+            }
+            return error;
+        }
+    }
+    let state = order.state();
+    match &state.error {
+        Some(problem) => refused(problem, http.last()),
+        None => Error::Senseless { why: "an order has become invalid without a reason".into() },
+    }
+}
+
+fn identifier(name: &Name) -> Identifier {
+    match name {
+        Name::Address(address) => Identifier::Ip(IpAddr::to_canonical(address)),
+        name => Identifier::Dns(name.to_string()),
+    }
+}
+
+fn generate_key(kind: KeyKind) -> Result<KeyPair, Error> {
+    let key = KeyPair::generate_for(match kind {
+        KeyKind::Ecdsa => &PKCS_ECDSA_P256_SHA256,
+        KeyKind::Rsa => &PKCS_RSA_SHA256,
+    });
+    key.map_err(|error| Error::Crypto { why: error.to_string() })
+}
+
+/// Returns a signing request in DER. The names are only in the extension, as authorities want it.
+fn signing_request(names: &Names, key: &KeyPair) -> Result<Vec<u8>, Error> {
+    let failed = |error: rcgen::Error| Error::Crypto { why: error.to_string() };
+    let names: Vec<_> = names.as_slice().iter().map(ToString::to_string).collect();
+    let mut params = CertificateParams::new(names).map_err(failed)?;
+    params.distinguished_name = DistinguishedName::new();
+    Ok(params.serialize_request(key).map_err(failed)?.der().to_vec())
+}

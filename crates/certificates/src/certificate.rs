@@ -1,0 +1,211 @@
+//! The parts of a certificate that we need: its names, its validity, and the ID by which its authority advises
+//! about its renewal (RFC 9773 §4.1).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use der::asn1::{AnyRef, GeneralizedTime, ObjectIdentifier, OctetStringRef, UtcTime};
+use der::{Decode, Reader, SliceReader, Tag, TagNumber, Tagged};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+use crate::clock::Timestamp;
+use crate::names::Name;
+
+const SUBJECT_ALTERNATIVE_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
+const AUTHORITY_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.35");
+
+/// A certificate that we hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Certificate {
+    /// The subject alternative names. Kinds of names that we never order are left out.
+    pub(crate) names: Vec<Name>,
+    pub(crate) validity: Validity,
+    /// `None` if the certificate doesn't have an authority key identifier.
+    pub(crate) renewal_id: Option<RenewalId>,
+}
+
+/// First and last second of a certificate's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Validity {
+    pub(crate) not_before: Timestamp,
+    pub(crate) not_after: Timestamp,
+}
+
+/// Identifies a certificate in requests for renewal information and in orders that replace it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RenewalId {
+    pub(crate) authority_key_identifier: Vec<u8>,
+    /// The content bytes of the INTEGER, including a leading zero.
+    pub(crate) serial: Vec<u8>,
+}
+
+impl Certificate {
+    /// Reads the first certificate of a PEM file. Returns `None` if there is none, or if it can't be parsed.
+    pub(crate) fn from_pem(pem: &[u8]) -> Option<Certificate> {
+        let first = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
+        Certificate::from_der(&first).ok()
+    }
+
+    /// Reads the fields of a TBSCertificate (RFC 5280 §4.1) in their order.
+    fn from_der(certificate: &[u8]) -> der::Result<Certificate> {
+        let certificate = read_sequence(&mut SliceReader::new(certificate)?)?;
+        let tbs_certificate = read_sequence(&mut SliceReader::new(certificate)?)?;
+
+        let mut fields = SliceReader::new(tbs_certificate)?;
+        let _version = read_tagged(&mut fields, 0)?;
+        let serial = AnyRef::decode(&mut fields)?;
+        serial.tag().assert_eq(Tag::Integer)?;
+        let _signature_algorithm = AnyRef::decode(&mut fields)?;
+        let _issuer = AnyRef::decode(&mut fields)?;
+        let mut dates = SliceReader::new(read_sequence(&mut fields)?)?;
+        let validity = Validity { not_before: read_time(&mut dates)?, not_after: read_time(&mut dates)? };
+        let _subject = AnyRef::decode(&mut fields)?;
+        let _public_key = AnyRef::decode(&mut fields)?;
+
+        let mut names = Vec::new();
+        let mut authority_key_identifier = None;
+        if let Some(extensions) = read_tagged(&mut fields, 3)? {
+            let mut extensions = SliceReader::new(read_sequence(&mut SliceReader::new(extensions)?)?)?;
+            while !extensions.is_finished() {
+                let (kind, value) = read_extension(read_sequence(&mut extensions)?)?;
+                if kind == SUBJECT_ALTERNATIVE_NAME {
+                    names = read_names(value)?;
+                } else if kind == AUTHORITY_KEY_IDENTIFIER {
+                    authority_key_identifier = read_key_identifier(value)?;
+                }
+            }
+        }
+        let renewal_id = authority_key_identifier.map(|authority_key_identifier| RenewalId {
+            authority_key_identifier,
+            serial: serial.value().to_vec(),
+        });
+        Ok(Certificate { names, validity, renewal_id })
+    }
+}
+
+/// Reads a SEQUENCE. Returns the content.
+fn read_sequence<'a>(reader: &mut impl Reader<'a>) -> der::Result<&'a [u8]> {
+    let sequence = AnyRef::decode(reader)?;
+    sequence.tag().assert_eq(Tag::Sequence)?;
+    Ok(sequence.value())
+}
+
+/// Reads an optional field with an explicit tag. Issuer and subject IDs, which no authority uses, are skipped.
+fn read_tagged<'a>(reader: &mut impl Reader<'a>, number: u32) -> der::Result<Option<&'a [u8]>> {
+    let tag = Tag::ContextSpecific { constructed: true, number: TagNumber(number) };
+    if reader.is_finished() || Tag::peek(reader)? != tag {
+        return Ok(None);
+    }
+    Ok(Some(AnyRef::decode(reader)?.value()))
+}
+
+/// Reads a time in either form of RFC 5280 §4.1.2.5.
+fn read_time<'a>(reader: &mut impl Reader<'a>) -> der::Result<Timestamp> {
+    let since_1970 = match Tag::peek(reader)? {
+        Tag::UtcTime => UtcTime::decode(reader)?.to_unix_duration(),
+        _ => GeneralizedTime::decode(reader)?.to_unix_duration(),
+    };
+    Ok(Timestamp(since_1970.as_secs()))
+}
+
+/// Returns the kind and the encoded value of an extension.
+fn read_extension(extension: &[u8]) -> der::Result<(ObjectIdentifier, &[u8])> {
+    let mut fields = SliceReader::new(extension)?;
+    let kind = ObjectIdentifier::decode(&mut fields)?;
+    if Tag::peek(&fields)? == Tag::Boolean {
+        let _is_critical = AnyRef::decode(&mut fields)?;
+    }
+    Ok((kind, <&OctetStringRef>::decode(&mut fields)?.as_bytes()))
+}
+
+/// Reads the GeneralNames of a certificate (RFC 5280 §4.2.1.6).
+fn read_names(value: &[u8]) -> der::Result<Vec<Name>> {
+    const DNS_NAME: Tag = Tag::ContextSpecific { constructed: false, number: TagNumber(2) };
+    const IP_ADDRESS: Tag = Tag::ContextSpecific { constructed: false, number: TagNumber(7) };
+
+    let mut names = Vec::new();
+    let mut encoded = SliceReader::new(read_sequence(&mut SliceReader::new(value)?)?)?;
+    while !encoded.is_finished() {
+        let name = AnyRef::decode(&mut encoded)?;
+        let parsed = match name.tag() {
+            DNS_NAME => std::str::from_utf8(name.value()).ok().and_then(|text| text.parse().ok()),
+            IP_ADDRESS => read_address(name.value()).map(Name::Address),
+            _ => None,
+        };
+        names.extend(parsed);
+    }
+    Ok(names)
+}
+
+fn read_address(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
+        return Some(Ipv4Addr::from(bytes).into());
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(|bytes| Ipv6Addr::from(bytes).into())
+}
+
+/// Reads the key identifier of an AuthorityKeyIdentifier (RFC 5280 §4.2.1.1), which is its first field.
+fn read_key_identifier(value: &[u8]) -> der::Result<Option<Vec<u8>>> {
+    const KEY_IDENTIFIER: Tag = Tag::ContextSpecific { constructed: false, number: TagNumber(0) };
+
+    let mut fields = SliceReader::new(read_sequence(&mut SliceReader::new(value)?)?)?;
+    if fields.is_finished() || Tag::peek(&fields)? != KEY_IDENTIFIER {
+        return Ok(None);
+    }
+    Ok(Some(AnyRef::decode(&mut fields)?.value().to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SerialNumber};
+
+    use super::*;
+
+    fn issued() -> rcgen::Certificate {
+        let mut of_authority = CertificateParams::default();
+        of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(of_authority, KeyPair::generate().unwrap()).unwrap();
+
+        let names = ["example.com", "*.example.com", "192.0.2.1", "2001:db8::1"].map(str::to_owned);
+        let mut params = CertificateParams::new(names).unwrap();
+        params.use_authority_key_identifier_extension = true;
+        params.serial_number = Some(SerialNumber::from(vec![0x87, 0x65]));
+        params.not_before = Timestamp(1_800_000_000).to_system_time().into();
+        params.not_after = Timestamp(1_800_518_400).to_system_time().into();
+        params.signed_by(&KeyPair::generate().unwrap(), &authority).unwrap()
+    }
+
+    #[test]
+    fn certificate_is_read() {
+        let found = Certificate::from_pem(issued().pem().as_bytes()).unwrap();
+        let names: Vec<_> = found.names.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["example.com", "*.example.com", "192.0.2.1", "2001:db8::1"]);
+        let Validity { not_before, not_after } = found.validity;
+        assert_eq!((not_before.0, not_after.0), (1_800_000_000, 1_800_518_400));
+        let id = found.renewal_id.unwrap();
+        assert_eq!((id.serial, id.authority_key_identifier.len()), (vec![0, 0x87, 0x65], 20));
+    }
+
+    #[test]
+    fn malformed_certificate_never_panics() {
+        let der = issued().der().to_vec();
+        for end in 0..der.len() {
+            assert!(Certificate::from_der(&der[..end]).is_err(), "a certificate cut at {end}");
+        }
+        for position in 0..der.len() {
+            for value in [0, 0x30, 0x7f, 0x80, 0x81, 0x84, 0xff] {
+                let mut damaged = der.clone();
+                damaged[position] = value;
+                let _ = Certificate::from_der(&damaged);
+            }
+        }
+        for text in [
+            "",
+            "no PEM",
+            "-----BEGIN CERTIFICATE-----\n",
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        ] {
+            assert_eq!(Certificate::from_pem(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Errors for operators: whose fault it is, where, and what to do about it.
+
+mod found;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use found::Found;
+
+/// Why a certificate couldn't be obtained. Each error is a sentence that stands alone; [`Error::hint`] says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or the folder can't be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Folder {
+        /// `read`, `write` or `create`.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the system call.
+        source: io::Error,
+    },
+
+    /// Another process issues certificates for the folder.
+    #[error("{} is in use by {holder}: only one process can issue certificates for a folder", folder.display())]
+    Held {
+        /// The folder.
+        folder: PathBuf,
+        /// Describes the process.
+        holder: String,
+    },
+
+    /// The account key or its state is damaged.
+    #[error("{} cannot be used: {why}", path.display())]
+    Account {
+        /// The file.
+        path: PathBuf,
+        /// The defect.
+        why: String,
+    },
+
+    /// A file with additional root certificates has none.
+    #[error("{} holds no certificate in PEM", path.display())]
+    Roots {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// There is no connection to the authority, or it ends in the middle of a response.
+    #[error("the certificate authority cannot be reached at {url}: {why}")]
+    Unreachable {
+        /// The URL of the request.
+        url: String,
+        /// The network's or the authority's fault.
+        why: String,
+    },
+
+    /// The authority reports an error of its own.
+    #[error("the certificate authority fails with status {status} at {url}{}", detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default())]
+    Failing {
+        /// The URL of the request.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+        /// The authority's explanation.
+        detail: Option<String>,
+        /// When it wants to be asked again.
+        retry_after: Option<Duration>,
+    },
+
+    /// A response of the authority isn't what RFC 8555 says.
+    #[error("the response of the certificate authority makes no sense: {why}")]
+    Senseless {
+        /// The defect.
+        why: String,
+    },
+
+    /// The terms of service aren't agreed to.
+    #[error(
+        "the certificate authority issues certificates only to those who agree to its terms of service: {url}"
+    )]
+    Terms {
+        /// The document.
+        url: String,
+    },
+
+    /// The authority refuses a request.
+    #[error("the certificate authority refuses: {detail} ({kind})")]
+    Refused {
+        /// The last part of the problem type (RFC 8555 §6.7), such as `rateLimited`.
+        kind: String,
+        /// The authority's explanation.
+        detail: String,
+        /// When it wants to be asked again.
+        retry_after: Option<Duration>,
+    },
+
+    /// Our own request for a challenge got another response than the authority needs.
+    #[error("http://{name}/ does not lead to this server: {found}")]
+    Check {
+        /// The name.
+        name: String,
+        /// The response that we got instead.
+        found: Found,
+        /// The thumbprint that the server needs to know.
+        thumbprint: String,
+    },
+
+    /// The hook that sets DNS records has failed.
+    #[error("the DNS hook {} failed to {action} {record}: {why}", program.display())]
+    Hook {
+        /// The program.
+        program: PathBuf,
+        /// `set` or `remove`.
+        action: &'static str,
+        /// Name of the record.
+        record: String,
+        /// The reason.
+        why: String,
+    },
+
+    /// The authority offers no challenge for a name that we can respond to.
+    #[error("the certificate authority offers no challenge of type {wanted} for {name}")]
+    NoChallenge {
+        /// The name.
+        name: String,
+        /// The type of the challenge.
+        wanted: &'static str,
+    },
+
+    /// The authority is too slow.
+    #[error("the certificate authority has not finished {what} within {} s", limit.as_secs())]
+    Timeout {
+        /// The work that it was doing.
+        what: &'static str,
+        /// The limit.
+        limit: Duration,
+    },
+
+    /// The issued certificate can't be used.
+    #[error("the certificate that the authority has issued cannot be used: {why}")]
+    Unusable {
+        /// The defect.
+        why: String,
+    },
+
+    /// The issued certificate is due for renewal by our clock.
+    #[error(
+        "the clock of this machine is wrong: a certificate that was issued just now is due for renewal already"
+    )]
+    Clock,
+
+    /// Generating a key or signing has failed.
+    #[error("cryptography failed: {why}")]
+    Crypto {
+        /// The reason.
+        why: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn folder(action: &'static str, path: &Path, source: io::Error) -> Error {
+        Error::Folder { action, path: path.to_owned(), source }
+    }
+
+    /// Whether the error was found before the authority was asked for anything.
+    pub(crate) fn is_before_order(&self) -> bool {
+        matches!(self, Error::Check { .. } | Error::Terms { .. })
+    }
+
+    /// Returns the name of the kind of error, for programs.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::Folder { .. } => "folder",
+            Error::Held { .. } => "held",
+            Error::Account { .. } => "account",
+            Error::Roots { .. } => "roots",
+            Error::Unreachable { .. } => "unreachable",
+            Error::Failing { .. } => "failing",
+            Error::Senseless { .. } => "senseless",
+            Error::Terms { .. } => "terms",
+            Error::Refused { .. } => "refused",
+            Error::Check { .. } => "check",
+            Error::Hook { .. } => "hook",
+            Error::NoChallenge { .. } => "no_challenge",
+            Error::Timeout { .. } => "timeout",
+            Error::Unusable { .. } => "unusable",
+            Error::Clock => "clock",
+            Error::Crypto { .. } => "crypto",
+        }
+    }
+
+    /// Returns when the authority wants to be asked again, if it said so.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::Failing { retry_after, .. } | Error::Refused { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// Says what to do about the error.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Error::Folder { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "the user of this process must own the folder: see `chown`, or run the command as its owner".into()
+            }
+            Error::Folder { .. } => return None,
+            Error::Held { .. } => "stop that process, or use another folder for other names".into(),
+            Error::Account { .. } => {
+                "restore the file from a backup, or remove it: the next start registers a new account, whose thumbprint the \
+                 server needs to know"
+                    .into()
+            }
+            Error::Roots { .. } => "a line `-----BEGIN CERTIFICATE-----` is expected".into(),
+            Error::Unreachable { .. } => {
+                "check that this machine reaches it, for example with `curl`; with an authority of your own, \
+                 `--directory-roots FILE` names its root certificate"
+                    .into()
+            }
+            Error::Failing { .. } => "nothing to do: the request is repeated later".into(),
+            Error::Senseless { .. } => {
+                "check `--directory-url`: it must be the URL of an ACME directory (RFC 8555); a proxy in between may also be the reason"
+                    .into()
+            }
+            Error::Terms { .. } => "read them, and add `--agree`".into(),
+            Error::Refused { kind, .. } => return refusal_hint(kind).map(Into::into),
+            Error::Check { found, thumbprint, .. } => found.hint(thumbprint),
+            Error::Hook { .. } => {
+                "run it by hand with the same arguments; its own messages are on standard error above".into()
+            }
+            Error::NoChallenge { wanted: "dns-01", .. } => "this authority can't issue wildcards: name the hosts".into(),
+            Error::NoChallenge { .. } => "`--dns-hook PROGRAM` proves control of names by DNS records".into(),
+            Error::Timeout { .. } => "nothing to do: the order is repeated later".into(),
+            Error::Unusable { .. } => "tell the authority; the old certificate remains in use".into(),
+            Error::Clock => "set the clock, for example by NTP".into(),
+            Error::Crypto { .. } => return None,
+        })
+    }
+}
+
+/// Says what to do about a problem type of RFC 8555 §6.7 or an extension.
+fn refusal_hint(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "invalidContact" | "unsupportedContact" => {
+            "correct `--contact`: an email address whose domain exists, such as you@example.com"
+        }
+        "connection" => {
+            "let the authority reach port 80 of this name from the internet: check firewalls and the router"
+        }
+        "dns" => {
+            "check the DNS records of the name: A and AAAA must lead to this server, and DNSSEC must be valid"
+        }
+        "caa" => "let the name's CAA record allow this authority: `cannery dns NAME` prints one",
+        "incorrectResponse" | "unauthorized" => {
+            "another server answers the authority for this name: check its A and AAAA records, and that each server has \
+             `--acme-thumbprint`"
+        }
+        "rateLimited" => "wait; for experiments, use `--staging`, whose limits are far higher",
+        "rejectedIdentifier" | "unsupportedIdentifier" => {
+            "leave out the name: the authority doesn't issue certificates for it"
+        }
+        "externalAccountRequired" => {
+            "the authority gives out an account by other means: pass it with `--eab-id` and `--eab-key`"
+        }
+        "userActionRequired" => "the authority has new terms of service: read them, and agree as it says",
+        "invalidProfile" => "leave out `--profile`, or name a profile that the authority offers",
+        "badSignatureAlgorithm" | "badPublicKey" | "badCSR" => {
+            "try the other kind of key: `--key ecdsa` or `--key rsa`"
+        }
+        "accountDoesNotExist" => "nothing to do: the account is registered again",
+        "alreadyReplaced" => "nothing to do: the next order doesn't name the certificate that it replaces",
+        _ => return None,
+    })
+}

@@ -1,0 +1,93 @@
+//! The response to our own request for a challenge, if it is not that of this server.
+
+use std::fmt;
+
+/// Why the authority's request for a challenge would fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Found {
+    /// No HTTP response.
+    Nothing {
+        /// The addresses of the name, or what was asked instead.
+        at: String,
+        /// The error.
+        why: String,
+    },
+    /// A redirect.
+    Redirect {
+        /// The status.
+        status: u16,
+        /// Its target.
+        to: String,
+    },
+    /// A challenge of another account: the server knows another thumbprint.
+    OtherAccount {
+        /// The thumbprint.
+        thumbprint: String,
+    },
+    /// A response of another server, or of this one without a thumbprint.
+    Other {
+        /// The addresses of the name, or what was asked instead.
+        at: String,
+        /// The status.
+        status: u16,
+        /// The server, as it calls itself.
+        server: Option<String>,
+        /// The proxy, as it calls itself.
+        proxy: Option<String>,
+    },
+}
+
+impl Found {
+    pub(crate) fn hint(&self, thumbprint: &str) -> String {
+        match self {
+            Found::Nothing { .. } => {
+                "start the server on port 80, and let it be reached from the internet: check the A and AAAA records of the name, \
+                 firewalls and the router; `--check-via ADDRESS` asks another address, `--no-check` skips this check"
+                    .into()
+            }
+            Found::Redirect { .. } => {
+                "let requests below /.well-known/acme-challenge/ through to `cannery-server`, or skip this check with `--no-check` \
+                 if the target answers them"
+                    .into()
+            }
+            Found::OtherAccount { .. } | Found::Other { proxy: None, server: None, .. } => {
+                format!("start the server with `--acme-thumbprint {thumbprint}`")
+            }
+            Found::Other { proxy: Some(_), .. } => {
+                "let the proxy pass requests below /.well-known/acme-challenge/ to `cannery-server`".into()
+            }
+            Found::Other { .. } => {
+                format!(
+                    "another site answers: check the A and AAAA records of the name, or start the server with \
+                     `--acme-thumbprint {thumbprint}`"
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Found::Nothing { at, why } => write!(formatter, "nothing answers at {at} ({why})"),
+            Found::Redirect { status, to } => write!(formatter, "a redirect ({status}) to {to} came instead"),
+            Found::OtherAccount { thumbprint } => {
+                write!(
+                    formatter,
+                    "the challenge of another account came instead, with the thumbprint {thumbprint}"
+                )
+            }
+            Found::Other { at, status, server, proxy } => {
+                write!(formatter, "status {status} came instead from {at}")?;
+                if let Some(server) = server {
+                    write!(formatter, ", from the server `{server}`")?;
+                }
+                if let Some(proxy) = proxy {
+                    write!(formatter, ", through the proxy `{proxy}`")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}

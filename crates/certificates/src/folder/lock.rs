@@ -1,0 +1,58 @@
+//! The lock of a folder: one process issues certificates per folder.
+//!
+//! We use `flock`, so the kernel unlocks the folder when the process ends, even if it is killed. The file stays, and only says who
+//! holds the lock.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::Error;
+
+/// Name of the file.
+const FILE: &str = "lock";
+
+/// A locked folder. It is unlocked when this is dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Locks a folder.
+    pub(super) fn take(folder: &Path) -> Result<Lock, Error> {
+        let path = folder.join(FILE);
+        let failed = |source| Error::folder("write", &path, source);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(&path).map_err(failed)?;
+
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
+                return Err(Error::Held { folder: folder.to_owned(), holder: holder(&mut file) });
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+        write_holder(&mut file).map_err(failed)?;
+        Ok(Lock { _file: file })
+    }
+}
+
+fn write_holder(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+/// Describes the process that holds the lock.
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    match file.take(32).read_to_string(&mut text) {
+        Ok(_) if !text.trim().is_empty() => format!("process {}", text.trim()),
+        _ => "another process".to_owned(),
+    }
+}

@@ -1,0 +1,249 @@
+//! Keeps the certificates of a folder valid: does what their schedules say, one after the other.
+
+mod managed;
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use cannery_transport::{Certificates, Source};
+
+use crate::acme::{AccountKey, Authority, AuthoritySettings, KeyKind, OrderRequest};
+use crate::certificate::Certificate;
+use crate::challenge::{Challenges, DnsHook, Method, SelfCheck};
+use crate::clock::{Clock, Timestamp};
+use crate::error::Error;
+use crate::event::Event;
+use crate::folder::{BundleReaders, Folder};
+use crate::names::Names;
+use crate::random;
+use crate::schedule::{Fulfilled, LastError, Step};
+use managed::Managed;
+pub(crate) use managed::STATE_SUFFIX;
+
+/// The process looks at its certificates and at the clock at least this often: the clock may be set, and a file removed.
+const NAP: Duration = Duration::from_secs(30);
+
+/// Settings of an [`Issuer`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The folder for certificates, states and the account key.
+    pub folder: PathBuf,
+    /// The names of each certificate.
+    pub certificates: Vec<Names>,
+    /// The authority.
+    pub authority: AuthoritySettings,
+    /// The kind of the certificates' keys. Each certificate gets a new key.
+    pub key: KeyKind,
+    /// A profile of the authority, such as `shortlived`.
+    pub profile: Option<String>,
+    /// A program that sets and removes DNS records.
+    pub dns_hook: Option<PathBuf>,
+    /// How names are checked before the authority checks them.
+    pub self_check: SelfCheck,
+    /// The users that may read the bundles.
+    pub readers: BundleReaders,
+}
+
+/// Obtains certificates and renews them. While it exists, no other process can do so in the same folder.
+pub struct Issuer {
+    folder: Folder,
+    key: AccountKey,
+    authority: Authority,
+    challenges: Challenges,
+    certificates: Vec<Managed>,
+    key_kind: KeyKind,
+    profile: Option<String>,
+    clock: Clock,
+}
+
+impl Issuer {
+    /// Opens the folder, and reads what it contains. Nothing is sent.
+    ///
+    /// # Errors
+    /// Returns an error if the folder can't be used, or if another process uses it.
+    pub fn open(settings: Settings) -> Result<Issuer, Error> {
+        let folder = Folder::open(&settings.folder, settings.readers)?;
+        let key = AccountKey::load_or_generate(&folder)?;
+        let authority = Authority::new(settings.authority)?;
+        let open = |names| Managed::open(&folder, names, authority.directory(), Timestamp::now());
+        let certificates = settings.certificates.into_iter().map(open).collect::<Result<_, _>>()?;
+        let challenges =
+            Challenges { dns_hook: settings.dns_hook.map(DnsHook::new), self_check: settings.self_check };
+        Ok(Issuer {
+            folder,
+            key,
+            authority,
+            challenges,
+            certificates,
+            key_kind: settings.key,
+            profile: settings.profile,
+            clock: Clock::start(),
+        })
+    }
+
+    /// Returns the thumbprint of the account key, which the server needs to know.
+    #[must_use]
+    pub fn thumbprint(&self) -> &str {
+        self.key.thumbprint()
+    }
+
+    /// Keeps the certificates valid until the process ends. It can be killed at any time.
+    ///
+    /// # Errors
+    /// Returns an error if a state can't be written: without it, a crash loop could place too many orders.
+    pub fn run(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<Infallible, Error> {
+        loop {
+            let wait = self.pass(on_event)?;
+            thread::sleep(wait.min(NAP));
+        }
+    }
+
+    /// Does what is due now, and returns whether each certificate is valid and not due.
+    ///
+    /// # Errors
+    /// Same as for [`Issuer::run`].
+    pub fn run_once(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<bool, Error> {
+        self.pass(on_event)?;
+        Ok(self.certificates.iter().all(Managed::is_good))
+    }
+
+    /// Does all steps that are due. Returns the time until the next one.
+    fn pass(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<Duration, Error> {
+        let mut wait = Duration::MAX;
+        for position in 0..self.certificates.len() {
+            self.certificates[position].look(&self.folder)?;
+            wait = wait.min(self.serve(position, on_event)?);
+        }
+        Ok(wait)
+    }
+
+    /// Does the steps of one certificate until it has to wait.
+    fn serve(&mut self, position: usize, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<Duration, Error> {
+        loop {
+            let managed = &mut self.certificates[position];
+            let step = managed.schedule.next(self.clock.now());
+            match step {
+                Step::Wait(time) => {
+                    managed.save(&self.folder)?;
+                    managed.announce(on_event);
+                    return Ok(time);
+                }
+                Step::AskForAdvice => self.ask_for_advice(position, on_event)?,
+                Step::Order => self.order(position, on_event)?,
+            }
+        }
+    }
+
+    fn ask_for_advice(&mut self, position: usize, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<(), Error> {
+        let managed = &mut self.certificates[position];
+        let answer = match managed.renewal_id() {
+            Some(id) => self.authority.renewal_window(id),
+            None => Ok(None),
+        };
+        let now = self.clock.now();
+        let chance = random::fraction()?;
+        match answer {
+            Ok(Some(answer)) => managed.schedule.take_advice(now, answer.window, answer.retry_after, chance),
+            Ok(None) => managed.schedule.miss_advice(now, None, chance),
+            Err(error) => {
+                managed.schedule.miss_advice(now, error.retry_after(), chance);
+                on_event(&Event::NoAdvice { certificate: &managed.stem, error: &error });
+            }
+        }
+        managed.save(&self.folder)
+    }
+
+    fn order(&mut self, position: usize, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<(), Error> {
+        let managed = &mut self.certificates[position];
+        let chance = random::fraction()?;
+        managed.schedule.begin_order(self.clock.now(), chance);
+        // If we are killed from here on, the next process waits as after a failure.
+        managed.save(&self.folder)?;
+
+        let replaces = managed.schedule.names_replaced();
+        on_event(&Event::Ordering { certificate: &managed.stem, replaces });
+        let result = self.obtain(position, replaces);
+
+        let managed = &mut self.certificates[position];
+        let now = self.clock.now();
+        let result = result.and_then(|certificate| match managed.take(certificate, now) {
+            Fulfilled::Good => Ok(()),
+            Fulfilled::DueAlready => Err(Error::Clock),
+        });
+        match result {
+            Ok(()) => {
+                managed.save(&self.folder)?;
+                managed.announce_issued(&self.folder, on_event);
+            }
+            Err(error) => {
+                if replaces && is_about_replacement(&error) {
+                    managed.schedule.stop_naming_replaced();
+                }
+                let last_error = LastError {
+                    at: now.wall,
+                    kind: error.kind().to_owned(),
+                    message: error.to_string(),
+                    hint: error.hint(),
+                };
+                if error.is_before_order() {
+                    managed.schedule.miss_order(now, last_error, chance);
+                } else {
+                    managed.schedule.fail_order(now, last_error, error.retry_after(), chance);
+                }
+                managed.save(&self.folder)?;
+                let next_at = managed.schedule.journal().renews_at.unwrap_or(now.wall);
+                on_event(&Event::Failed { certificate: &managed.stem, error: &error, next_at });
+                if matches!(error, Error::Terms { .. }) {
+                    // Time does not change this.
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the names, orders a certificate and puts it into the folder.
+    fn obtain(&mut self, position: usize, replaces: bool) -> Result<Certificate, Error> {
+        let managed = &self.certificates[position];
+        for name in managed.names.as_slice() {
+            if matches!(self.challenges.method(name), Method::Http) {
+                self.challenges.self_check.run(name, self.key.thumbprint())?;
+            }
+        }
+        let request = OrderRequest {
+            names: &managed.names,
+            key: self.key_kind,
+            profile: self.profile.as_deref(),
+            replaces: managed.renewal_id().filter(|_| replaces),
+            challenges: &self.challenges,
+        };
+        let bundle = self.authority.order(&self.folder, &self.key, &request)?;
+
+        let unusable = |why: &str| Error::Unusable { why: why.to_owned() };
+        let certificate = Certificate::from_pem(bundle.as_bytes());
+        let certificate = certificate.ok_or_else(|| unusable("it is not an X.509 certificate in PEM"))?;
+        if !managed.names.are(&certificate.names) {
+            return Err(unusable("it is for other names than those that we have ordered"));
+        }
+        // The server will load the bundle in the same way.
+        let unpublished = self.folder.write_bundle(&managed.bundle_file(), bundle.as_bytes())?;
+        let source = Source { chain: unpublished.current_path().to_owned(), key: None, staple: None };
+        Certificates::load(&[source], SystemTime::now()).map_err(|error| unusable(&error.to_string()))?;
+        unpublished.publish()?;
+        Ok(certificate)
+    }
+}
+
+/// Whether the authority may accept the order without the certificate that it replaces.
+fn is_about_replacement(error: &Error) -> bool {
+    match error {
+        Error::Refused { kind, .. } => {
+            matches!(kind.as_str(), "alreadyReplaced" | "malformed" | "unauthorized" | "conflict")
+        }
+        // The authority has ignored the member `replaces`, or gave no renewal information this time.
+        Error::Senseless { .. } => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,143 @@
+//! One certificate of a folder, with its schedule and its files.
+
+use crate::certificate::{Certificate, RenewalId};
+use crate::clock::{Now, Timestamp};
+use crate::error::Error;
+use crate::event::Event;
+use crate::folder::Folder;
+use crate::limits::ORDER_INTERVAL_MIN;
+use crate::names::Names;
+use crate::schedule::{Attempt, Fulfilled, Held, Journal, Schedule};
+
+/// End of the name of a state's file.
+pub(crate) const STATE_SUFFIX: &str = ".state.json";
+
+/// A certificate that we keep valid.
+pub(super) struct Managed {
+    pub(super) names: Names,
+    /// The first part of its files' names.
+    pub(super) stem: String,
+    pub(super) schedule: Schedule,
+    /// The certificate in the folder, if it is for these names and of this authority.
+    certificate: Option<Certificate>,
+    /// The certificate in the folder when we looked last.
+    seen: Option<Certificate>,
+    /// The journal as it is on disk.
+    saved: Option<Journal>,
+    /// The moment of the renewal that was announced last.
+    announced: Option<Timestamp>,
+}
+
+/// Describes a certificate for its schedule. The authority only knows the certificates that it has issued.
+fn held(certificate: &Certificate, is_of_authority: bool) -> Held {
+    Held {
+        validity: certificate.validity,
+        has_renewal_id: is_of_authority && certificate.renewal_id.is_some(),
+    }
+}
+
+impl Managed {
+    /// Reads the state and the certificate.
+    pub(super) fn open(
+        folder: &Folder,
+        names: Names,
+        directory: &str,
+        now: Timestamp,
+    ) -> Result<Managed, Error> {
+        let stem = names.file_stem();
+        let text = folder.read(&format!("{stem}{STATE_SUFFIX}"))?;
+        let saved: Option<Journal> = text.as_ref().and_then(|text| serde_json::from_slice(text).ok());
+        let mut journal = saved.clone().unwrap_or_default();
+        if text.is_some() && saved.is_none() {
+            // A damaged state may have known of an order.
+            journal.attempt = Some(Attempt { at: now, failures: 0, next_at: now + ORDER_INTERVAL_MIN });
+        }
+
+        let seen = read_certificate(folder, &stem)?;
+        let is_of_authority = journal.directory == directory;
+        let is_of_other = !is_of_authority && !journal.directory.is_empty();
+        let certificate = seen.clone().filter(|seen| names.are(&seen.names) && !is_of_other);
+        if !is_of_authority {
+            journal.advice = None;
+            journal.refuses_replacement = false;
+        }
+        names.to_string().clone_into(&mut journal.names);
+        directory.clone_into(&mut journal.directory);
+        let held = certificate.as_ref().map(|certificate| held(certificate, is_of_authority));
+        let schedule = Schedule::new(journal, held);
+        Ok(Managed { names, stem, schedule, certificate, seen, saved, announced: None })
+    }
+
+    /// Notices that another process has removed or replaced the certificate.
+    pub(super) fn look(&mut self, folder: &Folder) -> Result<(), Error> {
+        let found = read_certificate(folder, &self.stem)?;
+        if found == self.seen {
+            return Ok(());
+        }
+        self.certificate = found.clone().filter(|found| self.names.are(&found.names));
+        self.schedule.replace_held(self.certificate.as_ref().map(|certificate| held(certificate, true)));
+        self.seen = found;
+        Ok(())
+    }
+
+    /// Takes a certificate that is in the folder now.
+    pub(super) fn take(&mut self, certificate: Certificate, now: Now) -> Fulfilled {
+        let fulfilled = self.schedule.fulfill_order(now, held(&certificate, true));
+        self.seen = Some(certificate.clone());
+        self.certificate = Some(certificate);
+        fulfilled
+    }
+
+    pub(super) fn renewal_id(&self) -> Option<&RenewalId> {
+        self.certificate.as_ref()?.renewal_id.as_ref()
+    }
+
+    pub(super) fn bundle_file(&self) -> String {
+        format!("{}.pem", self.stem)
+    }
+
+    /// Writes the state if it has changed.
+    pub(super) fn save(&mut self, folder: &Folder) -> Result<(), Error> {
+        let journal = self.schedule.journal();
+        if self.saved.as_ref() == Some(journal) {
+            return Ok(());
+        }
+        let mut text = serde_json::to_vec_pretty(journal).unwrap_or_default();
+        text.push(b'\n');
+        folder.write_public(&format!("{}{STATE_SUFFIX}", self.stem), &text)?;
+        self.saved = Some(journal.clone());
+        Ok(())
+    }
+
+    /// Whether there is a certificate, and the last attempt has not failed.
+    pub(super) fn is_good(&self) -> bool {
+        self.certificate.is_some() && self.schedule.journal().last_error.is_none()
+    }
+
+    /// Reports when the certificate will be renewed, if that has changed.
+    pub(super) fn announce(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) {
+        let journal = self.schedule.journal();
+        let renews_at = journal.renews_at.filter(|_| self.is_good());
+        if let Some(renews_at) = renews_at
+            && self.announced != Some(renews_at)
+        {
+            self.announced = Some(renews_at);
+            on_event(&Event::Planned { certificate: &self.stem, renews_at });
+        }
+    }
+
+    /// Reports a new certificate.
+    pub(super) fn announce_issued(&self, folder: &Folder, on_event: &mut dyn FnMut(&Event<'_>)) {
+        let journal = self.schedule.journal();
+        on_event(&Event::Issued {
+            certificate: &self.stem,
+            path: &folder.file(&self.bundle_file()),
+            not_after: journal.not_after.unwrap_or(Timestamp(0)),
+            renews_at: journal.renews_at,
+        });
+    }
+}
+
+fn read_certificate(folder: &Folder, stem: &str) -> Result<Option<Certificate>, Error> {
+    Ok(folder.read(&format!("{stem}.pem"))?.and_then(|pem| Certificate::from_pem(&pem)))
+}

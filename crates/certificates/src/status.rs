@@ -1,0 +1,58 @@
+//! The state of a folder, for every user who may read it: no lock is taken, and nothing is sent.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::acme::{AccountKey, KEY_FILE};
+use crate::certificate::Certificate;
+use crate::clock::Timestamp;
+use crate::error::Error;
+use crate::folder::{self, BundleReaders, Folder};
+use crate::issuer::STATE_SUFFIX;
+use crate::schedule::Journal;
+
+/// The state of one certificate.
+#[derive(Clone, Debug)]
+pub struct CertificateStatus {
+    /// The bundle. It may not exist yet.
+    pub path: PathBuf,
+    /// When the certificate in the folder expires. `None` if there is none, or if we may not read it: see the journal then.
+    pub not_after: Option<Timestamp>,
+    /// The state as the issuing process has written it.
+    pub journal: Journal,
+}
+
+/// Returns the state of all certificates in a folder, by name.
+///
+/// # Errors
+/// Returns an error if the folder or a state can't be read.
+pub fn status(path: &Path) -> Result<Vec<CertificateStatus>, Error> {
+    let failed = |source| Error::folder("read", path, source);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(STATE_SUFFIX)) else { continue };
+        // A file that is being replaced has a name that starts with a dot and ends differently.
+        let state = folder::read(&path.join(&name))?.unwrap_or_default();
+        let journal: Journal = serde_json::from_slice(&state).unwrap_or_default();
+        let bundle = path.join(format!("{stem}.pem"));
+        let certificate = folder::read(&bundle).ok().flatten().and_then(|pem| Certificate::from_pem(&pem));
+        let not_after = certificate.map(|certificate| certificate.validity.not_after).or(journal.not_after);
+        found.push(CertificateStatus { path: bundle, not_after, journal });
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+/// Returns the thumbprint of a folder's account key, which is generated if there is none.
+///
+/// # Errors
+/// Returns an error if the key can't be read or written.
+pub fn thumbprint(path: &Path) -> Result<String, Error> {
+    let key_path = path.join(KEY_FILE);
+    let key = match folder::read(&key_path)? {
+        Some(pem) => AccountKey::from_pem(&pem).map_err(|why| Error::Account { path: key_path, why })?,
+        None => AccountKey::load_or_generate(&Folder::open(path, BundleReaders::Owner)?)?,
+    };
+    Ok(key.thumbprint().to_owned())
+}
