@@ -34,6 +34,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.run("PyPI packages", outside::install_pypi_packages);
         steps.run("h2spec", outside::install_h2spec);
         steps.run("quic-go", outside::install_quic_go);
+        steps.run("pebble", outside::install_pebble);
     }
     let packages = packages_of(extent);
     steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
@@ -115,6 +116,7 @@ fn tests(words: &str, extent: Extent) -> Command {
     command.env("CANNERY_PYTHON", outside::python_directory().join("bin/python"));
     command.env("CANNERY_H2SPEC", outside::h2spec());
     command.env("CANNERY_QUIC_GO", outside::quic_go());
+    command.env("CANNERY_PEBBLE", outside::pebble_directory());
     command.env("CANNERY_PYTHON_DOCS", outside::PYTHON_DOCS);
 
     if let Some(chromium) = project::program("chromium") {

@@ -116,6 +116,7 @@ pub(crate) fn missing() -> &'static [&'static str] {
             (has_pypi_packages(), "PyPI packages"),
             (h2spec().is_file(), "h2spec"),
             (quic_go().is_file(), "quic-go"),
+            (pebble_directory().join("pebble").is_file(), "pebble"),
         ];
         let built = built.into_iter().filter(|(is_installed, _)| !is_installed);
         programs.map(|program| program.package).chain(built.map(|(_, name)| name)).collect()
@@ -306,6 +307,26 @@ pub(crate) fn install_quic_go() -> Result<(), Error> {
     let mut go = Command::new("go");
     go.args(["build", "-mod=readonly", "-o"]).arg(quic_go()).arg(".");
     project::run(go.current_dir(project::root().join("tests/outside/quic_go")).stdin(Stdio::null()))
+}
+
+/// Returns the directory of Pebble, a certificate authority for tests, and of its name server.
+pub(crate) fn pebble_directory() -> PathBuf {
+    project::outside().join("go")
+}
+
+/// Builds Pebble and its name server, at the versions in `tests/outside/pebble`.
+pub(crate) fn install_pebble() -> Result<(), Error> {
+    const PACKAGES: [&str; 2] = ["pebble", "pebble-challtestsrv"];
+    if PACKAGES.iter().all(|package| pebble_directory().join(package).is_file()) {
+        return Ok(());
+    }
+    let directory = pebble_directory();
+    fs::create_dir_all(&directory).map_err(|source| Error::file(&directory, source))?;
+    let mut go = Command::new("go");
+    // With several packages, the path must be recognizable as a directory.
+    go.args(["build", "-mod=readonly", "-o"]).arg(directory.join(""));
+    go.args(PACKAGES.map(|package| format!("github.com/letsencrypt/pebble/v2/cmd/{package}")));
+    project::run(go.current_dir(project::root().join("tests/outside/pebble")).stdin(Stdio::null()))
 }
 
 fn is_installed(directory: &Path, name: &str, version: &str) -> bool {
