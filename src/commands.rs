@@ -7,6 +7,8 @@ pub mod serve;
 pub mod server;
 
 pub mod bundle;
+pub mod certificates;
+pub mod dns;
 pub mod explain;
 pub mod extract;
 pub mod image;
@@ -64,6 +66,12 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Image(flags) => image::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Import(flags) => import::run(&flags),
         Command::Releases(flags) => releases::run(&flags).map_err(|failure| failure.as_json(flags.json)),
+        Command::Certificates(flags) => {
+            // With names, each event is a JSON value of its own, and so is the failure.
+            let is_json = flags.json && flags.names.is_empty();
+            certificates::run(&flags).map_err(|failure| failure.as_json(is_json))
+        }
+        Command::Dns(flags) => dns::run(&flags),
         Command::Completions(flags) => reference::print_completions(flags.shell, &flags.program.command()),
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod archiver;
 mod building;
+pub mod certificates;
 mod folder;
 pub(crate) mod hints;
 mod http3;
@@ -114,7 +115,7 @@ fn commands_with_flags() -> [(Scope, Command); 3] {
 }
 
 /// Flags in the short help, `-h`, of each command that has more flags than fit on a screen.
-const FREQUENT_FLAGS: [(&str, &[&str]); 3] = [
+const FREQUENT_FLAGS: [(&str, &[&str]); 4] = [
     (
         "serve",
         &["folder", "port", "host", "bind", "tls", "open", "ignore", "production", "no_live_reload", "quiet"],
@@ -130,6 +131,21 @@ const FREQUENT_FLAGS: [(&str, &[&str]); 3] = [
             "ignore",
             "immutable",
             "previous",
+            "quiet",
+        ],
+    ),
+    (
+        "certificates",
+        &[
+            "directory",
+            "names",
+            "thumbprint",
+            "once",
+            "agree",
+            "staging",
+            "contact",
+            "dns_hook",
+            "json",
             "quiet",
         ],
     ),

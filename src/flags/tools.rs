@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::certificates::{Certificates, Dns};
 use super::releases::Releases;
 use super::site::Serve;
 use super::{About, SHELLS, archiver, end_sentences, examples, one_of, server};
@@ -79,6 +80,8 @@ pub enum Command {
     Image(Image),
     Import(Import),
     Releases(Releases),
+    Certificates(Certificates),
+    Dns(Dns),
     Completions(Completions),
 }
 

@@ -33,6 +33,7 @@ mod access_log;
 mod acme;
 mod admin;
 mod bundle;
+mod certificates;
 mod commands;
 mod defer_accept;
 mod documents;

@@ -282,7 +282,8 @@ const SERVER: Answers = &[
     ),
     (
         &["acme", "letsencrypt", "lets-encrypt", "auto-https", "email"],
-        "an ACME client gets certificates: `--acme-webroot DIR` serves its challenges",
+        "`cannery certificates` gets certificates and renews them, and `--acme-thumbprint` answers for it; `--acme-webroot DIR` is for other \
+         ACME clients",
     ),
     (
         &["domain", "domains", "server-name", "hostname", "vhost", "virtual-host"],

@@ -58,7 +58,9 @@ fn folder_and_archive_need_no_flag() {
 fn every_command_has_help_and_a_manual_page() {
     prints("cannery", &["help"], "Examples:");
     prints("cannery", &["help", "serve"], "cannery serve public");
-    for command in ["serve", "inspect", "verify", "extract", "explain", "releases", "completions"] {
+    for command in
+        ["serve", "inspect", "verify", "extract", "explain", "releases", "certificates", "dns", "completions"]
+    {
         prints("cannery", &[command, "--help"], "Examples:");
         prints("cannery", &[command, "--man"], &format!("cannery\\-{command}"));
     }

@@ -1,0 +1,173 @@
+//! `cannery certificates`: obtains certificates and renews them, or shows those in a folder.
+
+mod report;
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::{BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD};
+use cannery_certificates::{
+    CertificateStatus, Error, ExternalAccount, Issuer, Settings, Timestamp, status, thumbprint,
+};
+use serde_json::json;
+
+use crate::flags::certificates::Certificates;
+use crate::output::{self, Exit, Failure, Paint, one_line};
+use report::{Report, span, time};
+
+/// Certificates that expire within this time are shown as a warning.
+const SOON: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+
+/// Runs `cannery certificates`.
+///
+/// # Errors
+///
+/// Returns an error if the folder can't be used, or with `--once` if a certificate couldn't be obtained.
+pub fn run(flags: &Certificates) -> Result<(), Failure> {
+    if flags.thumbprint {
+        let thumbprint = thumbprint(&flags.directory).map_err(|error| failure(&error))?;
+        return output::print(format_args!("{thumbprint}\n"));
+    }
+    if flags.names.is_empty() {
+        return show(flags);
+    }
+    flags.check()?;
+
+    let mut authority = flags.authority();
+    if let (Some(id), Some(path)) = (&flags.eab_id, &flags.eab_key) {
+        authority.external_account = Some(read_external_account(id, path)?);
+    }
+    let settings = Settings {
+        folder: flags.directory.clone(),
+        certificates: flags.names.clone(),
+        authority,
+        key: flags.key,
+        profile: flags.profile.clone(),
+        dns_hook: flags.dns_hook.clone(),
+        self_check: flags.self_check(),
+        readers: flags.readers(),
+    };
+    let mut issuer = Issuer::open(settings).map_err(|error| failure(&error))?;
+    let report = Report::new(flags.json, flags.quiet);
+    report.started(&flags.directory, issuer.thumbprint());
+
+    if flags.once {
+        let is_good = issuer.run_once(&mut |event| report.event(event)).map_err(|error| failure(&error))?;
+        return if is_good { Ok(()) } else { Err(incomplete(flags)) };
+    }
+    let Err(error) = issuer.run(&mut |event| report.event(event));
+    Err(failure(&error))
+}
+
+/// Explains the end of `--once` without a certificate. Its errors have been printed, unless an earlier run has met them.
+fn incomplete(flags: &Certificates) -> Failure {
+    let is_ours = |state: &CertificateStatus| {
+        flags
+            .names
+            .iter()
+            .any(|names| state.path == flags.directory.join(format!("{}.pem", names.file_stem())))
+    };
+    let mut states = status(&flags.directory).unwrap_or_default().into_iter().filter(is_ours);
+    let last = states.find_map(|state| Some((state.journal.attempt, state.journal.last_error?)));
+    match last {
+        Some((attempt, error)) => {
+            let mut message = format!("not all certificates are up to date: {}", error.message);
+            if let Some(attempt) = attempt.filter(|attempt| attempt.next_at > Timestamp::now()) {
+                message = format!("{message}; the next attempt is possible at {}", time(attempt.next_at));
+            }
+            let failure = Failure::failed(message);
+            match error.hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        }
+        None => Failure::failed("not all certificates are up to date"),
+    }
+}
+
+fn read_external_account(id: &str, path: &Path) -> Result<ExternalAccount, Failure> {
+    let failed =
+        |why: String| Failure::input(format!("the key of the external account in {}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let key = BASE64_URL_SAFE_NO_PAD.decode(text.trim()).or_else(|_| BASE64_URL_SAFE.decode(text.trim()));
+    // The error must not quote the key.
+    let key = key.map_err(|_| failed("it is not base64url".into()))?;
+    Ok(ExternalAccount { id: id.to_owned(), key: key.into() })
+}
+
+/// Translates an error of the issuer.
+fn failure(error: &Error) -> Failure {
+    let exit = match error {
+        Error::Folder { action: "read", .. } | Error::Account { .. } | Error::Roots { .. } => Exit::Input,
+        Error::Folder { .. } => Exit::Output,
+        _ => Exit::Failed,
+    };
+    let failure = Failure::new(exit, error.to_string());
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Shows the certificates in the folder.
+fn show(flags: &Certificates) -> Result<(), Failure> {
+    let states = status(&flags.directory).map_err(|error| failure(&error))?;
+    let now = Timestamp::now();
+    if flags.json {
+        let certificates: Vec<_> = states.iter().map(|state| as_json(state, now)).collect();
+        output::print_json(&json!({ "certificates": certificates }))?;
+    } else if states.is_empty() {
+        output::print(format_args!("{}: no certificates\n", flags.directory.display()))?;
+    } else {
+        let paint = Paint::for_results();
+        output::print(states.iter().map(|state| as_text(state, now, paint)).collect::<String>())?;
+    }
+    let is_valid = |state: &CertificateStatus| state.not_after.is_some_and(|not_after| not_after > now);
+    if states.iter().all(is_valid) {
+        return Ok(());
+    }
+    Err(Failure::failed(format!("{}: a certificate is missing or has expired", flags.directory.display())))
+}
+
+fn as_json(state: &CertificateStatus, now: Timestamp) -> serde_json::Value {
+    // Negative if it has expired.
+    let seconds_left = state.not_after.map(|not_after| not_after.0.cast_signed() - now.0.cast_signed());
+    json!({
+        "bundle": state.path.display().to_string(),
+        "names": state.journal.names,
+        "directory": state.journal.directory,
+        "not_after": state.not_after,
+        "seconds_left": seconds_left,
+        "renews_at": state.journal.renews_at,
+        "failures": state.journal.attempt.map_or(0, |attempt| attempt.failures),
+        "last_error": state.journal.last_error,
+    })
+}
+
+fn as_text(state: &CertificateStatus, now: Timestamp, paint: Paint) -> String {
+    let journal = &state.journal;
+    let mut text = format!("{}\n", paint.strong(&state.path.display().to_string()));
+    let mut put = |label: &str, value: &str| text.push_str(&format!("  {label:<10} {value}\n"));
+    put("names", &one_line(&journal.names));
+    put("authority", &one_line(&journal.directory));
+    match state.not_after {
+        None => put("expires", &paint.error("there is no certificate yet")),
+        Some(not_after) if not_after <= now => put("expired", &paint.error(&time(not_after))),
+        Some(not_after) => {
+            let left = now.until(not_after);
+            let value = format!("{}, in {}", time(not_after), span(left));
+            put("expires", &if left < SOON { paint.warning(&value) } else { value });
+        }
+    }
+    if let Some(renews_at) = journal.renews_at {
+        put("renews", &time(renews_at));
+    }
+    if let Some(error) = &journal.last_error {
+        put("error", &format!("{}: {}", time(error.at), paint.warning(&one_line(&error.message))));
+        if let Some(hint) = &error.hint {
+            put("hint", &one_line(hint));
+        }
+    }
+    text
+}

@@ -1,0 +1,274 @@
+//! Flags of `cannery certificates`.
+//!
+//! We don't read files here.
+
+use std::path::PathBuf;
+
+use cannery_certificates::{AuthoritySettings, BundleReaders, KeyKind, Names, SelfCheck};
+use clap::{Args, value_parser};
+
+use super::{examples, one_of};
+use crate::output::Failure;
+
+/// The directory of Let's Encrypt.
+const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
+
+/// The directory of Let's Encrypt for experiments.
+const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
+
+/// Obtains TLS certificates from a certificate authority (ACME) and renews them in time. Without names, shows the certificates in
+/// a folder.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = examples(
+        &[
+            "cannery certificates /srv/tls --thumbprint",
+            "cannery certificates /srv/tls example.com,www.example.com --staging --agree",
+            "cannery certificates /srv/tls '*.example.com' --dns-hook ./set-record --staging --agree",
+            "cannery certificates /srv/tls",
+        ],
+        "The server proves that it controls a name: start it on port 80 with `--acme-thumbprint`. Each certificate is written with its \
+         key to a file such as `/srv/tls/example.com.pem`, for `cannery-server --tls-bundle`, which loads it again after a renewal.\n\n\
+         Certificates of `--staging` are for experiments, and no client trusts them. Leave it out once everything works.\n\n\
+         Exit codes: 0 done, 1 a certificate is missing or could not be renewed, 2 wrong usage, 3 bad folder or key, 4 cannot write.",
+    ),
+)]
+pub struct Certificates {
+    /// The folder for certificates, their keys and the account key. It is created if it does not exist.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+
+    /// The names of each certificate, separated by commas: hosts, `*.example.com` or IP addresses. The first one names the file.
+    #[arg(value_name = "NAMES")]
+    pub names: Vec<Names>,
+
+    /// Print the thumbprint of the account key, for `cannery-server --acme-thumbprint`. The key is generated if there is none.
+    #[arg(long, conflicts_with_all = ["names", "json"])]
+    pub thumbprint: bool,
+
+    /// Do what is due now, and exit. By default, the process runs until it is stopped, and renews certificates in time.
+    #[arg(long, requires = "names")]
+    pub once: bool,
+
+    /// Agree to the terms of service of the authority.
+    #[arg(long, help_heading = "Authority")]
+    agree: bool,
+
+    /// Use the staging environment of Let's Encrypt, which has generous limits. No client trusts its certificates.
+    #[arg(long, help_heading = "Authority")]
+    staging: bool,
+
+    /// The directory URL of another authority. The default is Let's Encrypt.
+    #[arg(long, value_name = "URL", conflicts_with = "staging", value_parser = directory_url, help_heading = "Authority")]
+    directory_url: Option<String>,
+
+    /// The root certificates (PEM) of the authority's own HTTPS server, if browsers don't know it.
+    #[arg(long, value_name = "FILE", requires = "directory_url", help_heading = "Authority")]
+    directory_roots: Option<PathBuf>,
+
+    /// An email address, by which the authority may report problems.
+    #[arg(long, value_name = "EMAIL", value_parser = email_address, help_heading = "Authority")]
+    contact: Option<String>,
+
+    /// A certificate profile of the authority, such as `shortlived` or `tlsserver`.
+    #[arg(long, value_name = "NAME", help_heading = "Authority")]
+    pub profile: Option<String>,
+
+    /// The key identifier of an external account, for authorities that require one (external account binding).
+    #[arg(long, value_name = "ID", requires = "eab_key", help_heading = "Authority")]
+    pub eab_id: Option<String>,
+
+    /// A file with the HMAC key of the external account, in base64url.
+    #[arg(long, value_name = "FILE", requires = "eab_id", help_heading = "Authority")]
+    pub eab_key: Option<PathBuf>,
+
+    /// Prove control of names by DNS records instead: run `PROGRAM set NAME VALUE`, which sets a TXT record and returns once all name
+    /// servers have it, and later `PROGRAM remove NAME VALUE`. Wildcards need this.
+    #[arg(long, value_name = "PROGRAM", help_heading = "Proof of control")]
+    pub dns_hook: Option<PathBuf>,
+
+    /// Check the server at this address, instead of at the addresses of its names, before the authority does. For machines that can't
+    /// reach their own public address.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "no_check", help_heading = "Proof of control")]
+    check_via: Option<String>,
+
+    /// Do not check the server before the authority does. A failed check of the authority counts towards its limits.
+    #[arg(long, help_heading = "Proof of control")]
+    no_check: bool,
+
+    /// The kind of the certificates' keys.
+    #[arg(
+        long,
+        value_name = "KIND",
+        default_value = "ecdsa",
+        value_parser = one_of([("ecdsa", KeyKind::Ecdsa), ("rsa", KeyKind::Rsa)])
+    )]
+    pub key: KeyKind,
+
+    /// Let the group of the files read the bundles, which contain private keys (mode 0640 instead of 0600).
+    #[arg(long)]
+    group_read: bool,
+
+    /// Print each event as JSON on a line, or without names the state of the folder as one JSON value.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// Print only errors.
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    pub quiet: bool,
+}
+
+impl Certificates {
+    /// Returns the settings of the authority, except for the external account, whose key is in a file.
+    #[must_use]
+    pub fn authority(&self) -> AuthoritySettings {
+        let default = if self.staging { LETS_ENCRYPT_STAGING } else { LETS_ENCRYPT };
+        AuthoritySettings {
+            directory: self.directory_url.clone().unwrap_or_else(|| default.to_owned()),
+            roots: self.directory_roots.clone(),
+            agrees: self.agree,
+            contact: self.contact.clone(),
+            external_account: None,
+        }
+    }
+
+    /// Returns how the server is checked.
+    #[must_use]
+    pub fn self_check(&self) -> SelfCheck {
+        match (&self.check_via, self.no_check) {
+            (_, true) => SelfCheck::Off,
+            (Some(address), false) => SelfCheck::Via(address.clone()),
+            (None, false) => SelfCheck::PublicName,
+        }
+    }
+
+    /// Returns who may read the bundles.
+    #[must_use]
+    pub fn readers(&self) -> BundleReaders {
+        if self.group_read { BundleReaders::Group } else { BundleReaders::Owner }
+    }
+
+    /// Checks what no single flag shows.
+    ///
+    /// # Errors
+    /// Two certificates would have the same file, or a wildcard has no hook.
+    pub fn check(&self) -> Result<(), Failure> {
+        for (position, names) in self.names.iter().enumerate() {
+            let stem = names.file_stem();
+            if self.names[..position].iter().any(|other| other.file_stem() == stem) {
+                return Err(Failure::usage(format!("two certificates begin with the same name: {stem}"))
+                    .hint("put their names together with commas, or let another name be the first one"));
+            }
+            let has_wildcard = names.as_slice().iter().any(|name| name.to_string().starts_with("*."));
+            if has_wildcard && self.dns_hook.is_none() {
+                return Err(Failure::usage(format!("{names}: a wildcard needs `--dns-hook PROGRAM`")).hint(
+                    "authorities issue wildcards only to those who set DNS records; or name the hosts",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Parses the URL of a directory. RFC 8555 §6.1 requires HTTPS.
+fn directory_url(text: &str) -> Result<String, String> {
+    match text.strip_prefix("https://") {
+        Some(rest) if !rest.is_empty() && !text.contains(char::is_whitespace) => Ok(text.to_owned()),
+        _ => Err(format!("an ACME directory has a URL such as `{LETS_ENCRYPT_STAGING}`")),
+    }
+}
+
+/// Parses an email address as far as a typing error shows.
+fn email_address(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("mailto:").unwrap_or(text);
+    let is_address = address.split_once('@').is_some_and(|(user, domain)| {
+        !user.is_empty() && domain.contains('.') && !address.contains([' ', ',', '?', '<'])
+    });
+    if is_address {
+        Ok(address.to_owned())
+    } else {
+        Err("an email address such as you@example.com is expected".into())
+    }
+}
+
+/// Prints the DNS records that a site needs, in the syntax of zone files: for HTTP/3 on the first visit, and for certificates.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = examples(
+        &["cannery dns example.com", "cannery dns example.com --port 8443", "cannery dns '*.example.com' --authority example-ca.org"],
+        "Nothing is looked up or changed.\n\nExit codes: 0 done, 2 wrong usage.",
+    ),
+)]
+pub struct Dns {
+    /// The host, or `*.example.com` for all hosts of a domain.
+    pub name: Names,
+
+    /// The port of the site's URLs.
+    #[arg(long, value_name = "PORT", default_value_t = 443, value_parser = value_parser!(u16).range(1..))]
+    pub port: u16,
+
+    /// Leave out HTTP/3.
+    #[arg(long)]
+    pub without_http3: bool,
+
+    /// The domain by which the certificate authority is named in CAA records.
+    #[arg(long, value_name = "DOMAIN", default_value = "letsencrypt.org")]
+    pub authority: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Certificates,
+    }
+
+    fn parse(line: &str) -> Result<Certificates, clap::Error> {
+        let words = ["certificates"].into_iter().chain(line.split_whitespace());
+        Ok(Line::from_arg_matches(&Line::command().try_get_matches_from(words)?)?.flags)
+    }
+
+    #[test]
+    fn lets_encrypt_is_the_default() {
+        let directory = |line: &str| parse(line).unwrap().authority().directory;
+        assert_eq!(directory("d a.example"), LETS_ENCRYPT);
+        assert_eq!(directory("d a.example --staging"), LETS_ENCRYPT_STAGING);
+        assert_eq!(directory("d a.example --directory-url https://ca.example/d"), "https://ca.example/d");
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for line in [
+            "d a.example --directory-url http://ca.example",
+            "d a.example --directory-url https://",
+            "d a.example --contact me",
+            "d a.example --contact me@localhost",
+            "d https://a.example",
+            "d a.example --eab-id x",
+            "d --once",
+            "d a.example --staging --directory-url https://ca.example",
+            "d a.example --no-check --check-via a:80",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        assert_eq!(
+            parse("d a.example --contact mailto:me@a.example").unwrap().contact.unwrap(),
+            "me@a.example"
+        );
+    }
+
+    #[test]
+    fn certificates_need_distinct_files_and_wildcards_a_hook() {
+        assert!(parse("d a.example,b.example b.example").unwrap().check().is_ok());
+        assert!(parse("d a.example a.example,b.example").unwrap().check().is_err());
+        assert!(parse("d a.example,*.a.example").unwrap().check().is_err());
+        assert!(parse("d *.a.example --dns-hook h").unwrap().check().is_ok());
+    }
+}

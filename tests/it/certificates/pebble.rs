@@ -1,0 +1,100 @@
+//! Pebble, the certificate authority for tests of Let's Encrypt, with a name server that says what a test wants.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::authority::{Authority, replace};
+
+/// A running authority, and its name server. All names have the address 127.0.0.1.
+pub(crate) struct Pebble {
+    processes: Vec<Child>,
+    /// The address of its HTTPS server.
+    pub(crate) address: String,
+    /// The address at which the name server takes orders.
+    pub(crate) names: String,
+}
+
+impl Pebble {
+    /// Starts the authority. It requests challenges at `http_port`. Its own certificate is from `authority`.
+    pub(crate) fn start(place: &Path, authority: &Authority, http_port: &str) -> Pebble {
+        let address = free_address();
+        let (names, resolver) = (free_address(), free_address());
+        authority.certify(&["127.0.0.1"]).write_pair(place);
+        let config = format!(
+            r#"{{ "pebble": {{
+                "listenAddress": "{address}",
+                "certificate": "{certificate}",
+                "privateKey": "{key}",
+                "httpPort": {http_port},
+                "tlsPort": 1,
+                "retryAfter": {{ "authz": 1, "order": 1 }},
+                "profiles": {{
+                    "default": {{ "description": "90 days", "validityPeriod": 7776000 }},
+                    "shortlived": {{ "description": "6 days", "validityPeriod": 518400 }}
+                }}
+            }} }}"#,
+            certificate = place.join("public.pem").display(),
+            key = place.join("private.pem").display(),
+        );
+        let config_path = place.join("pebble.json");
+        replace(&config_path, &config);
+
+        let mut name_server = Command::new(program("pebble-challtestsrv"));
+        name_server.args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-defaultIPv6", ""]);
+        name_server.args(["-dnsserver", &resolver, "-management", &names]);
+        let name_server = start(&mut name_server, "Starting management server");
+
+        let mut pebble = Command::new(program("pebble"));
+        pebble.arg("-config").arg(&config_path).args(["-dnsserver", &resolver, "-strict"]);
+        // It neither waits before it checks a name, nor refuses good nonces.
+        pebble.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_WFE_NONCEREJECT", "0");
+        let pebble = start(&mut pebble, "ACME directory available");
+        Pebble { processes: vec![pebble, name_server], address, names }
+    }
+}
+
+impl Drop for Pebble {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+fn program(name: &str) -> PathBuf {
+    let folder = std::env::var_os("CANNERY_PEBBLE").map_or_else(|| "target/outside/go".into(), PathBuf::from);
+    // Absolute, because a path without a slash would be searched for.
+    fs::canonicalize(folder.join(name)).expect("`cargo xtask test` installs pebble")
+}
+
+/// Starts a program and waits for a line with these words. The rest of its output is read, so that it never blocks.
+fn start(command: &mut Command, words: &str) -> Child {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut seen = Vec::new();
+    loop {
+        let Some(Ok(line)) = lines.next() else { panic!("no line with {words:?} in {seen:#?}") };
+        if line.contains(words) {
+            break;
+        }
+        seen.push(line);
+    }
+    std::thread::spawn(move || lines.for_each(drop));
+    child
+}
+
+/// Returns an address whose port is free for TCP and UDP.
+fn free_address() -> String {
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        if UdpSocket::bind(address).is_ok() {
+            return address.to_string();
+        }
+    }
+}
