@@ -156,7 +156,7 @@ fn release_arrives_bit_by_bit() {
     let (old, new) = sites();
     for base in [None, Some(&old), Some(&new)] {
         let (result, host, sent) =
-            session(MemoryHost::with(&[old.clone()]), |client| push(client, &new, base));
+            session(MemoryHost::with(std::slice::from_ref(&old)), |client| push(client, &new, base));
         result.unwrap();
         assert_eq!(host.current_serial(), 2);
         assert!(host.releases[1].bytes() == new.bytes());
@@ -192,10 +192,11 @@ fn archives_can_be_fetched() {
 #[test]
 fn stream_that_is_cut_changes_nothing() {
     let (old, new) = sites();
-    let (_, _, sent) = session(MemoryHost::with(&[old.clone()]), |client| push(client, &new, None).unwrap());
+    let (_, _, sent) =
+        session(MemoryHost::with(std::slice::from_ref(&old)), |client| push(client, &new, None).unwrap());
     // A host does the same for the same bytes, so the recording stands for the client.
     for end in 0..sent.len() {
-        let mut host = MemoryHost::with(&[old.clone()]);
+        let mut host = MemoryHost::with(std::slice::from_ref(&old));
         let mut answers = Vec::new();
         let outcome = serve(&mut &sent[..end], &mut answers, &mut host);
         assert!(!matches!(outcome, Ok(Some(_))), "nothing was refused, at byte {end}");
@@ -256,7 +257,7 @@ fn hostile_clients_are_refused() {
         }),
     ];
     for (words, input) in cases {
-        let mut host = MemoryHost::with(&[old.clone()]);
+        let mut host = MemoryHost::with(std::slice::from_ref(&old));
         let refusal = refusal(&mut host, &input).unwrap();
         assert!(refusal.message.contains(words), "`{words}` is not in {}", refusal.message);
         assert_eq!((host.current_serial(), host.releases.len()), (1, 1));
@@ -277,7 +278,8 @@ impl ReplaceKind for Vec<u8> {
 #[test]
 fn contents_after_the_last_one_are_refused() {
     let (old, new) = sites();
-    let (_, _, sent) = session(MemoryHost::with(&[old.clone()]), |client| push(client, &new, None).unwrap());
+    let (_, _, sent) =
+        session(MemoryHost::with(std::slice::from_ref(&old)), |client| push(client, &new, None).unwrap());
     // Before the end of the contents, which is the last end frame.
     let end = sent.windows(5).rposition(|window| window == [b';', 0, 0, 0, 0]).unwrap();
     let extra = frames(&[Frame { kind: FrameKind::Data, payload: b"x".to_vec() }]);

@@ -30,10 +30,13 @@ pub enum HandlerThread {
 #[derive(Clone)]
 pub(crate) enum Handler {
     /// Gets the complete content with the request.
-    Whole(Arc<dyn Fn(&Request<'_>) -> Result<Response, HandlerError> + Send + Sync>),
+    Whole(Arc<WholeHandler>),
     /// Reads the content while it arrives.
-    Upload(Arc<dyn Fn(&Request<'_>, ContentReader) -> Result<Response, HandlerError> + Send + Sync>),
+    Upload(Arc<UploadHandler>),
 }
+
+type WholeHandler = dyn Fn(&Request<'_>) -> Result<Response, HandlerError> + Send + Sync;
+type UploadHandler = dyn Fn(&Request<'_>, ContentReader) -> Result<Response, HandlerError> + Send + Sync;
 
 /// Computes the response for an error.
 pub(crate) type ErrorHandler = Arc<dyn Fn(&Request<'_>, &HandlerError) -> Response + Send + Sync>;

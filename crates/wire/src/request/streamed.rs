@@ -51,7 +51,7 @@ impl<S: Copy + PartialEq> StreamedContents<S> {
             bytes.append(&mut content.bytes);
         }
         match content.arrival {
-            Arrival::Open if is_open => return Arrival::Open,
+            Arrival::Open if is_open => Arrival::Open,
             Arrival::Open => {
                 self.remove(stream);
                 Arrival::Cancelled
