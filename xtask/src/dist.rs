@@ -42,6 +42,8 @@ struct Options {
     /// Programs of the only target, which are packed instead of built.
     programs: Option<PathBuf>,
     should_check: bool,
+    /// Tracked files may differ from the commit.
+    allows_changes: bool,
 }
 
 /// By which counts the server is optimized.
@@ -57,6 +59,8 @@ enum Profile {
 struct Release {
     version: String,
     commit: String,
+    /// Tracked files differ from the commit.
+    has_changes: bool,
     /// Time of the commit, in seconds since 1970.
     time: u64,
     /// The directory of results.
@@ -67,6 +71,15 @@ struct Release {
 pub(crate) fn run(words: Words) -> Result<(), Error> {
     let options = Options::parse(words)?;
     let release = Release::detect()?;
+    if release.has_changes && !options.allows_changes {
+        return Err(Error::Unexpected {
+            what: "git status".into(),
+            expected:
+                "a checkout without changes, because the results name its commit (`--dirty` allows changes)"
+                    .into(),
+            got: "changed files".into(),
+        });
+    }
     release.clear()?;
 
     let mut steps = Steps::default();
@@ -133,6 +146,7 @@ impl Options {
             }
         };
         let should_check = words.take("--check").is_some();
+        let allows_changes = words.take("--dirty").is_some();
         words.finish()?;
 
         if programs.is_some() && targets.len() > 1 {
@@ -142,7 +156,7 @@ impl Options {
             let count = if programs.is_some() { 1 } else { TARGETS.len() };
             targets.extend(&TARGETS[..count]);
         }
-        Ok(Options { targets, profile, programs, should_check })
+        Ok(Options { targets, profile, programs, should_check, allows_changes })
     }
 
     /// Builds or copies the programs for a target.
@@ -176,6 +190,7 @@ impl Release {
         Ok(Release {
             version: version.into(),
             commit: git(&["rev-parse", "HEAD"])?.trim().into(),
+            has_changes: !git(&["status", "--porcelain", "--untracked-files=no"])?.trim().is_empty(),
             time,
             // Cargo.toml names the directory of the files beside it.
             directory: project::root().join("target/packages"),
@@ -217,6 +232,22 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         create(directory)?;
     }
     fs::write(path, bytes).map_err(|source| Error::file(path, source))
+}
+
+/// Returns the files below a directory, sorted.
+fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    let entries = fs::read_dir(directory).map_err(|source| Error::file(directory, source))?;
+    for entry in entries {
+        let path = entry.map_err(|source| Error::file(directory, source))?.path();
+        if path.is_dir() {
+            found.extend(files(&path)?);
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
 }
 
 #[cfg(test)]

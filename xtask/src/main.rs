@@ -47,6 +47,7 @@ usage: cargo xtask TASK
                                      --without-profile: without profile-guided optimization
                                      --profiles DIR: optimize by stored profiles, TRIPLE.profdata
                                      --programs DIR: pack the programs in DIR instead of building any
+                                     --dirty: although files differ from the commit
                                      --check: also check them by installing and starting them; needs root
   edits [COUNT]                      edits in each way of saving while a client reads, 10,000 by default
   tiles DIR [--count N] [--seed S]   write a pyramid of map tiles

@@ -37,7 +37,8 @@ pub(super) fn write(
     pack(release, &files, &folder)
 }
 
-fn pack(release: &Release, files: &Tree<'_>, name: &str) -> Result<(), Error> {
+/// Writes the result `NAME.tar.gz`.
+pub(super) fn pack(release: &Release, files: &Tree<'_>, name: &str) -> Result<(), Error> {
     let path = release.directory.join(format!("{name}.tar.gz"));
     let tar = files.to_tar(release.time).map_err(|source| Error::file(&path, source))?;
     write_file(&path, &gzip(&tar))

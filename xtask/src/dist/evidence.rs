@@ -3,24 +3,26 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use cannery_image::{Digest, HashingWriter};
 use serde_json::{Value, json};
 
 use crate::dist::programs::Programs;
-use crate::dist::{Options, Profile, Release, read, write_file};
+use crate::dist::{Options, Profile, Release, files, read, write_file};
 use crate::error::Error;
 use crate::project;
 
 const REPOSITORY: &str = "https://github.com/cannery/cannery";
 
-/// Writes all of it.
+/// Writes the checksums, the bill of materials and the provenance statement.
 pub(super) fn write(release: &Release, options: &Options, host: &Programs) -> Result<(), Error> {
     write_file(&release.result(".cdx.json"), &host.output("cannery", &["--sbom"])?)?;
 
-    let results = files(&release.directory)?;
+    // A release has files only. Those of the image's layout are in one of them.
+    let mut results = files(&release.directory)?;
+    results.retain(|path| path.parent() == Some(&release.directory));
     let mut digests = Vec::new();
     for path in &results {
         let name = path.strip_prefix(&release.directory).unwrap_or(path).display().to_string();
@@ -64,7 +66,10 @@ fn statement(release: &Release, options: &Options, results: &[(String, Digest)])
                     "profile": profile,
                     "programsWereGiven": options.programs.is_some(),
                 },
-                "internalParameters": { "rustc": compiler.lines().collect::<Vec<_>>() },
+                "internalParameters": {
+                    "rustc": compiler.lines().collect::<Vec<_>>(),
+                    "hasChanges": release.has_changes,
+                },
                 "resolvedDependencies": [
                     { "uri": format!("git+{REPOSITORY}"), "digest": { "gitCommit": release.commit } },
                     { "uri": format!("{REPOSITORY}/blob/{}/Cargo.lock", release.commit), "digest": { "sha256": lock } },
@@ -76,22 +81,6 @@ fn statement(release: &Release, options: &Options, results: &[(String, Digest)])
             },
         },
     }))
-}
-
-/// Returns the files below a directory, sorted.
-fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut found = Vec::new();
-    let entries = std::fs::read_dir(directory).map_err(|source| Error::file(directory, source))?;
-    for entry in entries {
-        let path = entry.map_err(|source| Error::file(directory, source))?.path();
-        if path.is_dir() {
-            found.extend(files(&path)?);
-        } else {
-            found.push(path);
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
 }
 
 fn digest(path: &Path) -> Result<Digest, Error> {

@@ -2,15 +2,16 @@
 
 use cannery_image::{Executable, Image, Layout, Settings, Tree};
 
+use crate::dist::archive;
 use crate::dist::programs::{NAMES, Programs};
-use crate::dist::{Release, read};
+use crate::dist::{Release, files, read};
 use crate::error::Error;
 use crate::project;
 
 /// The user of containers, without a name: the image has no `/etc/passwd`.
 const USER: &str = "65532:65532";
 
-/// Writes the image, and the same as one file.
+/// Writes the image as a layout, and the layout as one file.
 pub(super) fn write<'a>(
     release: &Release,
     programs: impl Iterator<Item = &'a Programs>,
@@ -26,7 +27,7 @@ pub(super) fn write<'a>(
         let executable = executable.ok_or_else(|| Error::Unexpected {
             what: server.display().to_string(),
             expected: "a statically linked program".into(),
-            got: "another one".into(),
+            got: "a program that needs a dynamic linker, or none at all".into(),
         })?;
 
         let mut files = Tree::new();
@@ -39,7 +40,14 @@ pub(super) fn write<'a>(
     }
     let (digest, bytes) = layout.finish().map_err(failed)?;
     println!("image: {bytes} bytes, {digest}");
-    Ok(())
+
+    // The layout is at the root of the file, as in an archive of skopeo.
+    let mut packed = Tree::new();
+    for path in files(&directory)? {
+        let name = path.strip_prefix(&directory).unwrap_or(&path).display().to_string();
+        packed.add_bytes(name, 0o644, read(&path)?);
+    }
+    archive::pack(release, &packed, &format!("cannery-{}-image", release.version))
 }
 
 /// As in `contrib/containers/Dockerfile`.

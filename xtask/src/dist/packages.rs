@@ -24,6 +24,7 @@ pub(super) fn write(
 ) -> Result<(), Error> {
     let mut files = Tree::new();
     for name in NAMES {
+        check_library(&programs.program(name))?;
         files.add_bytes(format!("usr/bin/{name}"), 0o755, read(&programs.program(name))?);
     }
     let of_images = of_images.unwrap_or_else(|| {
@@ -46,6 +47,35 @@ pub(super) fn write(
     tree::unpack(&files, release, "package")?;
 
     write_deb(release, target, REVISION)
+}
+
+/// Returns an error if a program needs a newer glibc than the package asks for, because it was built on a newer system.
+fn check_library(program: &Path) -> Result<(), Error> {
+    let manifest = tree::text_of("Cargo.toml")?;
+    let (_, depends) = manifest.split_once("libc6 (>= ").unwrap_or_default();
+    let oldest = version(depends);
+    let symbols = project::output(Command::new("objdump").arg("-T").arg(program))?;
+    let needed = needed_library(&symbols);
+    if oldest.is_some() && needed <= oldest {
+        return Ok(());
+    }
+    let text = |version: Option<(u32, u32)>| version.map_or("none".into(), |(a, b)| format!("glibc {a}.{b}"));
+    Err(Error::Unexpected {
+        what: program.display().to_string(),
+        expected: format!("{} or an older one, as `depends` in Cargo.toml says", text(oldest)),
+        got: text(needed),
+    })
+}
+
+/// Returns the newest version of glibc that has one of these symbols, or `None` if none is from glibc.
+fn needed_library(symbols: &str) -> Option<(u32, u32)> {
+    symbols.split("GLIBC_").skip(1).filter_map(version).max()
+}
+
+/// Parses the version at the beginning of a text, without its third number.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|character: char| !character.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Writes a Debian package with this revision.
@@ -83,4 +113,22 @@ pub(super) fn find(release: &Release, suffix: &str) -> Result<std::path::PathBuf
         what: format!("a file *{suffix} in {}", release.directory.display()),
         remedy: "run `cargo xtask dist` with the target x86_64-unknown-linux-gnu".into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_symbol_decides_about_the_library() {
+        let symbols = "\
+0000000000000000      DF *UND*\t0000000000000000 (GLIBC_2.2.5) free
+0000000000000000      DF *UND*\t0000000000000000 (GLIBC_2.34) dlsym
+0000000000000000      DF *UND*\t0000000000000000 (GLIBC_2.9) pipe2
+0000000000000000      DF *UND*\t0000000000000000 (GLIBC_PRIVATE) _dl
+0000000000000000      DF *UND*\t0000000000000000 (GCC_3.0) _Unwind_Resume";
+        assert_eq!(needed_library(symbols), Some((2, 34)));
+        assert_eq!(needed_library("0 g DF .text 0 Base main"), None);
+        assert!(version("2.34), libgcc-s1 (>= 4.2)") > version("2.9"));
+    }
 }

@@ -11,7 +11,8 @@ fn all_targets_are_built_by_default() {
     let options = parse("").unwrap();
     assert_eq!(options.targets.len(), TARGETS.len());
     assert!(matches!(options.profile, Profile::Trained));
-    assert!(!options.should_check);
+    assert!(!options.should_check && !options.allows_changes);
+    assert!(parse("--dirty").unwrap().allows_changes);
 }
 
 #[test]
