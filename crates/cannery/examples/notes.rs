@@ -8,8 +8,8 @@ use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{process, thread};
 
 use cannery::{
     ContentReader, Event, EventWriter, HandlerError, Next, OrStatus, Problem, Request, Response, Server,
@@ -46,8 +46,11 @@ impl Service {
         upstream: SocketAddr,
     ) -> Result<Arc<Service>, Box<dyn Error>> {
         fs::create_dir_all(&folder)?;
-        let notes = fs::read(folder.join("notes.json"))
-            .map_or(Ok(Vec::new()), |json| serde_json::from_slice(&json))?;
+        let notes = match fs::read(folder.join("notes.json")) {
+            Ok(json) => serde_json::from_slice(&json)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
         Ok(Arc::new(Service {
             notes: Mutex::new(notes),
             sessions: Mutex::default(),
@@ -66,7 +69,9 @@ impl Service {
                 .wrap(move |request, next| for_users.find_user(request, next))
                 .on_error(|_, error| Problem::from(error))
                 .blocking_route("POST /session", self.handler(Service::log_in))
-                .route("GET /notes", self.handler(Service::notes))
+                // The lock is held while notes are written, so workers shouldn't wait for it.
+                .blocking_route("GET /notes", self.handler(Service::notes))
+                .blocking_route("GET /notes/{note}", self.handler(Service::note))
                 .blocking_route("POST /notes", self.handler(Service::add_note))
                 .route("GET /events", self.handler(Service::events))
                 .blocking_route("GET /health", self.handler(Service::health))
@@ -127,13 +132,19 @@ impl Service {
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let session = format!("{:032x}", u128::from_ne_bytes(random));
-        let cookie = format!("session={session}; Path=/api; HttpOnly; SameSite=Lax");
+        // Behind a proxy that ends TLS, add `Secure` always: the connection from there isn't encrypted.
+        let secure = if request.is_tls() { "; Secure" } else { "" };
+        let cookie = format!("session={session}; Path=/api; HttpOnly; SameSite=Lax{secure}");
         lock(&self.sessions).insert(session, user.into_owned());
         Ok(Response::new(204).append_header("Set-Cookie", cookie))
     }
 
     fn notes(&self, _: &Request<'_>) -> Result<Response, HandlerError> {
         Response::json(&*lock(&self.notes))
+    }
+
+    fn note(&self, request: &Request<'_>) -> Result<Response, HandlerError> {
+        Response::json(find_note(&lock(&self.notes), request)?.1)
     }
 
     fn add_note(&self, request: &Request<'_>) -> Result<Response, HandlerError> {
@@ -147,7 +158,10 @@ impl Service {
         let number = {
             let mut notes = lock(&self.notes);
             notes.push(Note { author: author.clone(), text });
-            fs::write(self.folder.join("notes.json"), serde_json::to_vec(&*notes)?)?;
+            if let Err(error) = self.save(&notes) {
+                notes.pop();
+                return Err(error);
+            }
             notes.len()
         };
         // Forgets clients that have left, or that are too slow.
@@ -155,22 +169,45 @@ impl Service {
         Ok(Response::new(201).with_header("Location", format!("/api/notes/{number}")))
     }
 
+    /// Replaces the file as a whole, so that a crash leaves the last one.
+    fn save(&self, notes: &[Note]) -> Result<(), HandlerError> {
+        let new = self.folder.join("notes.json.new");
+        fs::write(&new, serde_json::to_vec(notes)?)?;
+        Ok(fs::rename(new, self.folder.join("notes.json"))?)
+    }
+
     fn events(&self, _: &Request<'_>) -> Response {
         let (writer, response) = Response::events();
-        lock(&self.listeners).push(writer);
+        let mut listeners = lock(&self.listeners);
+        // Without notes, nothing else would forget clients that have left.
+        listeners.retain(|listener| !listener.is_cancelled());
+        listeners.push(writer);
         response
     }
 
     /// Stores the content while it arrives.
     fn upload(&self, request: &Request<'_>, mut content: ContentReader) -> Result<(), HandlerError> {
-        request.get::<User>().or_status(401, "Log in first.")?;
-        // A number can't lead out of the folder, as a name could.
-        let note: usize = request.param("note").parse().or_status(404, "No such note.")?;
-        lock(&self.notes).get(note.wrapping_sub(1)).or_status(404, "No such note.")?;
+        let user = request.get::<User>().or_status(401, "Log in first.")?;
+        let number = {
+            let notes = lock(&self.notes);
+            let (number, note) = find_note(&notes, request)?;
+            if note.author != user.0 {
+                return Err(Problem::new(403)
+                    .with_detail("Only its author may set a note's picture.")
+                    .into());
+            }
+            number
+        };
         // Until it is complete, it has a name of its own.
-        let part = self.folder.join(format!("{note}-{:?}.part", thread::current().id()));
-        io::copy(&mut content, &mut File::create(&part)?)?;
-        Ok(fs::rename(part, self.folder.join(format!("{note}.picture")))?)
+        let part = format!("{number}-{}-{:?}.part", process::id(), thread::current().id());
+        let part = self.folder.join(part);
+        let stored = File::create(&part)
+            .and_then(|mut file| io::copy(&mut content, &mut file))
+            .and_then(|_| fs::rename(&part, self.folder.join(format!("{number}.picture"))));
+        if stored.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        Ok(stored?)
     }
 
     /// Waits for an asynchronous task, on a thread of the pool.
@@ -182,6 +219,13 @@ impl Service {
         connected.or_status(503, "The other service doesn't answer.")?;
         Ok("up")
     }
+}
+
+/// Returns the note that the path names, and its number. A number can't lead out of the folder, as a name could.
+fn find_note<'a>(notes: &'a [Note], request: &Request<'_>) -> Result<(usize, &'a Note), HandlerError> {
+    let number: usize = request.param("note").parse().or_status(404, "No such note.")?;
+    let note = notes.get(number.wrapping_sub(1)).or_status(404, "No such note.")?;
+    Ok((number, note))
 }
 
 /// Locks, even if a handler has panicked meanwhile.

@@ -20,13 +20,19 @@ struct Client {
 impl Client {
     /// Opens the service, and logs in.
     fn new(folder: &std::path::Path, upstream: SocketAddr) -> Client {
+        Client::named("Ada+L", folder, upstream)
+    }
+
+    fn named(user: &str, folder: &std::path::Path, upstream: SocketAddr) -> Client {
         let server = Service::open(folder.join("data"), ORIGIN, upstream).unwrap().server();
         let log_in = Request::builder("POST", "/api/session")
-            .with_content("application/x-www-form-urlencoded", "user=Ada+L");
+            .with_content("application/x-www-form-urlencoded", format!("user={user}"));
         let response = server.respond(&log_in).unwrap();
         assert_eq!(response.status(), 204);
         let cookie = response.header("Set-Cookie").unwrap();
         assert!(cookie.ends_with("; Path=/api; HttpOnly; SameSite=Lax"), "{cookie}");
+        let encrypted = server.respond(&log_in.with_tls(true)).unwrap();
+        assert!(encrypted.header("Set-Cookie").unwrap().ends_with("; Secure"));
         let cookie = cookie.split(';').next().unwrap().to_owned();
         Client { server, cookie }
     }
@@ -57,9 +63,23 @@ fn notes_are_added_and_kept() {
     assert_eq!((added.status(), added.header("Location")), (201, Some("/api/notes/1")));
     let notes = r#"[{"author":"Ada L","text":"first"}]"#;
     assert_eq!(content(client.send(Request::builder("GET", "/api/notes"))), notes);
+    let note = &notes[1..notes.len() - 1];
+    assert_eq!(content(client.send(Request::builder("GET", "/api/notes/1"))), note);
     // The file outlives the service.
     let again = Client::new(folder.path(), nobody());
     assert_eq!(content(again.send(Request::builder("GET", "/api/notes"))), notes);
+}
+
+#[test]
+fn note_that_is_not_stored_does_not_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = Client::new(folder.path(), nobody());
+    fs::create_dir(folder.path().join("data/notes.json.new")).unwrap();
+    assert_eq!(client.send(post("first")).status(), 500);
+    assert_eq!(content(client.send(Request::builder("GET", "/api/notes"))), "[]");
+    // A file that can't be read isn't taken for a missing one.
+    fs::create_dir(folder.path().join("data/notes.json")).unwrap();
+    assert!(Service::open(folder.path().join("data"), ORIGIN, nobody()).is_err());
 }
 
 #[test]
@@ -73,6 +93,8 @@ fn errors_of_the_service_are_problems() {
         (post(""), 422),
         (text, 415),
         (Request::builder("GET", "/api/nothing"), 404),
+        (Request::builder("GET", "/api/notes/0"), 404),
+        (Request::builder("GET", "/api/notes/2"), 404),
         (Request::builder("DELETE", "/api/notes"), 405),
         (Request::builder("GET", "/api/health"), 503),
         (Request::builder("PUT", "/api/pictures/..%2fnotes.json"), 404),
@@ -84,6 +106,9 @@ fn errors_of_the_service_are_problems() {
         let problem: serde_json::Value = serde_json::from_str(&content(response)).unwrap();
         assert_eq!(problem["status"], status);
     }
+    let files = fs::read_dir(folder.path().join("data")).unwrap();
+    let mut names = files.map(|file| file.unwrap().file_name());
+    assert!(names.all(|name| name == "notes.json"), "nothing is left of the upload");
     let stranger = client.server.respond(&post("first")).unwrap();
     assert_eq!(stranger.status(), 401);
 }
@@ -97,7 +122,12 @@ fn pictures_are_uploaded_to_notes() {
     assert_eq!(client.send(upload()).status(), 404, "there is no note");
     client.send(post("first"));
     assert_eq!(client.send(upload()).status(), 204);
-    assert!(fs::read(folder.path().join("data/1.picture")).unwrap() == picture);
+    let stored = || fs::read(folder.path().join("data/1.picture")).unwrap();
+    assert!(stored() == picture);
+    let other = Client::named("Eve", folder.path(), nobody());
+    let upload = Request::builder("PUT", "/api/pictures/1").with_content("image/png", "other");
+    assert_eq!(other.send(upload).status(), 403);
+    assert!(stored() == picture);
 }
 
 #[test]
