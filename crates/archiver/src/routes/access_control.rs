@@ -24,7 +24,7 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use self::pieces::{Encodings, Outcome, PIECE_BYTES, SEARCHED_BYTES_MAX};
+use self::pieces::{Encodings, Outcome, PIECE_BYTES, SEARCHED_BYTES_MAX, WHOLE_BYTES};
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::ground::rule_error::RuleError;
 use crate::hosts::site_path::{Site, is_host_folder, site_of};
@@ -305,7 +305,7 @@ impl<'s> Suspect<'s> {
         let opened = folder_file::open(&full_path);
         // Data can have some of the other names, and may be long.
         let is_configuration = self.unsearched == Unsearched::Fails;
-        let piece_bytes = if is_configuration { SEARCHED_BYTES_MAX } else { PIECE_BYTES };
+        let piece_bytes = if is_configuration { WHOLE_BYTES } else { PIECE_BYTES };
         let outcome = opened.and_then(|file| pieces::search(file, self.search, self.encodings, piece_bytes));
         match outcome {
             Ok(Outcome::Found((line, subject))) => {

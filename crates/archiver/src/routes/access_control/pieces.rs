@@ -9,6 +9,10 @@ use super::{Found, Search};
 /// Maximum number of bytes to search in a file.
 pub(super) const SEARCHED_BYTES_MAX: u64 = 16 << 20;
 
+/// Number of bytes to read at once from configuration: a file of the maximum size is searched as a whole, and a longer one isn't
+/// complete.
+pub(super) const WHOLE_BYTES: u64 = SEARCHED_BYTES_MAX + 2;
+
 /// Number of bytes to read at once. This must be even because of UTF-16.
 pub(super) const PIECE_BYTES: u64 = 1 << 20;
 
@@ -57,9 +61,9 @@ pub(super) fn search(
         bytes.clear();
         let read = file.by_ref().take(piece_bytes).read_to_end(&mut bytes)? as u64;
         searched_bytes += read;
-        if searched_bytes > SEARCHED_BYTES_MAX {
-            return Ok(Outcome::TooLong);
-        }
+        let excess_bytes = searched_bytes.saturating_sub(SEARCHED_BYTES_MAX);
+        let is_too_long = excess_bytes > 0;
+        bytes.truncate(bytes.len().saturating_sub(usize::try_from(excess_bytes).unwrap_or(usize::MAX)));
 
         let is_first = encoding.is_none();
         let encoding = *encoding.get_or_insert_with(|| Encoding::of(&bytes));
@@ -77,10 +81,13 @@ pub(super) fn search(
             text = text.replace('\r', "\n");
         }
 
-        let is_end = read < piece_bytes;
+        let is_end = read < piece_bytes || is_too_long;
         let end = if is_end { text.len() } else { text.rfind('\n').map_or(text.len(), |place| place + 1) };
         if let Some((line, subject)) = search(&text[..end]) {
             return Ok(Outcome::Found((line.saturating_add(lines), subject)));
+        }
+        if is_too_long {
+            return Ok(Outcome::TooLong);
         }
         if is_end {
             return Ok(Outcome::Nothing);
@@ -159,11 +166,25 @@ mod tests {
         assert_eq!(line_of(&bytes), None);
         bytes.extend(b"deny");
         assert_eq!(line_of(&bytes), Some(0));
-        let whole = |bytes: &[u8]| search(bytes, find, Encodings::All, SEARCHED_BYTES_MAX).unwrap();
+        let whole = |bytes: &[u8]| search(bytes, find, Encodings::All, WHOLE_BYTES).unwrap();
         assert!(matches!(whole(&bytes), Outcome::TooLong));
         assert!(matches!(whole(&bytes[..16 << 20]), Outcome::Nothing));
         bytes[1000..1005].copy_from_slice(b"deny\n");
         assert!(matches!(whole(&bytes), Outcome::Found((1001, _))));
+    }
+
+    /// The last line is searched together with the block that begins in the first one.
+    #[test]
+    fn configuration_is_searched_as_a_whole() {
+        let find_block = |text: &str| {
+            (text.starts_with("begin") && text.contains("end")).then(|| (1, String::from("block")))
+        };
+        let mut bytes = vec![b'\n'; 16 << 20];
+        bytes[..5].copy_from_slice(b"begin");
+        let end = bytes.len() - 3;
+        bytes[end..].copy_from_slice(b"end");
+        let found = search(&bytes[..], find_block, Encodings::All, WHOLE_BYTES).unwrap();
+        assert!(matches!(found, Outcome::Found((1, _))));
     }
 
     #[test]
