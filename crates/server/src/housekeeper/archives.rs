@@ -124,13 +124,19 @@ impl Archives {
             NextArchive::File(file) => {
                 Arc::new(Site::new(Archive::from_file(&file, self.loading)?, self.virtual_hosts))
             }
-            NextArchive::Site(site) if Arc::ptr_eq(&site, &entry.site) => return Ok(()),
+            // The entry may have another site with the same bytes, because of `with_virtual_hosts`.
+            NextArchive::Site(site) if std::ptr::eq(site.archive().bytes(), entry.site.archive().bytes()) => {
+                return Ok(());
+            }
             NextArchive::Site(site) => site.with_virtual_hosts(self.virtual_hosts),
         };
         let facts = *site.archive().facts();
+        let is_release = facts.digest != entry.site.archive().facts().digest;
         self.exchange(index, entry, site, None);
         self.replace(Content::Sites(sites.with(entries)));
-        reporter.status.released(index, &facts);
+        if is_release {
+            reporter.status.released(index, &facts);
+        }
         Ok(())
     }
 

@@ -119,6 +119,19 @@ fn site_that_comes_back_is_retired_once() {
 }
 
 #[test]
+fn site_that_is_served_already_is_not_released() {
+    let first = site("first");
+    // As `with_virtual_hosts` returns it.
+    let wrapped = Arc::new(Site::new(Archive::sharing(Arc::clone(&first)), VirtualHosts::Enabled));
+    let mut archives = open(vec![NamedArchive::opened(None, "site".into(), wrapped)], false);
+    let reporter = reporter();
+    for (next, reloads) in [(first, 0), (site("first"), 0), (site("second"), 1)] {
+        archives.publish(0, NextArchive::Site(next), &reporter).unwrap();
+        assert_eq!(reporter.status.reloads(), (reloads, 0));
+    }
+}
+
+#[test]
 fn site_publisher_does_not_keep_the_thread_running() {
     let archives = open(vec![NamedArchive::opened(None, "site".into(), site("first"))], false);
     let current = archives.current();
