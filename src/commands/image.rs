@@ -107,7 +107,6 @@ fn image(
     let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
     let label = |name: &str, value: String| (format!("org.opencontainers.image.{name}"), value);
     let mut labels = vec![
-        label("base.name", "scratch".into()),
         ("io.cannery.digest".into(), archive.facts().digest.to_string()),
         ("io.cannery.version".into(), env!("CARGO_PKG_VERSION").into()),
     ];

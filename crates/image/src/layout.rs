@@ -39,9 +39,11 @@ impl Layout {
     /// Returns an error if the directory has other files or an image with another tag, or can't be written.
     pub fn create(directory: &Path, tag: &str) -> Result<Layout, Error> {
         check_replaceable(directory, tag)?;
-        let blobs = Blobs::create(directory)?;
+        // The mark comes first: without it, the next call would refuse what an interrupted one has left.
+        fs::create_dir_all(directory).map_err(Error::file(directory))?;
         let mark = directory.join(MARK);
         fs::write(&mark, r#"{"imageLayoutVersion":"1.0.0"}"#).map_err(Error::file(&mark))?;
+        let blobs = Blobs::create(directory)?;
         Ok(Layout { directory: directory.to_owned(), tag: tag.to_owned(), blobs, manifests: Vec::new() })
     }
 

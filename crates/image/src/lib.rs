@@ -18,9 +18,10 @@ mod blobs;
 mod tree;
 // The tar format.
 mod tar;
-// Requirements of an executable.
+// SHA-256, of bytes and of streams.
 mod digest;
 mod error;
+// Requirements of an executable.
 mod executable;
 
 pub use digest::{Digest, HashingWriter};

@@ -78,11 +78,13 @@ impl<W: Write> Writer<W> {
         block[148..156].fill(b' ');
         let sum: u64 = block.iter().map(|&byte| u64::from(byte)).sum();
         put_number(&mut block[148..155], sum);
+        // Six digits, a zero byte, and the space that is there already.
+        block[154] = 0;
         self.inner.write_all(&block)
     }
 }
 
-/// Writes a number as octal digits with a zero byte at the end. A larger number, such as the length of a file of more than 8 GiB,
+/// Writes a number as octal digits before the last byte of the field, which stays. A larger number, such as the length of a file of more than 8 GiB,
 /// is written in base 256 with the highest bit set, which is GNU's extension and understood everywhere.
 fn put_number(field: &mut [u8], number: u64) {
     let width = field.len() - 1;
@@ -108,6 +110,17 @@ mod tests {
         assert_eq!(&field, b"77777777777x");
         put_number(&mut field, 1 << 33);
         assert_eq!(field, [0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn checksum_ends_with_zero_byte_and_space() {
+        let mut writer = Writer::new(Vec::new(), 0);
+        let attributes = Attributes { path: "directory", mode: 0o755, owner: 0 };
+        writer.directory(attributes).expect("memory has no errors");
+        let mut block = writer.inner;
+        let field: Vec<u8> = block.splice(148..156, [b' '; 8]).collect();
+        let sum: u64 = block.iter().map(|&byte| u64::from(byte)).sum();
+        assert_eq!(field, format!("{sum:06o}\0 ").as_bytes());
     }
 
     #[test]
