@@ -8,12 +8,15 @@ pub mod server;
 
 pub mod bundle;
 pub mod certificates;
+pub mod diff;
 pub mod dns;
 pub mod explain;
 pub mod extract;
 pub mod image;
 pub mod import;
 pub mod inspect;
+pub mod publish;
+pub mod receive;
 pub mod releases;
 pub mod verify;
 
@@ -72,6 +75,11 @@ fn run_command(command: Command) -> Result<(), Failure> {
             certificates::run(&flags).map_err(|failure| failure.as_json(is_json))
         }
         Command::Dns(flags) => dns::run(&flags),
+        Command::Push(flags) => publish::push(&flags),
+        Command::Receive(flags) => receive::run(&flags),
+        Command::Rollback(flags) => publish::rollback(&flags),
+        Command::Status(flags) => publish::status(&flags),
+        Command::Diff(flags) => diff::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Completions(flags) => reference::print_completions(flags.shell, &flags.program.command()),
     }
 }

@@ -12,6 +12,7 @@ mod folder;
 pub(crate) mod hints;
 mod http3;
 mod listen;
+pub mod publish;
 pub mod releases;
 pub mod server;
 pub mod site;
@@ -115,11 +116,12 @@ fn commands_with_flags() -> [(Scope, Command); 3] {
 }
 
 /// Flags in the short help, `-h`, of each command that has more flags than fit on a screen.
-const FREQUENT_FLAGS: [(&str, &[&str]); 4] = [
+const FREQUENT_FLAGS: [(&str, &[&str]); 5] = [
     (
         "serve",
         &["folder", "port", "host", "bind", "tls", "open", "ignore", "production", "no_live_reload", "quiet"],
     ),
+    ("push", &["words", "stage_only", "quorum", "keep", "url", "ssh", "strict", "quiet"]),
     (
         "archiver",
         &[

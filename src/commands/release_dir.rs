@@ -1,13 +1,15 @@
 //! A release directory. It contains archives, and a symbolic link named `current` to the one being served.
 //!
-//! The link is replaced with a single rename, so that processes opening it will get either the old or the new release. Archives
-//! are never written or deleted here.
+//! The link is replaced with a single rename, so that processes opening it will get either the old or the new release. An archive
+//! that is being received has a hidden name until it is complete.
+//!
+//! A process that changes the directory holds its lock meanwhile, except for the long time that receiving an archive takes.
 
 use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -75,6 +77,18 @@ impl ReleaseDir {
         Ok(ReleaseDir { path: path.to_owned(), releases, current })
     }
 
+    /// Returns a directory without releases.
+    pub(super) fn empty(path: &Path) -> ReleaseDir {
+        ReleaseDir { path: path.to_owned(), releases: Vec::new(), current: None }
+    }
+
+    /// Waits until no other process of ours changes the directory. The lock is released when the file is dropped, or by a crash.
+    pub(super) fn lock(path: &Path) -> io::Result<File> {
+        let directory = File::open(path)?;
+        directory.lock()?;
+        Ok(directory)
+    }
+
     pub(super) fn is_current(&self, release: &Release) -> bool {
         self.current.as_ref() == Some(&release.name)
     }
@@ -89,7 +103,7 @@ impl ReleaseDir {
         self.path.join(name)
     }
 
-    /// Makes a release the current one.
+    /// Makes a release the current one. The caller should hold the lock.
     ///
     /// # Errors
     ///
@@ -143,6 +157,78 @@ impl Release {
         (Reverse(serial), Reverse(self.date()), Reverse(self.name.clone()))
     }
 }
+
+/// Start and end of the names of archives that are being received.
+const INCOMING: (&[u8], &[u8]) = (b".incoming-", b".part");
+
+/// An archive that is being received. Unless it is renamed, it is removed when the value is dropped.
+///
+/// Its process holds a lock on the file. After a crash, the next process that receives an archive removes it.
+pub(super) struct IncomingFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl IncomingFile {
+    /// Creates an empty file, and removes what crashed processes have left. The second argument proves that the caller holds the
+    /// directory's lock, so that no other process creates such a file right now.
+    pub(super) fn create(directory: &Path, _lock: &File) -> io::Result<IncomingFile> {
+        remove_leftovers(directory)?;
+        let (prefix, suffix) = INCOMING;
+        let id = std::process::id().to_string();
+        let name = OsString::from_vec([prefix, id.as_bytes(), suffix].concat());
+        let path = directory.join(name);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        let incoming = IncomingFile { path, file };
+        incoming.file.try_lock()?;
+        Ok(incoming)
+    }
+
+    /// Returns the file. It shares the lock.
+    pub(super) fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Gives the file its final name, durably.
+    pub(super) fn rename(self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)?;
+        // Otherwise a crash of the machine could undo the rename.
+        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+impl Drop for IncomingFile {
+    fn drop(&mut self) {
+        // After a rename there is no such file.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes archives that no process is receiving any more, and links that were not renamed to `current`.
+fn remove_leftovers(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.as_bytes();
+        let kind = entry.file_type()?;
+        let is_incoming = name.starts_with(INCOMING.0) && name.ends_with(INCOMING.1) && kind.is_file();
+        let is_link = name.starts_with(LINK_PREFIX) && name.ends_with(b".tmp") && kind.is_symlink();
+
+        // A process that is alive has locked its file. Links are only made by processes that hold the directory's lock.
+        let is_left =
+            is_link || is_incoming && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+        if is_left {
+            match fs::remove_file(entry.path()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Start of the names of links that become `current`.
+const LINK_PREFIX: &[u8] = b".current.";
 
 impl Label {
     fn read(archive: &Archive) -> Result<Label, OpenError> {

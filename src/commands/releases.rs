@@ -34,6 +34,7 @@ pub fn run(flags: &Releases) -> Result<(), Failure> {
         // afterwards.
         verify::whole(&directory.release_path(&name))?;
         let warning = lost_paths(&directory, &name)?;
+        let _lock = ReleaseDir::lock(&flags.directory).map_err(|error| switch_failure(&directory, &error))?;
         directory.set_current(&name).map_err(|error| switch_failure(&directory, &error))?;
         directory = read_directory(flags)?;
         // Only warn once the switch has succeeded.
@@ -56,7 +57,7 @@ fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
 
 /// Warns if the release `name` does not have all of the current release's immutable files, because open pages may
 /// still request these.
-fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Failure> {
+pub(super) fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Failure> {
     let Some(current) = directory.current.as_ref().filter(|current| *current != name) else {
         return Ok(None);
     };
@@ -110,7 +111,7 @@ fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
 }
 
 /// Finds a release by file name or serial. The name takes precedence if both match.
-fn find<'a>(directory: &'a ReleaseDir, wanted: &str) -> Result<&'a Release, Failure> {
+pub(super) fn find<'a>(directory: &'a ReleaseDir, wanted: &str) -> Result<&'a Release, Failure> {
     let has_name = |release: &&Release| release.name == wanted || release.name == *format!("{wanted}.cdb");
     if let Some(release) = directory.releases.iter().find(has_name) {
         return openable(directory, release);
@@ -152,7 +153,7 @@ fn no_previous(directory: &ReleaseDir) -> Failure {
     }
 }
 
-fn switch_failure(directory: &ReleaseDir, error: &io::Error) -> Failure {
+pub(super) fn switch_failure(directory: &ReleaseDir, error: &io::Error) -> Failure {
     let link = directory.release_path(OsStr::new(CURRENT));
     if error.kind() == io::ErrorKind::AlreadyExists {
         return Failure::output(format!("{} is not a symbolic link, so it was not replaced", link.display()))

@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcomm
 use clap_complete::Shell;
 
 use super::certificates::{Certificates, Dns};
+use super::publish::{Diff, Push, Receive, Rollback, Status};
 use super::releases::Releases;
 use super::site::Serve;
 use super::{About, SHELLS, archiver, end_sentences, examples, one_of, server};
@@ -82,6 +83,11 @@ pub enum Command {
     Releases(Releases),
     Certificates(Certificates),
     Dns(Dns),
+    Push(Box<Push>),
+    Rollback(Rollback),
+    Status(Status),
+    Diff(Diff),
+    Receive(Receive),
     Completions(Completions),
 }
 

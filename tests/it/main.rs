@@ -51,6 +51,8 @@ mod mutants;
 mod odd_names;
 mod processes;
 mod profile;
+mod push;
+mod push_ssh;
 mod regression;
 mod releases;
 mod reload;

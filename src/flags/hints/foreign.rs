@@ -477,8 +477,8 @@ const COMMANDS: Answers = &[
         "`cannery archiver DIR FILE` compiles a folder into an archive",
     ),
     (
-        &["deploy", "publish", "push", "upload", "ship", "sync"],
-        "an archive is deployed by copying it: `cannery archiver DIR site.cdb`, then replace the file of the server, which loads it",
+        &["deploy", "publish", "upload", "ship", "sync"],
+        "`cannery push USER@HOST:DIR FOLDER` publishes a folder on another machine",
     ),
     (
         &["init", "new", "scaffold", "setup", "bootstrap"],
@@ -497,8 +497,8 @@ const COMMANDS: Answers = &[
         "`cannery extract FILE DIR` writes the files of an archive into a folder",
     ),
     (
-        &["rollback", "revert", "undo", "switch", "promote"],
-        "`cannery releases DIR --use previous` makes an earlier release current",
+        &["revert", "undo", "switch", "promote"],
+        "`cannery releases DIR --use previous` makes an earlier release current, and `cannery rollback USER@HOST:DIR` on another machine",
     ),
     (
         &["curl", "get", "fetch", "request", "resolve", "route", "lookup"],

@@ -104,7 +104,7 @@ fn words_of_other_servers_are_answered() {
         ("cannery --port 3000", "cannery serve --port 3000"),
         ("cannery dev", "cannery serve DIR"),
         ("cannery build", "cannery archiver DIR FILE"),
-        ("cannery deploy site", "cannery archiver DIR site.cdb"),
+        ("cannery deploy site", "cannery push USER@HOST:DIR FOLDER"),
         ("cannery init", "cannery serve DIR"),
         ("cannery nonsense", "cannery serve DIR"),
         ("cannery 8080", "cannery serve --port 8080"),

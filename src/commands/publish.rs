@@ -1,0 +1,21 @@
+//! The commands that publish releases on other machines: `cannery push`, `rollback` and `status`.
+//!
+//! - [`push()`], [`rollback()`] and [`status()`]: the commands
+//! - `fleet`: does the same on several targets at a time
+//! - `connection`: starts `ssh`, or `cannery receive` on this machine, and explains what went wrong
+//! - `target`: what users write for a target
+//! - `cache`: makes the next push fast
+//! - `transfer`: progress of a transfer
+
+mod cache;
+mod connection;
+mod fleet;
+mod push;
+mod rollback;
+mod status;
+mod target;
+mod transfer;
+
+pub use push::run as push;
+pub use rollback::run as rollback;
+pub use status::run as status;

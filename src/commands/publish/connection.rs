@@ -1,0 +1,176 @@
+//! Connections to targets: a child process, whose standard input and output carry the protocol.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use cannery_publish::protocol::{FrameError, RefusalKind, Releases};
+use cannery_publish::{Client, ClientError};
+
+use super::target::{Target, quote};
+use crate::flags::publish::ConnectionFlags;
+use crate::output::{Failure, one_line};
+
+/// Exit codes of shells, and of `ssh`.
+const NOT_EXECUTABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
+const SSH_FAILED: i32 = 255;
+
+/// How to reach targets.
+pub(super) struct Connector {
+    /// The program that connects to a host, and its first arguments.
+    ssh: Vec<String>,
+    /// `cannery` on the host.
+    receiver: String,
+}
+
+/// A connected target.
+pub(super) struct Connection {
+    pub(super) target: Target,
+    pub(super) client: Client,
+    /// Its releases when we connected.
+    pub(super) releases: Releases,
+    child: Child,
+}
+
+impl Connector {
+    /// Takes the program from the flag, or else from the environment.
+    pub(super) fn new(flags: &ConnectionFlags) -> Result<Connector, Failure> {
+        let from_environment = || std::env::var("CANNERY_SSH").ok().filter(|value| !value.trim().is_empty());
+        let command = flags.ssh.clone().or_else(from_environment).unwrap_or_else(|| "ssh".to_owned());
+        let ssh: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+        if ssh.is_empty() {
+            return Err(Failure::usage("`--ssh` has no value"));
+        }
+        Ok(Connector { ssh, receiver: flags.receiver.clone() })
+    }
+
+    /// Connects to a target and lists its releases.
+    pub(super) fn connect(&self, target: &Target) -> Result<Connection, Failure> {
+        let mut command = self.command(target)?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| start_failure(&program, &error))?;
+        let (Some(output), Some(input)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failure::failed(format!("`{program}` has no pipes")));
+        };
+
+        let greeted = Client::greet(Box::new(input), Box::new(output));
+        let listed = greeted.and_then(|(mut client, _)| client.list().map(|releases| (client, releases)));
+        match listed {
+            Ok((client, releases)) => Ok(Connection { target: target.clone(), client, releases, child }),
+            // The pipes are closed by now, so the program ends.
+            Err(error) => Err(self.greeting_failure(target, &error, child.wait().ok())),
+        }
+    }
+
+    fn command(&self, target: &Target) -> Result<Command, Failure> {
+        match target {
+            Target::Local(path) => {
+                let program = std::env::current_exe()
+                    .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+                let mut command = Command::new(program);
+                command
+                    .arg("receive")
+                    .arg("--")
+                    .arg(std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path)));
+                Ok(command)
+            }
+            Target::Remote { host, directory } => {
+                let mut command = Command::new(&self.ssh[0]);
+                command.args(&self.ssh[1..]).arg(host);
+                // The user's shell on the host parses this.
+                command.arg(format!("{} receive -- {}", quote_program(&self.receiver), quote(directory)));
+                Ok(command)
+            }
+        }
+    }
+
+    /// Explains why the other side didn't say hello.
+    fn greeting_failure(&self, target: &Target, error: &ClientError, status: Option<ExitStatus>) -> Failure {
+        let ended = matches!(
+            error,
+            ClientError::Frame(FrameError::Closed | FrameError::Cut | FrameError::Io(_))
+                | ClientError::Lost(_)
+        );
+        let code = status.and_then(|status| status.code());
+        match (target, code) {
+            (Target::Remote { host, .. }, Some(NOT_FOUND | NOT_EXECUTABLE)) if ended => {
+                Failure::failed(format!("{} has no program `{}`", one_line(host), one_line(&self.receiver))).hint(
+                    "install Cannery there, or name its program with `--receiver PATH`; a login without a shell may have a shorter \
+                     search path",
+                )
+            }
+            (Target::Remote { host, .. }, Some(SSH_FAILED)) if ended => {
+                Failure::failed(format!("`{}` cannot connect to {}", one_line(&self.ssh[0]), one_line(host)))
+                    .hint(format!("the line above says why; `{} {}` must work first", self.ssh.join(" "), one_line(host)))
+            }
+            (Target::Remote { host, .. }, _) if ended => Failure::failed(format!(
+                "`{}` on {} ended before it said hello",
+                one_line(&self.receiver),
+                one_line(host)
+            ))
+            .hint("it may be a version of Cannery without `cannery receive`: install the same version there"),
+            (Target::Remote { host, .. }, _) => match error {
+                ClientError::Frame(FrameError::Foreign(start)) => Failure::failed(format!(
+                    "{} sent text that isn't of Cannery: `{}…`",
+                    one_line(host),
+                    one_line(start)
+                ))
+                .hint("a file such as `.bashrc` prints it: nothing may be printed unless the shell is interactive"),
+                _ => client_failure(error),
+            },
+            (Target::Local(_), _) => client_failure(error),
+        }
+    }
+}
+
+impl Connection {
+    /// Closes the connection and waits until the program has ended.
+    pub(super) fn close(self) {
+        let Connection { client, mut child, .. } = self;
+        drop(client);
+        let _ = child.wait();
+    }
+}
+
+/// A program without spaces is left as it is, because its name may be an alias, or start with `~/`.
+fn quote_program(program: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-~+".contains(character);
+    if program.chars().all(is_plain) { program.to_owned() } else { quote(program) }
+}
+
+fn start_failure(program: &str, error: &io::Error) -> Failure {
+    let failure = Failure::failed(format!("cannot start `{}`: {error}", one_line(program)));
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            failure.hint("install OpenSSH's client, or name another program with `--ssh COMMAND`")
+        }
+        _ => failure,
+    }
+}
+
+/// Explains what went wrong after the other side has said hello.
+pub(super) fn client_failure(error: &ClientError) -> Failure {
+    match error {
+        ClientError::Refused(refusal) => {
+            let failure = match refusal.kind {
+                RefusalKind::Protocol => Failure::failed(format!("the other side refused: {refusal}")),
+                _ => Failure::failed(refusal.message.clone()),
+            };
+            match &refusal.hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        }
+        ClientError::Frame(FrameError::Version { .. }) => {
+            Failure::failed(error.to_string()).hint("install the same version of Cannery on both machines")
+        }
+        ClientError::Frame(FrameError::Closed | FrameError::Cut) | ClientError::Lost(_) => {
+            Failure::failed(error.to_string())
+                .hint("run the same command again: it continues with what arrived completely")
+        }
+        ClientError::Archive(_) | ClientError::Recipe(_) => Failure::input(error.to_string()),
+        _ => Failure::failed(error.to_string()),
+    }
+}

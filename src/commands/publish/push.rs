@@ -1,0 +1,420 @@
+//! `cannery push`: compiles a folder if necessary, stages the release on all targets, and then activates it on all.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use cannery_archive::Archive;
+use cannery_archiver::{Options, compile};
+use cannery_publish::protocol::{Activate, Activated, Releases, Selector};
+use cannery_publish::{Recipe, StageReport};
+use serde::Serialize;
+
+use super::cache::Cache;
+use super::connection::{Connection, Connector, client_failure};
+use super::fleet::{self, Member, reason};
+use super::target::Target;
+use super::transfer::TransferDisplay;
+use crate::commands::build_failure::{failure, print_diagnostics};
+use crate::commands::interrupt::Interrupt;
+use crate::commands::{open, verify};
+use crate::flags::publish::Push;
+use crate::format::{bytes, counted, percent, seconds};
+use crate::output::{self, Failure, Paint, one_line};
+use crate::progress::ProgressDisplay;
+
+/// A target that has the release, and what it took.
+struct StagedTarget {
+    connection: Connection,
+    report: StageReport,
+}
+
+/// A target at the end.
+struct PushedTarget {
+    report: StageReport,
+    /// `None` with `--stage-only`.
+    activated: Option<Activated>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// Returns an error if the site can't be compiled or opened, or if too few targets have the release in the end.
+pub fn run(flags: &Push) -> Result<(), Failure> {
+    let published = publish(flags).map_err(|failure| failure.as_json(flags.json))?;
+    let Published { members, quorum, archive, started } = published;
+    print(flags, &members, &archive, started)?;
+    // The JSON value has the failures already.
+    check_quorum(&members, quorum, if flags.stage_only { "staged" } else { "activated" }, flags)
+}
+
+/// A release that was published on the targets without a failure.
+struct Published {
+    members: Vec<Member<PushedTarget>>,
+    quorum: usize,
+    archive: Archive,
+    started: Instant,
+}
+
+fn publish(flags: &Push) -> Result<Published, Failure> {
+    let started = Instant::now();
+    let (words, site) = flags.targets_and_site();
+    let targets = fleet::parse(words)?;
+    let quorum = quorum(flags, targets.len())?;
+    let connector = Connector::new(&flags.connection)?;
+    if !Path::new(site).exists() {
+        return Err(Failure::input(format!("{}: no such file or folder", one_line(site)))
+            .hint("the site comes last: `cannery push TARGET... SITE`"));
+    }
+
+    let mut members = fleet::connect(&connector, targets);
+    check_quorum(&members, quorum, "connected", flags)?;
+
+    let cache = Cache::open(flags.cache.as_deref());
+    let workplace = match &cache {
+        Some(cache) => cache.temporary(),
+        None => tempfile::tempdir(),
+    };
+    let workplace =
+        workplace.map_err(|error| Failure::output(format!("cannot create a temporary folder: {error}")))?;
+    let interrupt = Interrupt::watch(Some(workplace.path().to_owned()));
+    let is_folder = Path::new(site).is_dir();
+    let path = if is_folder {
+        compile_folder(flags, Path::new(site), &mut members, cache.as_ref(), workplace.path())?
+    } else {
+        PathBuf::from(site)
+    };
+    let archive = open::open(&path)?;
+    archive.verify_digest().map_err(|error| verify::failure(&path, &error))?;
+    let recipe =
+        Recipe::of(&archive).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+
+    let staged = stage(flags, members, &archive, &recipe, cache.as_ref());
+    if let Some(cache) = &cache {
+        cache.add_recipe(&recipe);
+        if is_folder {
+            // The next push compiles with this release as the earlier one.
+            cache.add_archive(&archive.facts().digest.to_string(), &path);
+        }
+    }
+    check_quorum(&staged, quorum, "staged", flags)?;
+    let members = activate(flags, staged, &archive);
+    drop(interrupt);
+    Ok(Published { members, quorum, archive, started })
+}
+
+fn quorum(flags: &Push, count: usize) -> Result<usize, Failure> {
+    match flags.quorum {
+        Some(quorum) if quorum == 0 || quorum > count => Err(Failure::usage(format!(
+            "`--quorum {quorum}` is not between 1 and the number of targets, {count}"
+        ))),
+        quorum => Ok(quorum.unwrap_or(count)),
+    }
+}
+
+/// Checks that enough targets are left. Otherwise, names those that failed, and says what the others have.
+fn check_quorum<T>(members: &[Member<T>], quorum: usize, step: &str, flags: &Push) -> Result<(), Failure> {
+    let failures: Vec<_> =
+        members.iter().filter_map(|member| Some((&member.target, member.outcome.as_ref().err()?))).collect();
+    let is_enough = members.len() - failures.len() >= quorum;
+    if failures.is_empty() {
+        return Ok(());
+    }
+    // A single target doesn't need its name on a line of its own.
+    if let [(target, Failure::Message { exit, message, hint, .. })] = failures.as_slice()
+        && members.len() == 1
+    {
+        let failure = Failure::new(*exit, format!("{target}: {message}"));
+        return Err(match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        });
+    }
+    for (target, failure) in &failures {
+        let paint = Paint::for_errors();
+        output::note(format_args!("{target}: {} {}", paint.error("failed:"), one_line(&reason(failure))));
+    }
+    if is_enough {
+        return Ok(());
+    }
+
+    let good: Vec<_> = members
+        .iter()
+        .filter(|member| member.outcome.is_ok())
+        .map(|member| member.target.to_string())
+        .collect();
+    let good = if good.is_empty() { "none".to_owned() } else { good.join(", ") };
+    let consequence = match step {
+        "connected" => "nothing was transferred",
+        "staged" if !flags.stage_only => "no target was switched to the release",
+        _ => "the targets named above were left as they were",
+    };
+    Err(Failure::failed(format!(
+        "{} of {} failed, so {consequence}; {step}: {good}",
+        failures.len(),
+        counted(members.len() as u64, "target"),
+    ))
+    .hint("once the cause is removed, run the same command again: it continues with what the targets have"))
+}
+
+/// Compiles a folder with the newest release of the targets as the earlier one, and returns the path of the archive.
+fn compile_folder(
+    flags: &Push,
+    folder: &Path,
+    members: &mut [Member<Connection>],
+    cache: Option<&Cache>,
+    workplace: &Path,
+) -> Result<PathBuf, Failure> {
+    let mut options = Options::new(folder, workplace.join("new.cdb"));
+    flags.apply(&mut options);
+    let serial_max = connected(members).map(|connection| connection.releases.serial_max()).max().unwrap_or(0);
+    options.serial = Some(serial_max.checked_add(1).ok_or_else(|| {
+        Failure::input("a release on the host has the highest possible serial, so none can follow it")
+    })?);
+    // The date is one of the release, not of its contents.
+    options.released = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|time| time.as_secs());
+    options.compress_cache = cache.map(Cache::compressed);
+    options.previous.extend(newest_release(flags, members, cache, workplace)?);
+
+    let is_quiet = flags.quiet || flags.json;
+    let progress = if is_quiet { ProgressDisplay::hidden() } else { ProgressDisplay::on_terminal() };
+    let result = compile(&options, &progress);
+    progress.finish();
+    match result {
+        Ok(report) => {
+            if !is_quiet {
+                print_diagnostics(&report.diagnostics);
+            }
+            Ok(options.archive)
+        }
+        Err(error) => {
+            if let cannery_archiver::Error::Strict { report, .. }
+            | cannery_archiver::Error::Sources { report, .. } = &error
+            {
+                print_diagnostics(&report.diagnostics);
+            }
+            Err(failure(&error))
+        }
+    }
+}
+
+fn connected(members: &mut [Member<Connection>]) -> impl Iterator<Item = &mut Connection> {
+    members.iter_mut().filter_map(|member| member.outcome.as_mut().ok())
+}
+
+/// Returns the path of the newest release of any target: from the cache, or else fetched.
+fn newest_release(
+    flags: &Push,
+    members: &mut [Member<Connection>],
+    cache: Option<&Cache>,
+    workplace: &Path,
+) -> Result<Option<PathBuf>, Failure> {
+    let newest = connected(members)
+        .flat_map(|connection| connection.releases.releases.clone())
+        .filter(|release| release.digest.is_some())
+        .max_by_key(|release| (release.serial, release.date));
+    let Some(newest) = newest else { return Ok(None) };
+    let digest = newest.digest.unwrap_or_default();
+    let path = workplace.join("previous.cdb");
+    if let Some(cached) = cache.and_then(|cache| cache.archive(&digest)) {
+        // The build takes the other archives of a folder for releases of the same site, so it must not see the cache.
+        let linked = fs::hard_link(&cached, &path).or_else(|_| fs::copy(&cached, &path).map(drop));
+        linked.map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
+        return Ok(Some(path));
+    }
+
+    let has_newest = |connection: &&mut Connection| connection.releases.with_digest(&digest).is_some();
+    let Some(connection) = connected(members).find(has_newest) else { return Ok(None) };
+    if !flags.quiet && !flags.json {
+        output::note(format_args!(
+            "fetching {} from {} ({}), whose files open pages may still need",
+            one_line(&newest.name),
+            connection.target,
+            bytes(newest.bytes)
+        ));
+    }
+    let mut file = File::create(&path)
+        .map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
+    let display = TransferDisplay::new("fetching", flags.quiet || flags.json);
+    display.plan(newest.bytes);
+    let fetched = connection.client.fetch(&digest, &mut file, &mut |count| display.advance(count));
+    drop(display);
+    fetched.map_err(|error| with_target(client_failure(&error), &connection.target))?;
+
+    let archive = open::open(&path)?;
+    archive.verify_digest().map_err(|error| verify::failure(&path, &error))?;
+    if archive.facts().digest.to_string() != digest {
+        return Err(with_target(
+            Failure::failed("it sent another release than it was asked for"),
+            &connection.target,
+        ));
+    }
+    if let Some(cache) = cache {
+        cache.add_archive(&digest, &path);
+    }
+    Ok(Some(path))
+}
+
+fn with_target(failure: Failure, target: &Target) -> Failure {
+    match failure {
+        Failure::Message { exit, message, hint, .. } => {
+            let failure = Failure::new(exit, format!("{target}: {message}"));
+            hint.into_iter().fold(failure, Failure::hint)
+        }
+        other => other,
+    }
+}
+
+/// Stages the release on all targets at a time.
+fn stage(
+    flags: &Push,
+    members: Vec<Member<Connection>>,
+    archive: &Archive,
+    recipe: &Recipe,
+    cache: Option<&Cache>,
+) -> Vec<Member<StagedTarget>> {
+    let display = Mutex::new(TransferDisplay::new("transferring", flags.quiet || flags.json));
+    let with_display = |action: &dyn Fn(&TransferDisplay)| {
+        if let Ok(display) = display.lock() {
+            action(&display);
+        }
+    };
+    fleet::then(members, |_, mut connection| {
+        let base = base(&connection.releases, cache);
+        let report = connection.client.stage(
+            archive,
+            recipe,
+            base.as_ref(),
+            &mut |total| with_display(&|display| display.plan(total)),
+            &mut |count| with_display(&|display| display.advance(count)),
+        );
+        let report = report.map_err(|error| client_failure(&error))?;
+        Ok(StagedTarget { connection, report })
+    })
+}
+
+/// Returns the recipe of the newest release of a target that we still know.
+fn base(releases: &Releases, cache: Option<&Cache>) -> Option<Recipe> {
+    let digests = releases.releases.iter().filter_map(|release| release.digest.as_deref());
+    cache.and_then(|cache| digests.take(BASES_TRIED).find_map(|digest| cache.recipe(digest)))
+}
+
+/// Recipes of older releases are hardly better than none.
+const BASES_TRIED: usize = 5;
+
+/// Activates the release on all targets that have it, at a time.
+fn activate(
+    flags: &Push,
+    members: Vec<Member<StagedTarget>>,
+    archive: &Archive,
+) -> Vec<Member<PushedTarget>> {
+    let activate =
+        Activate { release: Selector::Digest(archive.facts().digest.to_string()), keep: Some(flags.keep) };
+    fleet::then(members, |_, StagedTarget { mut connection, report }| {
+        let activated = if flags.stage_only {
+            None
+        } else {
+            Some(connection.client.activate(&activate).map_err(|error| client_failure(&error))?)
+        };
+        connection.close();
+        Ok(PushedTarget { report, activated })
+    })
+}
+
+#[derive(Serialize)]
+struct Pushed {
+    serial: u64,
+    digest: String,
+    archive_bytes: u64,
+    url: Option<String>,
+    targets: Vec<PushedJson>,
+}
+
+#[derive(Serialize)]
+struct PushedJson {
+    target: String,
+    /// The file name of the release, if the target has it.
+    release: Option<String>,
+    activated: bool,
+    /// The file name of the release that was served before.
+    before: Option<String>,
+    removed: Vec<String>,
+    recipe_bytes: u64,
+    bodies: u64,
+    body_bytes: u64,
+    error: Option<serde_json::Value>,
+}
+
+fn print(
+    flags: &Push,
+    members: &[Member<PushedTarget>],
+    archive: &Archive,
+    started: Instant,
+) -> Result<(), Failure> {
+    let facts = archive.facts();
+    if flags.json {
+        return output::print_json(&Pushed {
+            serial: facts.serial,
+            digest: facts.digest.to_string(),
+            archive_bytes: facts.file_bytes,
+            url: flags.url.clone(),
+            targets: members.iter().map(json).collect(),
+        });
+    }
+    if flags.quiet {
+        return Ok(());
+    }
+
+    let mut text = String::new();
+    let mut is_live = false;
+    for member in members {
+        let Ok(PushedTarget { report, activated }) = &member.outcome else { continue };
+        let sent = report.recipe_bytes + report.body_bytes;
+        let transferred = if report.staged.was_known {
+            "nothing to transfer".to_owned()
+        } else {
+            format!(
+                "transferred {} of {}, {}",
+                bytes(sent),
+                bytes(facts.file_bytes),
+                percent(sent, facts.file_bytes)
+            )
+        };
+        let state = match activated {
+            Some(Activated { before: Some(before), .. }) => {
+                format!("is live, instead of {}", one_line(before))
+            }
+            Some(Activated { before: None, .. }) => "is live".to_owned(),
+            None => "is staged".to_owned(),
+        };
+        is_live |= activated.is_some();
+        let target = Paint::for_results().strong(&member.target.to_string());
+        text.push_str(&format!("{target}  {} {state}; {transferred}\n", one_line(&report.staged.name)));
+        if let Some(warning) = activated.as_ref().and_then(|activated| activated.warning.as_ref()) {
+            output::note(format_args!("{}: note: {}", member.target, one_line(warning)));
+        }
+    }
+    if let Some(url) = flags.url.as_ref().filter(|_| is_live) {
+        text.push_str(&format!("{url}  in {}\n", seconds(started.elapsed().as_secs_f64())));
+    }
+    output::print(text)
+}
+
+fn json(member: &Member<PushedTarget>) -> PushedJson {
+    let pushed = member.outcome.as_ref();
+    let activated = pushed.ok().and_then(|pushed| pushed.activated.clone());
+    let report = pushed.ok().map(|pushed| &pushed.report);
+    PushedJson {
+        target: member.target.to_string(),
+        release: report.map(|report| report.staged.name.clone()),
+        activated: activated.is_some(),
+        before: activated.as_ref().and_then(|activated| activated.before.clone()),
+        removed: activated.map(|activated| activated.removed).unwrap_or_default(),
+        recipe_bytes: report.map_or(0, |report| report.recipe_bytes),
+        bodies: report.map_or(0, |report| report.bodies),
+        body_bytes: report.map_or(0, |report| report.body_bytes),
+        error: pushed.err().map(Failure::to_json),
+    }
+}

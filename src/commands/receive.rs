@@ -1,0 +1,255 @@
+//! `cannery receive`: serves a client of `cannery push` with the releases of a directory. See the publish crate for the protocol.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cannery_archive::{Archive, Loading};
+use cannery_publish::protocol::{Activate, Activated, Refusal, RefusalKind, ReleaseInfo, Releases, Selector};
+use cannery_publish::{Host, limits, serve};
+
+use super::release_dir::{IncomingFile, Release, ReleaseDir};
+use super::releases;
+use crate::flags::publish::Receive;
+use crate::output::Failure;
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// Returns an error if the connection was lost. A client that was refused something knows the reason, so that isn't an error.
+pub fn run(flags: &Receive) -> Result<(), Failure> {
+    if io::stdin().is_terminal() {
+        return Err(Failure::usage("`cannery receive` is started by `cannery push` on another machine")
+            .hint(format!(
+                "to publish on this machine, use `cannery push {} SITE`",
+                flags.directory.display()
+            )));
+    }
+    let mut host = DirectoryHost::new(&flags.directory);
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    let outcome = serve(&mut input, &mut output, &mut host);
+    drop(host);
+    outcome.map(drop).map_err(|error| Failure::failed(format!("cannot receive a release: {error}")))
+}
+
+/// A release directory that clients publish in.
+struct DirectoryHost {
+    path: PathBuf,
+    /// The release that is being received.
+    incoming: Option<IncomingFile>,
+    /// Digests of releases that were written, and so verified, in this session.
+    verified: Vec<String>,
+}
+
+impl DirectoryHost {
+    fn new(path: &Path) -> DirectoryHost {
+        DirectoryHost { path: path.to_owned(), incoming: None, verified: Vec::new() }
+    }
+
+    /// Reads the directory. One that doesn't exist has no releases.
+    fn read(&self) -> Result<ReleaseDir, Refusal> {
+        match ReleaseDir::read(&self.path) {
+            Ok(directory) => Ok(directory),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ReleaseDir::empty(&self.path)),
+            Err(error) => Err(self.refusal("cannot read", &error)),
+        }
+    }
+
+    fn lock(&self) -> Result<File, Refusal> {
+        ReleaseDir::lock(&self.path).map_err(|error| self.refusal("cannot lock", &error))
+    }
+
+    fn refusal(&self, what: &str, error: &io::Error) -> Refusal {
+        let message = format!("{what} the directory {}: {error}", self.path.display());
+        let refusal = Refusal::new(RefusalKind::Host, message);
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                refusal.hint("give it to the user who publishes: `chown USER DIR`, as root on the host")
+            }
+            io::ErrorKind::NotFound => refusal.hint("create its parent on the host"),
+            io::ErrorKind::StorageFull => refusal.hint("make room on the host"),
+            _ => refusal,
+        }
+    }
+
+    /// Removes the oldest releases that were pushed, except for the current one and the `keep` newest.
+    fn prune(&self, keep: usize) -> Result<Vec<String>, Refusal> {
+        let directory = self.read()?;
+        let mut removed = Vec::new();
+        for release in directory.releases.iter().filter(|release| release.label.is_ok()).skip(keep) {
+            let name = release.name.to_string_lossy();
+            if !directory.is_current(release) && is_pushed_name(&name) {
+                fs::remove_file(directory.release_path(&release.name))
+                    .map_err(|error| self.refusal("cannot remove an old release from", &error))?;
+                removed.push(name.into_owned());
+            }
+        }
+        Ok(removed)
+    }
+}
+
+impl Host for DirectoryHost {
+    fn releases(&mut self) -> Result<Releases, Refusal> {
+        let directory = self.read()?;
+        let releases = directory.releases.iter().take(limits::RELEASES_MAX);
+        Ok(Releases {
+            directory: fs::canonicalize(&self.path).unwrap_or(self.path.clone()).display().to_string(),
+            releases: releases.map(|release| info(&directory, release)).collect(),
+        })
+    }
+
+    fn open(&mut self, digest: &str) -> Result<Option<(String, Arc<Archive>)>, Refusal> {
+        let directory = self.read()?;
+        let Some(release) = with_digest(&directory, digest) else { return Ok(None) };
+        let archive = Archive::open(&directory.release_path(&release.name), Loading::Mapped);
+        Ok(archive.ok().map(|archive| (release.name.to_string_lossy().into_owned(), Arc::new(archive))))
+    }
+
+    fn sources(&mut self) -> Vec<Arc<Archive>> {
+        let Ok(directory) = self.read() else { return Vec::new() };
+        let (current, others): (Vec<_>, Vec<_>) = directory
+            .releases
+            .iter()
+            .filter(|release| release.label.is_ok())
+            .partition(|release| directory.is_current(release));
+        // Most bodies are in the current release, so its index is the best place for them.
+        let newest = current.into_iter().chain(others).take(limits::SOURCES_MAX);
+        let open =
+            |release: &Release| Archive::open(&directory.release_path(&release.name), Loading::Mapped).ok();
+        newest.filter_map(open).map(Arc::new).collect()
+    }
+
+    fn create(&mut self) -> Result<File, Refusal> {
+        match fs::create_dir(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(self.refusal("cannot create", &error));
+            }
+            _ => {}
+        }
+        let lock = self.lock()?;
+        let incoming = IncomingFile::create(&self.path, &lock);
+        let incoming = incoming.map_err(|error| self.refusal("cannot write into", &error))?;
+        let file = incoming.file().map_err(|error| self.refusal("cannot write into", &error))?;
+        self.incoming = Some(incoming);
+        Ok(file)
+    }
+
+    fn publish(&mut self, file: File) -> Result<String, Refusal> {
+        let damaged = |error: &dyn std::fmt::Display| {
+            Refusal::new(RefusalKind::Request, format!("not a release: {error}"))
+        };
+        let archive = Archive::from_file(&file, Loading::Mapped).map_err(|error| damaged(&error))?;
+        let (serial, digest) = (archive.facts().serial, archive.facts().digest.to_string());
+        drop(archive);
+        let written = |error: io::Error| self.refusal("cannot write into", &error);
+        file.sync_all().map_err(written)?;
+
+        let _lock = self.lock()?;
+        let directory = self.read()?;
+        let incoming = self.incoming.take().ok_or_else(|| damaged(&"its file is missing"))?;
+        self.verified.push(digest.clone());
+        // Another client may have pushed the same release meanwhile.
+        if let Some(release) = with_digest(&directory, &digest) {
+            return Ok(release.name.to_string_lossy().into_owned());
+        }
+        let plain = format!("{serial}.cdb");
+        let is_taken = fs::symlink_metadata(self.path.join(&plain)).is_ok();
+        let name = if is_taken { format!("{serial}-{}.cdb", &digest[..NAME_DIGITS]) } else { plain };
+        incoming.rename(&self.path.join(&name)).map_err(|error| self.refusal("cannot write into", &error))?;
+        Ok(name)
+    }
+
+    fn activate(&mut self, activate: &Activate) -> Result<Activated, Refusal> {
+        let _lock = self.lock()?;
+        let directory = self.read()?;
+        let (release, is_verified) = match &activate.release {
+            Selector::Digest(digest) => {
+                let release = with_digest(&directory, digest).ok_or_else(|| {
+                    Refusal::new(
+                        RefusalKind::Request,
+                        format!("the host has no release with the digest {digest}"),
+                    )
+                    .hint("another push has removed it: push again")
+                })?;
+                (release, self.verified.contains(digest))
+            }
+            Selector::Name(name) => (releases::find(&directory, name).map_err(refused)?, false),
+        };
+
+        let name = release.name.clone();
+        let path = directory.release_path(&name);
+        if !is_verified {
+            let archive = Archive::open(&path, Loading::Mapped).map_err(|error| damaged(&name, &error))?;
+            archive.verify_digest().map_err(|error| damaged(&name, &error))?;
+        }
+        let warning = releases::lost_paths(&directory, &name).map_err(refused)?;
+        let before = directory.current.clone().filter(|current| *current != name);
+        if directory.current.as_ref() != Some(&name) {
+            directory
+                .set_current(&name)
+                .map_err(|error| refused(releases::switch_failure(&directory, &error)))?;
+        }
+        let removed = match activate.keep {
+            Some(keep) => self.prune(usize::try_from(keep).unwrap_or(usize::MAX))?,
+            None => Vec::new(),
+        };
+        Ok(Activated {
+            name: text(&name),
+            serial: release.label.as_ref().map_or(0, |label| label.serial),
+            before: before.as_deref().map(text),
+            removed,
+            warning,
+        })
+    }
+}
+
+/// Number of digest digits in the name of a release whose serial another one has.
+const NAME_DIGITS: usize = 8;
+
+/// Returns `true` if the file was named by [`DirectoryHost::publish`]. Other files belong to the operator.
+fn is_pushed_name(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(".cdb") else { return false };
+    let (serial, digits) =
+        stem.split_once('-').map_or((stem, None), |(serial, digits)| (serial, Some(digits)));
+    let is_digits =
+        |digits: &str| digits.len() == NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    serial.bytes().all(|byte| byte.is_ascii_digit()) && !serial.is_empty() && digits.is_none_or(is_digits)
+}
+
+fn with_digest<'a>(directory: &'a ReleaseDir, digest: &str) -> Option<&'a Release> {
+    directory.releases.iter().find(|release| release.label.as_ref().is_ok_and(|label| label.digest == digest))
+}
+
+fn info(directory: &ReleaseDir, release: &Release) -> ReleaseInfo {
+    let label = release.label.as_ref();
+    ReleaseInfo {
+        name: text(&release.name),
+        current: directory.is_current(release),
+        bytes: release.bytes,
+        serial: label.ok().map(|label| label.serial),
+        digest: label.ok().map(|label| label.digest.clone()),
+        paths: label.map_or(0, |label| label.paths),
+        date: release.date(),
+        damaged: label.err().map(ToString::to_string),
+    }
+}
+
+fn damaged(name: &OsString, error: &dyn std::fmt::Display) -> Refusal {
+    Refusal::new(RefusalKind::Host, format!("{}: {error}", text(name)))
+        .hint("delete it on the host, and push again; archives cannot be repaired")
+}
+
+/// Turns a failure of another command into a refusal.
+fn refused(failure: Failure) -> Refusal {
+    match failure {
+        Failure::Message { message, hint, .. } => Refusal { kind: RefusalKind::Request, message, hint },
+        Failure::Clap(_) | Failure::PipeClosed => Refusal::new(RefusalKind::Host, "an internal error"),
+    }
+}
+
+fn text(name: &OsStr) -> String {
+    name.to_string_lossy().into_owned()
+}
