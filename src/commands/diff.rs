@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use cannery_archive::{Archive, Corrupt, Digest, Entry, Pieces, Record, RecordKind, ScopeEntry};
+use cannery_archive::{Archive, Corrupt, Digest, Entry, Origin, Pieces, Record, RecordKind, ScopeEntry};
 use cannery_publish::Recipe;
 use serde::Serialize;
 
@@ -81,6 +81,39 @@ pub fn run(flags: &Diff) -> Result<(), Failure> {
         return output::print_json(&differences);
     }
     output::print(text(&differences, new.facts().file_bytes))
+}
+
+/// Returns `true` if both archives were built from the same site: only their serials, dates and files of earlier releases differ.
+pub(super) fn is_same_site(old: &Archive, new: &Archive) -> Result<bool, Corrupt> {
+    // Nearly all changes bring new contents, which is quick to see.
+    if old.facts().slash_redirects != new.facts().slash_redirects || new_body_bytes(old, new)? > 0 {
+        return Ok(false);
+    }
+    let (before, after) = (paths(old)?, paths(new)?);
+    let (before, after) = (own_paths(&before), own_paths(&after));
+    Ok(before.eq(after) && sources(old)? == sources(new)? && rules(old, new)?.is_empty())
+}
+
+/// Returns the paths that aren't of earlier releases, with digests of their contents and everything else.
+fn own_paths<'a>(
+    paths: &'a BTreeMap<&'a [u8], PathFacts<'a>>,
+) -> impl Iterator<Item = (&'a [u8], &'a [[u8; 16]], Digest)> {
+    let is_carried = |facts: &PathFacts<'_>| matches!(facts.record, Record::Resource(resource) if resource.origin == Origin::Carried);
+    let own = paths.iter().filter(move |(_, facts)| !is_carried(facts));
+    own.map(|(path, facts)| (*path, facts.contents.as_slice(), facts.rest))
+}
+
+/// Returns the files that aren't served under their names, such as `_headers`, with digests of their contents.
+fn sources(archive: &Archive) -> Result<BTreeMap<&[u8], Digest>, Corrupt> {
+    let mut sources = BTreeMap::new();
+    for entry in archive.entries() {
+        let entry = entry?;
+        if let RecordKind::Source(path) = entry.kind() {
+            let content = archive.body(archive.decode_source(&entry)?)?;
+            sources.insert(path, Digest::of(content));
+        }
+    }
+    Ok(sources)
 }
 
 /// A release directory stands for its current release.

@@ -363,7 +363,9 @@ impl Program {
 pub fn command() -> clap::Command {
     let man = || {
         let help = "Print the manual page as troff, for `man -l -`";
-        Arg::new("man").long("man").help(help).action(ArgAction::SetTrue).exclusive(true)
+        // A command that flattens flags under a heading would put this one there, too.
+        let man = Arg::new("man").long("man").help(help).help_heading(None::<&str>);
+        man.action(ArgAction::SetTrue).exclusive(true)
     };
     // The two programs already have this flag.
     let has_man = |inner: &clap::Command| inner.get_arguments().any(|argument| argument.get_id() == "man");

@@ -4,11 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Server, compile, run, wait_until, write_folder};
+use crate::harness::{Server, compile, request_at, run, wait_until, write_folder};
 
 /// A place with a site, release directories, and a cache of its own.
 pub(crate) struct Place {
@@ -207,12 +209,112 @@ fn no_target_switches_unless_all_have_the_release() {
     fs::create_dir(place.path("missing")).unwrap();
     let pushed = place.json(&["push", &good, &bad, &site]);
     assert_eq!([&pushed["targets"][0]["activated"], &pushed["targets"][1]["activated"]], [true, true]);
-    assert_eq!(place.current("good"), place.current("missing/parent"));
+    assert_eq!([place.current("good"), place.current("missing/parent")], ["1.cdb", "1.cdb"]);
 
+    place.write_site(2);
     let other = place.text("another/parent");
     let output = place.run(&["push", "--quorum", "1", &good, &other, &site]);
     assert!(output.status.success() && stderr(&output).contains("another/parent"), "{}", stderr(&output));
-    assert_eq!(place.current("good"), "3.cdb");
+    assert_eq!(place.current("good"), "2.cdb");
+}
+
+#[test]
+fn unchanged_folder_is_no_new_release() {
+    let place = Place::new();
+    let (target, site) = (place.text("releases"), place.text("public"));
+    for number in [1, 2] {
+        place.write_site(number);
+        place.push("releases");
+    }
+    let names = ["1.cdb", "2.cdb", "current"];
+    let pushed = place.push("releases");
+    assert_eq!([&pushed["targets"][0]["unchanged"], &pushed["targets"][0]["activated"]], [true, true]);
+    // Without a cache, and with new times of modification.
+    fs::remove_dir_all(place.path("cache")).unwrap();
+    place.write_site(2);
+    let output = place.run(&["push", &target, &site]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("2.cdb was live already; nothing has changed"),
+        "{text}"
+    );
+    assert_eq!(place.names("releases"), names);
+
+    // The newest release is what the folder has, so that is published again.
+    place.json(&["rollback", &target]);
+    let pushed = place.push("releases");
+    assert_eq!(
+        (&pushed["targets"][0]["before"], &pushed["targets"][0]["body_bytes"]),
+        (&"1.cdb".into(), &0.into())
+    );
+    assert_eq!(
+        (place.names("releases"), place.current("releases")),
+        (names.map(str::to_owned).to_vec(), "2.cdb".to_owned())
+    );
+
+    // Each of these is a change, even though no content of a page is new.
+    let page = fs::read_to_string(place.path("public").join("index.html")).unwrap();
+    let changes = [
+        ("_headers", "/*\n  X-Frame-Options: DENY\n"),
+        ("_redirects", "/old /large.txt 301\n"),
+        ("copy.txt", &page),
+    ];
+    for (number, (name, content)) in (3..).zip(changes) {
+        fs::write(place.path("public").join(name), content).unwrap();
+        assert_eq!(place.push("releases")["serial"], number, "{name}");
+    }
+    fs::remove_file(place.path("public").join("copy.txt")).unwrap();
+    assert_eq!(place.push("releases")["serial"], 6);
+}
+
+/// Ends a thread of the test, also if the test fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn no_asset_is_missing_during_releases_and_rollbacks() {
+    let place = Place::new();
+    place.write_site(1);
+    place.push("releases");
+    let server = Server::start(&["--releases", &place.text("releases")]);
+    let address = server.address.as_str();
+    let get = |target: &str| request_at(address, "GET", target, "");
+    let is_done = AtomicBool::new(false);
+    let visit = || {
+        let mut pages = 0;
+        while !is_done.load(Ordering::Relaxed) {
+            let page = String::from_utf8(get("/").body).unwrap();
+            let number = page.split_once("release ").unwrap().1.split('<').next().unwrap().to_owned();
+            let asset = get(&format!("/_astro/app.A1b2C3d{number}.js"));
+            assert_eq!((asset.status, asset.body), (200, format!("run({number})").into_bytes()));
+            pages += 1;
+        }
+        pages
+    };
+    let await_release = |number: u32| {
+        let title = format!("release {number}<");
+        wait_until("the release is served", || String::from_utf8(get("/").body).unwrap().contains(&title));
+    };
+    thread::scope(|scope| {
+        let done = Done(&is_done);
+        let visitor = scope.spawn(visit);
+        for number in 2..=5 {
+            place.write_site(number);
+            place.push("releases");
+            await_release(number);
+            if number % 2 == 0 {
+                place.json(&["rollback", &place.text("releases")]);
+                await_release(number - 1);
+            }
+        }
+        drop(done);
+        assert!(visitor.join().unwrap() > 0);
+    });
 }
 
 #[test]
@@ -254,7 +356,7 @@ fn killed_pushes_change_nothing_and_leave_nothing() {
         let mut push = place.command(&["push", "--ssh", &ssh, &target, &place.text("public")]);
         let mut push = push.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // Any moment is as good as another. A push takes some hundred milliseconds.
-        std::thread::sleep(Duration::from_millis(23 * (round * 7 % 13)));
+        thread::sleep(Duration::from_millis(23 * (round * 7 % 13)));
         let pid = if round % 2 == 0 {
             push.id().to_string()
         } else {
@@ -424,7 +526,9 @@ fn diff_names_each_kind_of_change() {
         "{diff}"
     );
     assert!(has("headers", "/same.txt") && has("rules", "/"), "{diff}");
-    assert_eq!(diff["moved"][0], serde_json::json!({ "from": "/from.txt", "to": "/to.txt" }));
+    let moved =
+        |suffix: &str| serde_json::json!({ "from": format!("/from{suffix}"), "to": format!("/to{suffix}") });
+    assert_eq!(diff["moved"], serde_json::json!([moved(""), moved(".txt")]));
     assert!(diff["push_bytes"].as_u64() > Some(0) && !has("changed", "/same.txt"), "{diff}");
 
     let same = place.json(&["diff", &a, &a]);

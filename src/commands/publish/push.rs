@@ -18,7 +18,7 @@ use super::target::Target;
 use super::transfer::TransferDisplay;
 use crate::commands::build_failure::{failure, print_diagnostics};
 use crate::commands::interrupt::Interrupt;
-use crate::commands::{open, verify};
+use crate::commands::{diff, open, verify};
 use crate::flags::publish::Push;
 use crate::format::{bytes, counted, percent, seconds};
 use crate::output::{self, Failure, Paint, one_line};
@@ -28,11 +28,14 @@ use crate::progress::ProgressDisplay;
 struct StagedTarget {
     connection: Connection,
     report: StageReport,
+    /// Whether it served the release before.
+    was_current: bool,
 }
 
 /// A target at the end.
 struct PushedTarget {
     report: StageReport,
+    was_current: bool,
     /// `None` with `--stage-only`.
     activated: Option<Activated>,
 }
@@ -160,6 +163,8 @@ fn check_quorum<T>(members: &[Member<T>], quorum: usize, step: &str, flags: &Pus
 }
 
 /// Compiles a folder with the newest release of the targets as the earlier one, and returns the path of the archive.
+///
+/// If nothing has changed since that release, this is the path of the earlier one, so that there is no new release.
 fn compile_folder(
     flags: &Push,
     folder: &Path,
@@ -176,7 +181,8 @@ fn compile_folder(
     // The date is one of the release, not of its contents.
     options.released = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|time| time.as_secs());
     options.compress_cache = cache.map(Cache::compressed);
-    options.previous.extend(newest_release(flags, members, cache, workplace)?);
+    let previous = newest_release(flags, members, cache, workplace)?;
+    options.previous.extend(previous.clone());
 
     let is_quiet = flags.quiet || flags.json;
     let progress = if is_quiet { ProgressDisplay::hidden() } else { ProgressDisplay::on_terminal() };
@@ -187,7 +193,10 @@ fn compile_folder(
             if !is_quiet {
                 print_diagnostics(&report.diagnostics);
             }
-            Ok(options.archive)
+            match previous {
+                Some(previous) if is_same_site(&previous, &options.archive)? => Ok(previous),
+                _ => Ok(options.archive),
+            }
         }
         Err(error) => {
             if let cannery_archiver::Error::Strict { report, .. }
@@ -198,6 +207,11 @@ fn compile_folder(
             Err(failure(&error))
         }
     }
+}
+
+fn is_same_site(previous: &Path, new: &Path) -> Result<bool, Failure> {
+    let (previous, archive) = (open::open(previous)?, open::open(new)?);
+    diff::is_same_site(&previous, &archive).map_err(open::corrupt(new))
 }
 
 fn connected(members: &mut [Member<Connection>]) -> impl Iterator<Item = &mut Connection> {
@@ -291,7 +305,10 @@ fn stage(
             &mut |count| with_display(&|display| display.advance(count)),
         );
         let report = report.map_err(|error| client_failure(&error))?;
-        Ok(StagedTarget { connection, report })
+        let digest = archive.facts().digest.to_string();
+        let current = connection.releases.current().and_then(|release| release.digest.as_ref());
+        let was_current = current == Some(&digest);
+        Ok(StagedTarget { connection, report, was_current })
     })
 }
 
@@ -312,14 +329,14 @@ fn activate(
 ) -> Vec<Member<PushedTarget>> {
     let activate =
         Activate { release: Selector::Digest(archive.facts().digest.to_string()), keep: Some(flags.keep) };
-    fleet::then(members, |_, StagedTarget { mut connection, report }| {
+    fleet::then(members, |_, StagedTarget { mut connection, report, was_current }| {
         let activated = if flags.stage_only {
             None
         } else {
             Some(connection.client.activate(&activate).map_err(|error| client_failure(&error))?)
         };
         connection.close();
-        Ok(PushedTarget { report, activated })
+        Ok(PushedTarget { report, was_current, activated })
     })
 }
 
@@ -338,6 +355,8 @@ struct PushedJson {
     /// The file name of the release, if the target has it.
     release: Option<String>,
     activated: bool,
+    /// Whether the target served this release already.
+    unchanged: bool,
     /// The file name of the release that was served before.
     before: Option<String>,
     removed: Vec<String>,
@@ -370,9 +389,11 @@ fn print(
     let mut text = String::new();
     let mut is_live = false;
     for member in members {
-        let Ok(PushedTarget { report, activated }) = &member.outcome else { continue };
+        let Ok(PushedTarget { report, was_current, activated }) = &member.outcome else { continue };
         let sent = report.recipe_bytes + report.body_bytes;
-        let transferred = if report.staged.was_known {
+        let transferred = if *was_current {
+            "nothing has changed".to_owned()
+        } else if report.staged.was_known {
             "nothing to transfer".to_owned()
         } else {
             format!(
@@ -383,6 +404,7 @@ fn print(
             )
         };
         let state = match activated {
+            _ if *was_current => "was live already".to_owned(),
             Some(Activated { before: Some(before), .. }) => {
                 format!("is live, instead of {}", one_line(before))
             }
@@ -410,6 +432,7 @@ fn json(member: &Member<PushedTarget>) -> PushedJson {
         target: member.target.to_string(),
         release: report.map(|report| report.staged.name.clone()),
         activated: activated.is_some(),
+        unchanged: pushed.is_ok_and(|pushed| pushed.was_current),
         before: activated.as_ref().and_then(|activated| activated.before.clone()),
         removed: activated.map(|activated| activated.removed).unwrap_or_default(),
         recipe_bytes: report.map_or(0, |report| report.recipe_bytes),
