@@ -47,15 +47,15 @@ pub(super) fn decompress(compressed: &[u8], prefix: &[u8]) -> Result<Vec<u8>, Re
     let mut input = InBuffer::around(compressed);
     let mut out: Vec<u8> = Vec::new();
     loop {
-        // The frame may claim any length. What counts is what comes out of it.
-        if out.len() > RECIPE_BYTES_MAX {
-            return Err(RecipeError::TooLong);
-        }
         out.reserve(GROWTH_BYTES);
         let before = (out.len(), input.pos());
         let length = out.len();
         let mut output = OutBuffer::around_pos(&mut out, length);
         let hint = decoder.decompress_stream(&mut output, &mut input).map_err(failed)?;
+        // The frame may claim any length. What counts is what comes out of it.
+        if out.len() > RECIPE_BYTES_MAX {
+            return Err(RecipeError::TooLong);
+        }
         if hint == 0 {
             // One frame is all there is.
             return if input.pos() == compressed.len() {
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn patch_needs_its_base() {
         let base: Vec<u8> =
-            (0..50_000_u32).flat_map(|number| (number * 2_654_435_761).to_le_bytes()).collect();
+            (0..50_000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let mut changed = base.clone();
         changed[100_000] ^= 1;
         let patch = compress(&changed, &base).unwrap();
