@@ -146,7 +146,10 @@ fn site_is_mounted_in_routers_of_axum() {
 /// Responses of an actix-web app to requests with these methods, paths and fields: status, `Location`, `Content-Length` and body.
 type Responses = Vec<(u16, Option<String>, Option<String>, Vec<u8>)>;
 
-fn responses_of_actix<F, B>(app: actix_web::App<F>, requests: &[(&str, String, &[(&str, &str)])]) -> Responses
+/// Method, path and fields.
+type ActixRequest<'a> = (&'a str, String, &'a [(&'a str, &'a str)]);
+
+fn responses_of_actix<F, B>(app: actix_web::App<F>, requests: &[ActixRequest<'_>]) -> Responses
 where
     F: actix_web::dev::ServiceFactory<
             actix_web::dev::ServiceRequest,

@@ -103,7 +103,7 @@ pub enum Error {
         /// The name.
         name: String,
         /// The response that we got instead.
-        found: Found,
+        found: Box<Found>,
         /// The thumbprint that the server needs to know.
         thumbprint: String,
     },

@@ -41,7 +41,11 @@ impl SelfCheck {
         };
         let token = random_token()?;
         let result = request(&authority, &host, &token, thumbprint);
-        result.map_err(|found| Error::Check { name: host, found, thumbprint: thumbprint.to_owned() })
+        result.map_err(|found| Error::Check {
+            name: host,
+            found: Box::new(found),
+            thumbprint: thumbprint.to_owned(),
+        })
     }
 }
 
