@@ -157,6 +157,7 @@ impl Unread {
     /// Returns the memory in bytes. `is_open` should tell if a stream can be read.
     pub(super) fn bytes(&mut self, mut is_open: impl FnMut(u64) -> bool) -> u64 {
         if self.streams.is_empty() && self.ended_table_bytes == 0 {
+            self.shrink();
             return self.entry_bytes();
         }
         let mut open = 0;
@@ -173,8 +174,18 @@ impl Unread {
             open += bytes.min(STREAM_BYTES_MAX) + table_bytes(stream.pieces_max);
             true
         });
+        self.shrink();
         let ended = self.ended_table_bytes.min(STREAMS_MAX * table_bytes(self.table_pieces_max));
         open + self.entry_bytes() + ended
+    }
+
+    /// Frees the entries of streams beyond those that may be open. Any number of streams may have begun and ended at once.
+    #[inline]
+    fn shrink(&mut self) {
+        const ENTRIES_MAX: usize = STREAMS_MAX as usize;
+        if self.streams.capacity() > 2 * ENTRIES_MAX {
+            self.streams.shrink_to(ENTRIES_MAX);
+        }
     }
 
     fn entry_bytes(&self) -> u64 {

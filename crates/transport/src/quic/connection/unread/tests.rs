@@ -33,6 +33,22 @@ fn data_of_streams_that_have_ended_is_forgotten() {
 }
 
 #[test]
+fn entries_of_streams_that_have_ended_are_freed() {
+    let mut unread = Unread::default();
+    for are_open in [true, false] {
+        for id in 0..100 * STREAMS_MAX {
+            assert_eq!(unread.add(&piece(id, 10, 1)), Ok(()));
+        }
+        if are_open {
+            (0..100 * STREAMS_MAX).for_each(|id| unread.end(id));
+        }
+        unread.bytes(|_| are_open);
+        assert_eq!(unread.streams.len(), 0);
+        assert!(unread.streams.capacity() as u64 <= 2 * STREAMS_MAX, "{}", unread.streams.capacity());
+    }
+}
+
+#[test]
 fn tables_of_many_pieces_remain() {
     let mut unread = Unread::default();
     for id in 0..1000 {
