@@ -19,6 +19,10 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// The same while many bytes of other bodies are waiting, too.
 const SCARCE_BODY_BYTES_MAX: usize = 1024;
 
+/// The same for writers that can't wait, e.g. of events. Many programs forget a client that is too slow for an event, so a healthy
+/// client must be able to fall behind by a few.
+const SCARCE_WHOLE_BYTES_MAX: usize = 16 * 1024;
+
 /// Creates a body. Returns its two ends.
 // Only for the server.
 #[doc(hidden)]
@@ -84,6 +88,9 @@ struct State {
     is_stopped: bool,
     /// Wakes up the task that waits for room.
     writer: Option<task::Waker>,
+    /// Whether the writer was told that there is room, and hasn't written since. Other bodies can make memory scarce in between, but
+    /// the next write must succeed nevertheless.
+    is_permitted: bool,
     /// Wakes up the reader.
     waker: Option<Waker>,
     /// Whether we have woken up the reader since it has last taken bytes.
@@ -122,8 +129,18 @@ impl State {
 
     /// Returns how many bytes may be written now. If there are none, there will be as soon as the reader takes what was written.
     fn room(&self) -> usize {
+        let room = self.room_below(SCARCE_BODY_BYTES_MAX);
+        if self.is_permitted {
+            let all = BODY_BYTES_MAX.saturating_sub(self.bytes.len());
+            return room.max(all.min(SCARCE_BODY_BYTES_MAX));
+        }
+        room
+    }
+
+    /// Returns how many bytes may be written if the body may have up to `scarce_bytes_max` bytes while memory is scarce.
+    fn room_below(&self, scarce_bytes_max: usize) -> usize {
         let is_scarce = self.held.as_ref().is_some_and(HeldBytes::is_scarce);
-        let bytes_max = if is_scarce { SCARCE_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
+        let bytes_max = if is_scarce { scarce_bytes_max } else { BODY_BYTES_MAX };
         bytes_max.saturating_sub(self.bytes.len())
     }
 
@@ -186,6 +203,7 @@ impl BodyWriter {
         state.bytes.extend_from_slice(&bytes[..count]);
         state.count();
         if count > 0 {
+            state.is_permitted = false;
             state.wake();
         }
         Ok(count)
@@ -198,16 +216,18 @@ impl BodyWriter {
     pub(crate) fn try_write_whole(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.shared.lock();
         state.check()?;
-        if state.is_full() {
+        if state.is_full() && state.room_below(SCARCE_WHOLE_BYTES_MAX) == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
+        state.is_permitted = false;
         state.bytes.extend_from_slice(bytes);
         state.count();
         state.wake();
         Ok(())
     }
 
-    /// Waits until there is room to write, without blocking the thread. This works with any async runtime.
+    /// Waits until there is room to write, without blocking the thread. This works with any async runtime. The next write won't
+    /// return [`io::ErrorKind::WouldBlock`].
     ///
     /// ```
     /// # extern crate cannery_routes as cannery;
@@ -235,14 +255,17 @@ impl BodyWriter {
     /// # Errors
     /// Returns an error if the client has cancelled the request or the server has ended the body.
     pub fn poll_ready(&mut self, context: &mut task::Context<'_>) -> Poll<io::Result<()>> {
-        let poll = |state: &State| match state.check() {
+        let poll = |state: &mut State| match state.check() {
             Ok(()) if state.is_full() => Poll::Pending,
-            ready => Poll::Ready(ready),
+            ready => {
+                state.is_permitted = true;
+                Poll::Ready(ready)
+            }
         };
         {
-            let state = self.shared.lock();
+            let mut state = self.shared.lock();
             let is_registered = state.writer.as_ref().is_some_and(|writer| writer.will_wake(context.waker()));
-            let polled = poll(&state);
+            let polled = poll(&mut state);
             if polled.is_ready() || is_registered {
                 return polled;
             }
@@ -252,7 +275,7 @@ impl BodyWriter {
         let mut waker = Some(context.waker().clone());
         let mut state = self.shared.lock();
         // The reader may have taken the bytes in the meantime.
-        let polled = poll(&state);
+        let polled = poll(&mut state);
         if polled.is_pending() {
             std::mem::swap(&mut state.writer, &mut waker);
         }
@@ -527,7 +550,7 @@ mod tests {
     #[test]
     fn bodies_are_shorter_while_memory_is_scarce() {
         let kept = KeptBytes::new(usize::MAX, || {});
-        kept.set_plenty(BODY_BYTES_MAX);
+        kept.set_limits(BODY_BYTES_MAX, usize::MAX);
         let [(mut first, first_reader), (mut second, second_reader)] = [channel(), channel()];
         first_reader.count_in(&kept);
         second_reader.count_in(&kept);
@@ -538,14 +561,49 @@ mod tests {
         assert_eq!(second.try_write(&[0; BODY_BYTES_MAX]).unwrap(), SCARCE_BODY_BYTES_MAX - 1);
         for writer in [&mut first, &mut second] {
             assert_eq!(writer.try_write(b"more").unwrap_err().kind(), io::ErrorKind::WouldBlock);
-            assert_eq!(writer.try_write_whole(b"more").unwrap_err().kind(), io::ErrorKind::WouldBlock);
         }
+        assert_eq!(first.try_write_whole(b"more").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        // Feeds can't wait, so their clients may fall behind further.
+        while second.shared.lock().bytes.len() < SCARCE_WHOLE_BYTES_MAX {
+            second.try_write_whole(&[0; 500]).unwrap();
+        }
+        assert_eq!(second.try_write_whole(b"more").unwrap_err().kind(), io::ErrorKind::WouldBlock);
         // Each can continue as soon as its own bytes were taken.
         second_reader.take(&mut Vec::new());
         assert_eq!(second.try_write(b"more").unwrap(), 4);
         first_reader.take(&mut Vec::new());
         assert!(!kept.is_scarce());
         assert_eq!(second.try_write(&[0; BODY_BYTES_MAX]).unwrap(), BODY_BYTES_MAX - 4);
+    }
+
+    #[test]
+    fn ready_writer_can_write_even_if_memory_becomes_scarce() {
+        let kept = KeptBytes::new(usize::MAX, || {});
+        kept.set_limits(BODY_BYTES_MAX, usize::MAX);
+        let (mut writer, reader) = channel();
+        reader.count_in(&kept);
+        writer.write_all(&[0; BODY_BYTES_MAX / 2]).unwrap();
+        let mut context = task::Context::from_waker(task::Waker::noop());
+        let mut is_ready = |writer: &mut BodyWriter| writer.poll_ready(&mut context).is_ready();
+
+        assert!(is_ready(&mut writer));
+        let others = kept.hold(BODY_BYTES_MAX);
+        assert!(is_ready(&mut writer), "nothing was written since");
+        assert_eq!(writer.try_write(&[0; BODY_BYTES_MAX]).unwrap(), SCARCE_BODY_BYTES_MAX);
+        assert_eq!(writer.try_write(b"more").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(!is_ready(&mut writer), "only one write");
+        drop(others);
+        assert!(is_ready(&mut writer));
+        let others = kept.hold(BODY_BYTES_MAX);
+        writer.try_write_whole(b"an event").unwrap();
+        assert_eq!(writer.try_write_whole(b"another").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+
+        // There may be room for less than that.
+        reader.take(&mut Vec::new());
+        drop(others);
+        writer.write_all(&[0; BODY_BYTES_MAX - 1]).unwrap();
+        assert!(is_ready(&mut writer));
+        assert_eq!(writer.try_write(b"more").unwrap(), 1);
     }
 
     struct Flag(std::sync::atomic::AtomicBool);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Counts the response bytes that handlers have written and that connections have not taken yet.
 ///
@@ -13,6 +13,12 @@ pub struct KeptBytes {
     bytes: AtomicUsize,
     /// Beyond this many bytes, handlers should write less.
     plenty: AtomicUsize,
+    /// Beyond this many bytes, requests should be refused.
+    full: AtomicUsize,
+    /// Whether the worker has little memory left, whatever takes it.
+    is_tight: AtomicBool,
+    /// Whether a request was refused since the worker has last asked.
+    has_refused: AtomicBool,
     step_bytes: usize,
     wake: Box<dyn Fn() + Send + Sync>,
 }
@@ -35,14 +41,43 @@ impl KeptBytes {
         Arc::new(KeptBytes {
             bytes: AtomicUsize::new(0),
             plenty: AtomicUsize::new(usize::MAX),
+            full: AtomicUsize::new(usize::MAX),
+            is_tight: AtomicBool::new(false),
+            has_refused: AtomicBool::new(false),
             step_bytes,
             wake: Box::new(wake),
         })
     }
 
-    /// Makes memory scarce beyond this many bytes.
-    pub fn set_plenty(&self, bytes: usize) {
-        self.plenty.store(bytes, Ordering::Relaxed);
+    /// Makes memory scarce beyond `plenty` bytes, and lets requests be refused beyond `full` bytes.
+    pub fn set_limits(&self, plenty: usize, full: usize) {
+        self.plenty.store(plenty, Ordering::Relaxed);
+        self.full.store(full, Ordering::Relaxed);
+    }
+
+    /// Tells whether the worker has little memory left.
+    #[inline]
+    pub fn set_tight(&self, is_tight: bool) {
+        // Handlers on other threads use the same cache line.
+        if self.is_tight.load(Ordering::Relaxed) != is_tight {
+            self.is_tight.store(is_tight, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns `true` if a request should be refused because its response might not fit into memory any more.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        let refuses = self.get() > self.full.load(Ordering::Relaxed) || self.is_tight.load(Ordering::Relaxed);
+        if refuses {
+            self.has_refused.store(true, Ordering::Relaxed);
+        }
+        refuses
+    }
+
+    /// Returns `true` if a request was refused since the last call.
+    #[must_use]
+    pub fn take_refused(&self) -> bool {
+        self.has_refused.swap(false, Ordering::Relaxed)
     }
 
     /// Returns `true` if so many bytes are waiting that handlers should write less. The worker may not be able to close
@@ -60,12 +95,12 @@ impl KeptBytes {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts these bytes until the result is dropped.
+    /// Counts these bytes until the result is dropped. This doesn't wake up the worker, which will be woken up when the bytes are
+    /// delivered. Before that, it couldn't tell which connection they are for.
     #[must_use]
     pub fn hold(self: &Arc<Self>, bytes: usize) -> HeldBytes {
-        let mut held = HeldBytes { kept: Arc::clone(self), bytes: 0 };
-        held.set(bytes);
-        held
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        HeldBytes { kept: Arc::clone(self), bytes }
     }
 }
 
@@ -133,5 +168,27 @@ mod tests {
         assert_eq!((kept.get(), woken()), (0, 0));
         drop(first);
         assert_eq!(kept.get(), 0);
+        let whole = kept.hold(1000);
+        assert_eq!((whole.bytes(), kept.get(), woken()), (1000, 1000, 0), "its delivery wakes");
+    }
+
+    #[test]
+    fn requests_are_refused_later_than_bodies_are_throttled() {
+        let kept = KeptBytes::new(usize::MAX, || {});
+        kept.set_limits(400, 700);
+        let state = || (kept.is_scarce(), kept.refuses(), kept.take_refused());
+        assert_eq!(state(), (false, false, false));
+        let mut held = kept.hold(401);
+        assert_eq!(state(), (true, false, false));
+        held.set(700);
+        assert_eq!(state(), (true, false, false));
+        held.set(701);
+        assert_eq!(state(), (true, true, true));
+        assert!(!kept.take_refused(), "it is told once");
+        drop(held);
+        kept.set_tight(true);
+        assert_eq!(state(), (false, true, true));
+        kept.set_tight(false);
+        assert_eq!(state(), (false, false, false));
     }
 }

@@ -299,10 +299,25 @@ impl Response {
         if let Body::Stream(reader) = &self.body {
             reader.count_in(kept);
         }
-        kept.hold(self.memory())
+        kept.hold(self.owned_bytes())
     }
 
-    /// Returns the memory that the fields and a complete body take, in bytes.
+    /// Returns the memory that was allocated for the fields and a complete body, in bytes.
+    fn owned_bytes(&self) -> usize {
+        let owned = |text: &Cow<'static, str>| match text {
+            Cow::Owned(text) => text.capacity(),
+            Cow::Borrowed(_) => 0,
+        };
+        let values = self.fields.iter().map(|(name, value)| owned(name) + owned(value)).sum::<usize>();
+        let fields = self.fields.capacity() * size_of::<(Cow<'static, str>, Cow<'static, str>)>();
+        let body = match &self.body {
+            Body::Bytes(Cow::Owned(bytes)) => bytes.capacity(),
+            Body::Bytes(Cow::Borrowed(_)) | Body::Stream(_) | Body::Producer(_) | Body::Failed => 0,
+        };
+        self.media_type.as_ref().map_or(0, owned) + values + fields + body
+    }
+
+    /// Returns the bytes that the fields and a complete body take once they are written for the connection.
     // Only for the server.
     #[doc(hidden)]
     #[must_use]
@@ -478,6 +493,21 @@ mod tests {
         assert!(refused(Response::new(200).with_header("content-length", "5")).contains("only the server"));
         assert!(refused(Response::bytes("text/\0", b"".as_slice())).contains("Content-Type"));
         assert!(Response::new(200).with_header("Set-Cookie", "a=b; Path=/").checked().is_ok());
+    }
+
+    #[test]
+    fn only_allocated_bytes_count() {
+        let kept = KeptBytes::new(usize::MAX, || {});
+        let held = |response: Response| response.hold(&kept).bytes();
+        static LARGE: [u8; 100_000] = [0; 100_000];
+        let fixed = Response::bytes("text/plain", LARGE.as_slice());
+        assert!(fixed.memory() >= LARGE.len(), "it may have to be copied");
+        assert_eq!(held(fixed), 0);
+        let mut spare = Vec::with_capacity(LARGE.len());
+        spare.push(b'a');
+        assert!(held(Response::bytes("text/plain", spare)) >= LARGE.len());
+        assert!(held(Response::new(200).with_header("X-Long", "a".repeat(5000))) >= 5000);
+        assert_eq!(kept.get(), 0);
     }
 
     #[test]

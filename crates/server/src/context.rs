@@ -18,7 +18,7 @@ mod memory_budget;
 pub(crate) use buffers::{Buffers, RECEIVE_BYTES, ReceivedBuffer, TlsBuffers};
 pub(crate) use iteration_budget::IterationBudget;
 pub(crate) use live_hook::{LiveHook, Renewal};
-pub(crate) use memory_budget::{MemoryBudget, MemoryLimits};
+pub(crate) use memory_budget::{ConnectionMemory, MemoryBudget, MemoryLimits, ShedGoal};
 pub(crate) use send_batch::{Body, SendBatch};
 
 use std::net::SocketAddr;
@@ -224,7 +224,7 @@ impl WorkerContext {
     pub(crate) fn count_handled(&mut self) {
         if let Some(routes) = &self.routes {
             self.memory.set_handled(routes.kept_bytes());
-            routes.set_room(self.memory.room());
+            routes.set_room(self.memory.room(), self.memory.is_tight());
         }
     }
 

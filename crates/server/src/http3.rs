@@ -62,7 +62,7 @@ use self::limits::{
 use self::routing::{Peers, Route, Router};
 use self::send_queue::SendQueue;
 use self::timers::Timers;
-use crate::context::WorkerContext;
+use crate::context::{ConnectionMemory, ShedGoal, WorkerContext};
 #[cfg(test)]
 use crate::fault;
 use crate::notice::Notice;
@@ -406,7 +406,7 @@ impl<D: DatagramSocket> Http3<D> {
     }
 
     /// Returns the memory that each open connection takes, in bytes.
-    pub(crate) fn connection_memory(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn connection_memory(&self) -> impl Iterator<Item = ConnectionMemory> {
         self.connections.iter().filter(|connection| !connection.is_closed()).map(Connection::total_memory)
     }
 
@@ -425,12 +425,17 @@ impl<D: DatagramSocket> Http3<D> {
         self.count_blocks(cx);
     }
 
-    /// Closes connections that `is_selected` picks by their memory until enough has been freed. Returns the
-    /// number of connections closed.
-    pub(crate) fn shed(&mut self, is_selected: impl Fn(u32) -> bool, cx: &mut WorkerContext) -> usize {
+    /// Closes connections that `is_selected` picks by their memory until enough has been freed for `goal`.
+    /// Returns the number of connections closed.
+    pub(crate) fn shed(
+        &mut self,
+        goal: ShedGoal,
+        is_selected: impl Fn(ConnectionMemory) -> bool,
+        cx: &mut WorkerContext,
+    ) -> usize {
         let mut closed = 0;
         for index in 0..self.connections.index_end() {
-            if cx.memory.excess() == 0 {
+            if cx.memory.excess(goal) == 0 {
                 break;
             }
 
@@ -442,6 +447,7 @@ impl<D: DatagramSocket> Http3<D> {
             let key = connection.key();
             connection.shed(cx);
             self.run_connection(key, cx);
+            cx.count_handled();
             closed += 1;
             // Blocks are shared, so we do not know in advance how much memory a connection will free.
             if closed % BLOCK_CHECK_INTERVAL == 0 {

@@ -214,15 +214,24 @@ impl WorkerRoutes {
         self.mailbox.kept.get()
     }
 
-    /// Sets the memory limit of all connections. Responses should not take more than half of that outside of connections.
+    /// Sets the memory limit of all connections. Bodies should not take more than half of that outside of connections. Whole
+    /// responses may take more, so that bodies don't keep other requests from being answered.
     pub(crate) fn set_memory_bytes_max(&self, bytes_max: u64) {
-        self.mailbox.kept.set_plenty(usize::try_from(bytes_max / 2).unwrap_or(usize::MAX));
+        let limit = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.mailbox.kept.set_limits(limit(bytes_max / 2), limit(bytes_max / 8 * 7));
     }
 
-    /// Sets how many bytes handlers may return on this thread until the connection's memory is counted again.
+    /// Sets how many bytes handlers may return on this thread until the connection's memory is counted again. If memory `is_tight`,
+    /// the pool refuses requests.
     #[inline]
-    pub(crate) fn set_room(&self, bytes: u64) {
+    pub(crate) fn set_room(&self, bytes: u64, is_tight: bool) {
         self.room.set(bytes);
+        self.mailbox.kept.set_tight(is_tight);
+    }
+
+    /// Returns `true` if the pool has refused a request for lack of memory since the last call.
+    pub(crate) fn take_refused(&self) -> bool {
+        self.mailbox.kept.take_refused()
     }
 
     /// Decides how to treat a request. `awaits_content` tells if the head may be followed by content.

@@ -444,6 +444,8 @@ impl<L: EventLoop> Worker<L> {
                 }
             }
         }
+        self.cx.memory.all_delivered();
+        self.check_memory();
     }
 
     #[cold]

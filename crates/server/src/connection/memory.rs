@@ -5,7 +5,7 @@
 use cannery_eventloop::Socket;
 
 use super::Connection;
-use crate::context::WorkerContext;
+use crate::context::{ConnectionMemory, WorkerContext};
 
 /// An idle HTTP/1 connection without TLS. This is the slot in the slab.
 pub(super) const PLAIN_BYTES: u32 = 256;
@@ -29,10 +29,11 @@ impl<S: Socket> Connection<S> {
 
     /// Like [`memory`](Self::memory), plus everything that others keep for this connection: data that the event loop has received,
     /// and responses that handlers have written.
-    pub(crate) fn total_memory(&self) -> u32 {
-        let kept = self.socket().kept_bytes().saturating_add(self.protocol.kept_bytes());
+    pub(crate) fn total_memory(&self) -> ConnectionMemory {
         // If it is more than 4 GiB, the exact number does not matter any more.
-        self.memory.saturating_add(u32::try_from(kept).unwrap_or(u32::MAX))
+        let received = u32::try_from(self.socket().kept_bytes()).unwrap_or(u32::MAX);
+        let handled = u32::try_from(self.protocol.kept_bytes()).unwrap_or(u32::MAX);
+        ConnectionMemory { total: self.memory.saturating_add(received).saturating_add(handled), handled }
     }
 
     /// Updates the memory of a connection that has become idle, if it might have changed.

@@ -34,6 +34,34 @@ const RELEASED_BYTES_MIN: u64 = 4 << 20;
 /// memory again page by page, at a cost of 5 % of the CPU time of their handshakes.
 const RELEASED_AFTER_S: u32 = 10;
 
+/// Memory of a connection, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionMemory {
+    /// Everything, including what others keep for the connection.
+    pub(crate) total: u32,
+    /// What handlers have written and the connection has not taken.
+    pub(crate) handled: u32,
+}
+
+/// What connections are closed for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ShedGoal {
+    /// The worker needs memory.
+    Memory,
+    /// Handlers need memory for other responses.
+    Handled,
+}
+
+impl ShedGoal {
+    /// Returns the bytes that closing a connection frees.
+    pub(crate) fn bytes(self, memory: ConnectionMemory) -> u32 {
+        match self {
+            ShedGoal::Memory => memory.total,
+            ShedGoal::Handled => memory.handled,
+        }
+    }
+}
+
 /// Memory taken by all connections of a worker, and the limit.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
@@ -43,6 +71,10 @@ pub(crate) struct MemoryBudget {
     received: u64,
     /// Bytes of responses that handlers have written and that connections have not taken.
     handled: u64,
+    /// The least that `handled` was since the last tick.
+    handled_low: u64,
+    /// The part of `handled` that is on its way to connections: it wouldn't be freed by closing any.
+    undelivered: u64,
     /// Bytes in blocks shared by HTTP/3 responses, unless they are included in `connections`.
     blocks: u64,
     bytes_max: u64,
@@ -60,6 +92,8 @@ impl MemoryBudget {
             connections: 0,
             received: 0,
             handled: 0,
+            handled_low: 0,
+            undelivered: 0,
             blocks: 0,
             bytes_max,
             peak: 0,
@@ -93,8 +127,30 @@ impl MemoryBudget {
     pub(crate) fn set_handled(&mut self, bytes: usize) {
         if self.handled != bytes as u64 {
             self.handled = bytes as u64;
+            self.handled_low = self.handled_low.min(self.handled);
             self.count_peak();
         }
+    }
+
+    /// Sets how many of the bytes that handlers have written belong to connections already.
+    pub(crate) fn set_delivered(&mut self, bytes: u64) {
+        self.undelivered = self.handled.saturating_sub(bytes);
+    }
+
+    /// Must be called after all responses of handlers were delivered.
+    pub(crate) fn all_delivered(&mut self) {
+        self.undelivered = 0;
+    }
+
+    /// Returns the number of bytes that closing all connections would free.
+    #[inline]
+    fn owned_bytes(&self) -> u64 {
+        self.bytes() - self.undelivered.min(self.handled)
+    }
+
+    /// Returns `true` if handlers have been held up since the last tick because connections haven't taken what was written.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.handled_low > self.bytes_max / 2
     }
 
     /// Sets how many bytes the blocks shared by HTTP/3 responses take.
@@ -123,7 +179,7 @@ impl MemoryBudget {
     /// Returns `true` if we must close some connections.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
-        self.bytes() > self.bytes_max
+        self.owned_bytes() > self.bytes_max
     }
 
     /// Returns `true` if we should not accept any more connections.
@@ -140,8 +196,14 @@ impl MemoryBudget {
 
     /// The number of bytes to free. This is more than strictly necessary so that we will not reach the
     /// limit again soon.
-    pub(crate) fn excess(&self) -> u64 {
-        self.bytes().saturating_sub(self.bytes_max / 4 * 3)
+    pub(crate) fn excess(&self, goal: ShedGoal) -> u64 {
+        match goal {
+            ShedGoal::Memory => self.owned_bytes().saturating_sub(self.bytes_max / 4 * 3),
+            ShedGoal::Handled => {
+                let delivered = self.handled.saturating_sub(self.undelivered);
+                delivered.saturating_sub(self.bytes_max / 8 * 3)
+            }
+        }
     }
 
     /// Whether enough memory is free to return it to the system, assuming that connections will not need
@@ -158,6 +220,7 @@ impl MemoryBudget {
         let is_low = self.peak >= RELEASED_BYTES_MIN && self.recent_peak < self.peak / 2;
         self.low_seconds = if is_low { self.low_seconds + 1 } else { 0 };
         self.recent_peak = self.bytes();
+        self.handled_low = self.handled;
         if self.low_seconds < RELEASED_AFTER_S {
             return false;
         }

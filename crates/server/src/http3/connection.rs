@@ -35,7 +35,7 @@ use super::liveness::Liveness;
 use super::own_stream::{OwnStream, QpackStream};
 use super::send_order::send_order;
 use crate::content::{IncomingRequest, OnStream};
-use crate::context::{DRAIN_GRACE, RequestContext, ResponseContext, WorkerContext};
+use crate::context::{ConnectionMemory, DRAIN_GRACE, RequestContext, ResponseContext, WorkerContext};
 use crate::deadlines::{OLD_RELEASE_TIMEOUT, Progress, Wait};
 use crate::observe::{CloseReason, Http3Metric, Observer};
 use crate::routes::limits::HANDLED_SEND_WINDOW_BYTES;
@@ -216,8 +216,9 @@ impl Connection {
     }
 
     /// Like [`memory`](Self::memory), plus responses that handlers have written. They can add more at any time.
-    pub(super) fn total_memory(&self) -> u32 {
-        self.memory.saturating_add(u32::try_from(self.handled.kept_bytes()).unwrap_or(u32::MAX))
+    pub(super) fn total_memory(&self) -> ConnectionMemory {
+        let handled = u32::try_from(self.handled.kept_bytes()).unwrap_or(u32::MAX);
+        ConnectionMemory { total: self.memory.saturating_add(handled), handled }
     }
 
     /// Updates the memory of the connection.

@@ -320,7 +320,7 @@ impl Job {
                 let is_wanted = is_wanted.strong_count() > 0;
                 let response = is_wanted.then(|| {
                     // The worker can't close connections as fast as threads might make responses that no client takes.
-                    if mailbox.kept.is_scarce() {
+                    if mailbox.kept.refuses() {
                         busy(&routes, &request.head(), client, &notices)
                     } else {
                         answer(&routes, &request, content, client, watched, &notices)

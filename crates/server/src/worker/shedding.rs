@@ -10,6 +10,7 @@ use cannery_eventloop::EventLoop;
 use super::Worker;
 use super::accepting::Backlog;
 use crate::connection::Connection;
+use crate::context::ShedGoal;
 use crate::http3::Http3;
 use crate::notice::Notice;
 use crate::observe::CloseReason;
@@ -36,7 +37,7 @@ impl<L: EventLoop> Worker<L> {
     pub(super) fn check_memory(&mut self) {
         self.count_kept();
         if self.cx.memory.is_over() {
-            self.shed();
+            self.shed(ShedGoal::Memory);
         }
     }
 
@@ -47,10 +48,16 @@ impl<L: EventLoop> Worker<L> {
         self.cx.count_handled();
     }
 
-    /// Makes room for waiting clients. If necessary, free memory is also returned to the system.
+    /// Makes room for waiting clients and for handlers. If necessary, free memory is also returned to the system.
     pub(super) fn tick_memory(&mut self) {
-        if self.backlog == Backlog::Full && self.cx.memory.is_tight() {
-            self.shed();
+        let has_refused = self.cx.routes.as_ref().is_some_and(|routes| routes.take_refused());
+        let is_wanted = self.backlog == Backlog::Full || has_refused;
+        if is_wanted && self.cx.memory.is_tight() {
+            self.shed(ShedGoal::Memory);
+        }
+        // Clients that take what handlers write must not be held up for long by others that don't.
+        if self.cx.memory.is_stalled() {
+            self.shed(ShedGoal::Handled);
         }
         if self.cx.memory.tick() {
             cannery_eventloop::release_free_memory();
@@ -60,30 +67,34 @@ impl<L: EventLoop> Worker<L> {
     /// Closes connections (including HTTP/3 connections) until there is room, starting with the largest. This
     /// must not allocate any memory itself.
     #[cold]
-    fn shed(&mut self) {
+    fn shed(&mut self, goal: ShedGoal) {
         self.send_batch();
         if let Some(http3) = &mut self.http3 {
             http3.remove_closed(&mut self.cx);
-            // That may have been enough.
-            if !self.cx.memory.is_tight() {
-                return;
-            }
+        }
+        // That may have been enough. Closed connections have no bytes of handlers, though.
+        if matches!(goal, ShedGoal::Memory) && !self.cx.memory.is_tight() {
+            return;
         }
 
         // Sum up the memory for each size class. Sorting the connections is not an option as that would take
         // memory.
         let mut class_bytes = [0; CLASSES];
-        for (_, connection) in self.connections.iter() {
-            let bytes = connection.total_memory();
+        let mut handled = 0;
+        let tcp = self.connections.iter().map(|(_, connection)| connection.total_memory());
+        for memory in tcp.chain(self.http3.iter().flat_map(Http3::connection_memory)) {
+            let bytes = goal.bytes(memory);
             class_bytes[class(bytes)] += u64::from(bytes);
+            handled += u64::from(memory.handled);
         }
-        for bytes in self.http3.iter().flat_map(Http3::connection_memory) {
-            class_bytes[class(bytes)] += u64::from(bytes);
-        }
+        // Responses that are still on their way count, but closing connections doesn't free them. Without this, one large response
+        // could reset all connections.
+        self.cx.memory.set_delivered(handled);
 
         // Find the smallest class that we have to close connections of. All larger classes must go,
         // too.
-        let excess = self.cx.memory.excess();
+        let all: u64 = class_bytes.iter().sum();
+        let excess = self.cx.memory.excess(goal).min(all);
         let mut sum = 0;
         let lowest = (0..CLASSES).rev().find(|class| {
             sum += class_bytes[*class];
@@ -91,10 +102,11 @@ impl<L: EventLoop> Worker<L> {
         });
 
         let mut closed = 0;
-        for class_now in (lowest.unwrap_or(0)..CLASSES).rev() {
+        for class_now in (lowest.unwrap_or(CLASSES)..CLASSES).rev() {
             let mut slot = 0;
-            let is_of_class = |connection: &Connection<_>| class(connection.total_memory()) == class_now;
-            while self.cx.memory.excess() > 0
+            let is_of_class =
+                |connection: &Connection<_>| class(goal.bytes(connection.total_memory())) == class_now;
+            while self.cx.memory.excess(goal) > 0
                 && let Some(token) = self.connections.find_from(slot, is_of_class)
             {
                 slot = token.slot + 1;
@@ -106,7 +118,7 @@ impl<L: EventLoop> Worker<L> {
                 closed += 1;
             }
             if let Some(http3) = &mut self.http3 {
-                closed += http3.shed(|bytes| class(bytes) == class_now, &mut self.cx);
+                closed += http3.shed(goal, |memory| class(goal.bytes(memory)) == class_now, &mut self.cx);
             }
         }
 

@@ -50,7 +50,41 @@ fn excess_leaves_room_below_the_limit() {
     assert!(memory.is_tight() && !memory.is_over());
     memory.change(701, 801);
     assert!(memory.is_over());
-    assert_eq!(memory.excess(), 201);
+    assert_eq!(memory.excess(ShedGoal::Memory), 201);
+}
+
+#[test]
+fn excess_does_not_include_what_no_connection_has() {
+    let mut memory = MemoryBudget::new(800);
+    memory.change(0, 100);
+    memory.set_handled(1000);
+    assert!(memory.is_over());
+    memory.set_delivered(300);
+    assert!(!memory.is_over() && memory.is_tight());
+    assert_eq!((memory.excess(ShedGoal::Memory), memory.excess(ShedGoal::Handled)), (0, 0));
+    memory.set_delivered(900);
+    assert!(memory.is_over());
+    assert_eq!((memory.excess(ShedGoal::Memory), memory.excess(ShedGoal::Handled)), (400, 600));
+    memory.set_handled(50);
+    assert_eq!(memory.bytes(), 150);
+    assert!(!memory.is_over());
+    memory.all_delivered();
+    memory.set_handled(701);
+    assert!(memory.is_over());
+}
+
+#[test]
+fn handlers_are_stalled_after_a_whole_second() {
+    let mut memory = MemoryBudget::new(800);
+    memory.set_handled(401);
+    assert!(!memory.is_stalled());
+    memory.tick();
+    assert!(memory.is_stalled());
+    memory.set_handled(400);
+    memory.set_handled(500);
+    assert!(!memory.is_stalled(), "something was taken");
+    memory.tick();
+    assert!(memory.is_stalled());
 }
 
 #[test]

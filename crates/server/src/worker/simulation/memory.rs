@@ -347,6 +347,99 @@ fn bodies_decide_which_connection_is_closed() {
     }
 }
 
+/// Between the handler's end and the delivery, a response belongs to no connection.
+#[test]
+fn response_on_its_way_closes_no_connection() {
+    const MEMORY_MAX: u64 = 200_000;
+    let mut site = Site::start(MEMORY_MAX);
+    let keep = b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n".to_vec();
+    let idle = site.connect(keep.clone(), ReadRate::Unlimited);
+    site.run_until("the idle client", |site| !site.network.received(idle).is_empty());
+    let whole = site.connect(b"GET /whole HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(), ReadRate::Unlimited);
+    let sent = site.network.elapsed();
+    while site.network.elapsed() - sent < Duration::from_secs(1) {
+        site.worker.run_iteration(None);
+    }
+    // The clock stands still while the pool works.
+    let end = Instant::now() + POOL_MAX;
+    while site.kept() < WHOLE_BYTES {
+        assert!(Instant::now() < end, "the pool");
+        std::thread::yield_now();
+    }
+
+    // It isn't woken up, so the response stays where it is.
+    let other = site.connect(keep, ReadRate::Unlimited);
+    for _ in 0..ITERATIONS_MAX {
+        if !site.network.received(other).is_empty() {
+            break;
+        }
+        site.worker.run_iteration(None);
+    }
+    assert!(site.kept() >= WHOLE_BYTES);
+    let are_open =
+        |site: &Site| [idle, whole, other].map(|peer| site.network.state(peer) == ConnectionState::Open);
+    assert_eq!(are_open(&site), [true; 3]);
+
+    site.run_until("the delivery", |site| site.kept() == 0);
+    // Only the connection that it is for has to pay.
+    let [idle, _, other] = are_open(&site);
+    assert!(idle && other);
+    site.check_service();
+}
+
+/// Bodies that nobody takes may have half of the memory. Other requests are answered nevertheless, and soon, the connections of
+/// these bodies are closed.
+#[test]
+fn stalled_bodies_hold_up_no_other_requests() {
+    const MEMORY_MAX: u64 = 1_700_000;
+    const BODIES: [usize; 2] = [5, 10];
+    for protocol in [Protocol::Http2, Protocol::Http3] {
+        let mut site = Site::start(MEMORY_MAX);
+        let mut all = 0;
+        for bodies in BODIES {
+            site.request(protocol, "/body", bodies);
+            all += bodies;
+            site.run_until_requested(all);
+        }
+        let start = [b'x'; 20 * 1024];
+        site.bodies.lock().unwrap().iter_mut().for_each(|body| _ = body.try_write(&start).unwrap());
+        site.network.wake();
+        site.worker.run_iteration(None);
+        site.fill_bodies();
+        let half = usize::try_from(MEMORY_MAX / 2).unwrap();
+        assert!((half + 1..half + BODY_BYTES_MAX + 20 * 1024).contains(&site.kept()), "{}", site.kept());
+        assert_eq!(site.are_cancelled(), vec![false; all]);
+
+        let request = b"GET /whole HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".to_vec();
+        let other = site.connect(request, ReadRate::Unlimited);
+        site.run_with_pool_until("the response", |site| !site.network.received(other).is_empty());
+        assert!(site.network.received(other).starts_with(b"HTTP/1.1 200 "), "{protocol:?}");
+
+        let start = site.network.elapsed();
+        site.run_until("shedding", |site| site.kept() <= half / 4 * 3);
+        assert!(site.network.elapsed() - start < Duration::from_secs(4), "{protocol:?}");
+        let expected: Vec<bool> = (0..all).map(|number| number >= BODIES[0]).collect();
+        assert_eq!(site.are_cancelled(), expected, "{protocol:?}: the connection that keeps the most");
+        site.check_service();
+    }
+}
+
+#[test]
+fn pool_refuses_requests_while_memory_is_tight() {
+    let mut site = Site::start(CONNECTIONS_BYTES_MAX);
+    let tight = u32::try_from(CONNECTIONS_BYTES_MAX / 8 * 7).unwrap();
+    site.worker.cx.memory.change(0, tight);
+    let request = b"GET /whole HTTP/1.1\r\nHost: h\r\n\r\n".to_vec();
+    let refused = site.connect(request.clone(), ReadRate::Unlimited);
+    site.run_with_pool_until("the refusal", |site| !site.network.received(refused).is_empty());
+    assert!(site.network.received(refused).starts_with(b"HTTP/1.1 503 "));
+
+    site.worker.cx.memory.change(tight, 0);
+    let taken = site.connect(request, ReadRate::Unlimited);
+    site.run_with_pool_until("the response", |site| !site.network.received(taken).is_empty());
+    assert!(site.network.received(taken).starts_with(b"HTTP/1.1 200 "));
+}
+
 /// A connection that can't send does not take responses that its handlers have given at once.
 #[test]
 fn whole_responses_count_until_they_are_sent() {
