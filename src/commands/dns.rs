@@ -47,7 +47,7 @@ fn records(name: &Name, flags: &Dns) -> Result<String, Failure> {
         443 => put(format!("{name}. {TTL} IN HTTPS 1 . alpn=\"{alpn}\"")),
         // The name of the record has the port of the URL (RFC 9460 §9.1).
         port if is_wildcard => {
-            put(format!("; A wildcard can't have such a record for port {port}: add one for each host."))
+            put(format!("; A wildcard can't have such a record for port {port}: add one for each host."));
         }
         port => put(format!("_{port}._https.{name}. {TTL} IN HTTPS 1 {name}. alpn=\"{alpn}\" port={port}")),
     }

@@ -347,17 +347,16 @@ fn killed_pushes_change_nothing_and_leave_nothing() {
     let target = format!("host:{}", place.text("releases"));
     let ssh = place.fake_ssh("ssh", &format!("echo $$ > {}", place.text("receiver.pid")));
     let slow = std::env::var_os("CANNERY_SLOW").is_some();
-    let mut number = 2;
-    for round in 0..if slow { 50 } else { 6 } {
+    let rounds = if slow { 50 } else { 6 };
+    for number in 2..2 + rounds {
         place.write_site(number);
-        number += 1;
         let _ = fs::remove_file(place.path("receiver.pid"));
         let before = place.current("releases");
         let mut push = place.command(&["push", "--ssh", &ssh, &target, &place.text("public")]);
         let mut push = push.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // Any moment is as good as another. A push takes some hundred milliseconds.
-        thread::sleep(Duration::from_millis(23 * (round * 7 % 13)));
-        let pid = if round % 2 == 0 {
+        thread::sleep(Duration::from_millis(23 * (u64::from(number) * 7 % 13)));
+        let pid = if number % 2 == 0 {
             push.id().to_string()
         } else {
             fs::read_to_string(place.path("receiver.pid")).unwrap_or_default().trim().to_owned()
@@ -374,9 +373,9 @@ fn killed_pushes_change_nothing_and_leave_nothing() {
         });
         let current = place.path("releases").join("current");
         let verified = run("cannery", &["verify", current.to_str().unwrap()]);
-        assert!(verified.status.success(), "round {round}: {}", stderr(&verified));
+        assert!(verified.status.success(), "release {number}: {}", stderr(&verified));
         // A killed client may have asked for the switch already. Without a switch, the old release stays.
-        assert!(!succeeded || place.current("releases") != before, "round {round}");
+        assert!(!succeeded || place.current("releases") != before, "release {number}");
     }
 
     place.write_site(99);

@@ -182,7 +182,8 @@ impl Unread {
     /// Frees the entries of streams beyond those that may be open. Any number of streams may have begun and ended at once.
     #[inline]
     fn shrink(&mut self) {
-        const ENTRIES_MAX: usize = STREAMS_MAX as usize;
+        const ENTRIES_MAX: usize =
+            QUIC_BIDIRECTIONAL_STREAMS_MAX as usize + QUIC_UNIDIRECTIONAL_STREAMS_MAX as usize;
         if self.streams.capacity() > 2 * ENTRIES_MAX {
             self.streams.shrink_to(ENTRIES_MAX);
         }
