@@ -55,7 +55,7 @@ impl KeptBytes {
         self.full.store(full, Ordering::Relaxed);
     }
 
-    /// Tells whether the worker has little memory left.
+    /// Records the fact that the worker has little memory left, or that it has enough again.
     #[inline]
     pub fn set_tight(&self, is_tight: bool) {
         // Handlers on other threads use the same cache line.

@@ -39,11 +39,11 @@ const RELEASED_AFTER_S: u32 = 10;
 pub(crate) struct ConnectionMemory {
     /// Everything, including what others keep for the connection.
     pub(crate) total: u32,
-    /// What handlers have written and the connection has not taken.
+    /// Bytes that handlers have written and the connection has not taken.
     pub(crate) handled: u32,
 }
 
-/// What connections are closed for.
+/// The reason for closing connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ShedGoal {
     /// The worker needs memory.

@@ -387,7 +387,7 @@ fn response_on_its_way_closes_no_connection() {
     site.check_service();
 }
 
-/// Bodies that nobody takes may have half of the memory. Other requests are answered nevertheless, and soon, the connections of
+/// Bodies that no client takes may have half of the memory. Other requests are answered nevertheless, and soon, the connections of
 /// these bodies are closed.
 #[test]
 fn stalled_bodies_hold_up_no_other_requests() {
