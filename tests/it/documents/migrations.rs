@@ -203,6 +203,8 @@ fn flags_of_tables_exist() {
         &["cannery", "serve"],
         &["cannery", "releases"],
         &["cannery", "import"],
+        &["cannery", "certificates"],
+        &["cannery", "push"],
         &["cannery"],
     ] {
         let output = run(arguments[0], &[&arguments[1..], &["--help"]].concat());
