@@ -142,9 +142,7 @@ fn tests(words: &str, extent: Extent) -> Command {
 /// event loop compiles for a system with kqueue, and the follower for one with `FSEvents`.
 fn portable(steps: &mut Steps, packages: &str, extent: Extent) {
     const FEATURE: &str = "--features cannery-cli/portable";
-    // The tests of the crates that have portable modules, and the command, so that their libraries are those of the step below.
-    const CRATES: &str = "--package cannery-archive --package cannery-archiver --package cannery-eventloop \
-        --package cannery-server --package cannery-cli";
+    // The tests of the crates that have portable modules.
     const TESTS: &str = "--test container --test hostile --test in_place --test inside --test program";
     // Without leases, nothing shows that a file is being written. One that is replaced all the time is read as it is after a
     // while, and may be empty then.
@@ -156,9 +154,9 @@ fn portable(steps: &mut Steps, packages: &str, extent: Extent) {
     const FOLLOWER: &str = "following on macOS";
     let clippy = format!("clippy {packages} --all-targets {FEATURE} -- -D warnings");
     steps.run("portable clippy", || project::run(&mut cargo(&clippy)));
-    let unit = format!("test {CRATES} --lib {TESTS} {FEATURE} -- {LEASES}");
+    let unit = format!("test {packages} --lib {TESTS} {FEATURE} -- {LEASES}");
     steps.run("portable units", || project::run(&mut tests(&unit, extent)));
-    let black_box = format!("test {CRATES} --test it {FEATURE} -- {MODULES}");
+    let black_box = format!("test {packages} --test it {FEATURE} -- {MODULES}");
     steps.run("portable it", || project::run(&mut tests(&black_box, extent)));
 
     for (name, package, target) in [(LOOP, "eventloop", FREEBSD), (FOLLOWER, "follow", MACOS)] {
