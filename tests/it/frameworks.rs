@@ -73,7 +73,7 @@ const HYPER_DIFFERENCES: [Difference; 19] = [
 ];
 
 /// Tests of what actix-web decides. As for hyper.
-const ACTIX_DIFFERENCES: [Difference; 20] = [
+const ACTIX_DIFFERENCES: [Difference; 19] = [
     ("conformance::fields::repeated_fields_form_one_list", "it reads one line of `Connection`"),
     ("conformance::fields::too_many_or_too_large_fields_get_431", "its limits are others"),
     ("conformance::fields::upgrade_in_http_1_0_is_ignored", "it responds to HTTP/1.0 with that version"),
@@ -99,7 +99,6 @@ const ACTIX_DIFFERENCES: [Difference; 20] = [
         "conformance::methods::unknown_expectation_fails",
         "it takes unknown ones for `100-continue`, which RFC 9110 §10.1.1 permits",
     ),
-    ("conformance::representations::not_modified_has_the_fields_of_the_200", "its fields are in no order"),
     (
         "conformance::statuses::location_has_escapes_outside_ascii",
         "it refuses targets with bytes outside ASCII",
