@@ -15,6 +15,7 @@ pub mod extract;
 pub mod image;
 pub mod import;
 pub mod inspect;
+pub mod keys;
 pub mod publish;
 pub mod receive;
 pub mod releases;
@@ -29,6 +30,7 @@ mod key_display;
 mod open;
 mod reachable;
 mod release_dir;
+mod release_trust;
 mod summary;
 
 #[cfg(test)]
@@ -79,6 +81,8 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Receive(flags) => receive::run(&flags),
         Command::Rollback(flags) => publish::rollback(&flags),
         Command::Status(flags) => publish::status(&flags),
+        Command::Keygen(flags) => keys::generate(&flags),
+        Command::Sign(flags) => keys::sign(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Diff(flags) => diff::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Completions(flags) => reference::print_completions(flags.shell, &flags.program.command()),
     }

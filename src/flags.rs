@@ -15,6 +15,7 @@ mod listen;
 pub mod publish;
 pub mod releases;
 pub mod server;
+pub mod signing;
 pub mod site;
 mod tls;
 pub mod tools;

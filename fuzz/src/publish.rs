@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use cannery_archive::{Archive, Loading};
-use cannery_publish::protocol::{Activate, Activated, Refusal, RefusalKind, Releases};
+use cannery_publish::protocol::{Activate, Activated, Offer, Refusal, RefusalKind, Releases};
 use cannery_publish::{BodyIndex, Host, Recipe, rebuild, serve};
 
 /// The sample archive of `archive_open`, whose bodies the recipes of the corpus need.
@@ -46,12 +46,16 @@ struct SampleHost {
 
 impl Host for SampleHost {
     fn releases(&mut self) -> Result<Releases, Refusal> {
-        Ok(Releases { directory: "/srv".to_owned(), releases: Vec::new() })
+        Ok(Releases { directory: "/srv".to_owned(), releases: Vec::new(), trust: None })
     }
 
     fn open(&mut self, digest: &str) -> Result<Option<(String, Arc<Archive>)>, Refusal> {
         let is_base = self.base.facts().digest.to_string() == digest;
         Ok(is_base.then(|| ("1.cdb".to_owned(), Arc::clone(&self.base))))
+    }
+
+    fn admit(&mut self, _: &Offer) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn sources(&mut self) -> Vec<Arc<Archive>> {

@@ -7,10 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cannery_archive::{Archive, Loading};
-use cannery_publish::protocol::{Activate, Activated, Refusal, RefusalKind, ReleaseInfo, Releases, Selector};
+use cannery_publish::protocol::{
+    Activate, Activated, Offer, Refusal, RefusalKind, ReleaseInfo, Releases, Selector, TrustInfo,
+};
+use cannery_publish::trust::{Seen, Signed, Statement};
 use cannery_publish::{Host, limits, serve};
 
-use super::release_dir::{IncomingFile, Release, ReleaseDir};
+use super::release_dir::{IncomingFile, NAME_DIGITS, Release, ReleaseDir, is_pushed_name};
+use super::release_trust::{self, ReleaseTrust};
 use super::releases;
 use crate::flags::publish::Receive;
 use crate::output::Failure;
@@ -28,7 +32,8 @@ pub fn run(flags: &Receive) -> Result<(), Failure> {
                 flags.directory.display()
             )));
     }
-    let mut host = DirectoryHost::new(&flags.directory);
+    let trust = ReleaseTrust::from_flags(&flags.trust)?;
+    let mut host = DirectoryHost::new(&flags.directory, trust);
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let outcome = serve(&mut input, &mut output, &mut host);
     drop(host);
@@ -36,8 +41,12 @@ pub fn run(flags: &Receive) -> Result<(), Failure> {
 }
 
 /// A release directory that clients publish in.
-struct DirectoryHost {
+pub(super) struct DirectoryHost {
     path: PathBuf,
+    /// The keys that must have signed a release, if there are any.
+    trust: Option<ReleaseTrust>,
+    /// The statement about the release that is being received.
+    signed: Option<Signed>,
     /// The release that is being received.
     incoming: Option<IncomingFile>,
     /// Digests of releases that were written, and so verified, in this session.
@@ -45,8 +54,29 @@ struct DirectoryHost {
 }
 
 impl DirectoryHost {
-    fn new(path: &Path) -> DirectoryHost {
-        DirectoryHost { path: path.to_owned(), incoming: None, verified: Vec::new() }
+    pub(super) fn new(path: &Path, trust: Option<ReleaseTrust>) -> DirectoryHost {
+        DirectoryHost { path: path.to_owned(), trust, signed: None, incoming: None, verified: Vec::new() }
+    }
+
+    /// Checks a statement about the release with this digest, if the host demands one. Returns what was seen afterwards.
+    pub(super) fn check_signed(
+        &self,
+        signed: Option<&Signed>,
+        digest: &str,
+    ) -> Result<Option<(Statement, Seen)>, Refusal> {
+        let Some(trust) = &self.trust else { return Ok(None) };
+        let seen = self.seen()?;
+        let (statement, seen) = trust.check(signed, seen.as_ref())?;
+        if statement.digest.to_string() != digest {
+            let message = "the signed statement is about another release";
+            return Err(Refusal::new(RefusalKind::Request, message).hint("sign the archive that you publish"));
+        }
+        Ok(Some((statement, seen)))
+    }
+
+    /// Returns what was accepted last.
+    pub(super) fn seen(&self) -> Result<Option<Seen>, Refusal> {
+        release_trust::read_seen(&self.path).map_err(|error| self.refusal("cannot read", &error))
     }
 
     /// Reads the directory. One that doesn't exist has no releases.
@@ -84,6 +114,7 @@ impl DirectoryHost {
             if !directory.is_current(release) && is_pushed_name(&name) {
                 fs::remove_file(directory.release_path(&release.name))
                     .map_err(|error| self.refusal("cannot remove an old release from", &error))?;
+                release_trust::remove_signed(&self.path, &name);
                 removed.push(name.into_owned());
             }
         }
@@ -94,8 +125,20 @@ impl DirectoryHost {
 impl Host for DirectoryHost {
     fn releases(&mut self) -> Result<Releases, Refusal> {
         let directory = self.read()?;
+        let trust = match &self.trust {
+            Some(trust) => {
+                let seen = self.seen()?;
+                let site = seen.as_ref().map(|seen| seen.site.clone());
+                Some(TrustInfo {
+                    site: trust.site().map(str::to_owned).or(site),
+                    sequence: seen.map_or(0, |seen| seen.sequence),
+                })
+            }
+            None => None,
+        };
         let releases = directory.releases.iter().take(limits::RELEASES_MAX);
         Ok(Releases {
+            trust,
             directory: fs::canonicalize(&self.path).unwrap_or(self.path.clone()).display().to_string(),
             releases: releases.map(|release| info(&directory, release)).collect(),
         })
@@ -106,6 +149,14 @@ impl Host for DirectoryHost {
         let Some(release) = with_digest(&directory, digest) else { return Ok(None) };
         let archive = Archive::open(&directory.release_path(&release.name), Loading::Mapped);
         Ok(archive.ok().map(|archive| (release.name.to_string_lossy().into_owned(), Arc::new(archive))))
+    }
+
+    fn admit(&mut self, offer: &Offer) -> Result<(), Refusal> {
+        self.signed = match self.check_signed(offer.signed.as_ref(), &offer.digest)? {
+            Some(_) => offer.signed.clone(),
+            None => None,
+        };
+        Ok(())
     }
 
     fn sources(&mut self) -> Vec<Arc<Archive>> {
@@ -144,8 +195,7 @@ impl Host for DirectoryHost {
         let archive = Archive::from_file(&file, Loading::Mapped).map_err(|error| damaged(&error))?;
         let (serial, digest) = (archive.facts().serial, archive.facts().digest.to_string());
         drop(archive);
-        let written = |error: io::Error| self.refusal("cannot write into", &error);
-        file.sync_all().map_err(written)?;
+        file.sync_all().map_err(|error| self.refusal("cannot write into", &error))?;
 
         let _lock = self.lock()?;
         let directory = self.read()?;
@@ -158,7 +208,13 @@ impl Host for DirectoryHost {
         let plain = format!("{serial}.cdb");
         let is_taken = fs::symlink_metadata(self.path.join(&plain)).is_ok();
         let name = if is_taken { format!("{serial}-{}.cdb", &digest[..NAME_DIGITS]) } else { plain };
-        incoming.rename(&self.path.join(&name)).map_err(|error| self.refusal("cannot write into", &error))?;
+        // Before the archive, so that a release is never without its statement.
+        let signed = self.signed.take();
+        let written = |error: io::Error| self.refusal("cannot write into", &error);
+        if let Some(signed) = signed {
+            release_trust::write_signed(&self.path, &name, &signed).map_err(written)?;
+        }
+        incoming.rename(&self.path.join(&name)).map_err(written)?;
         Ok(name)
     }
 
@@ -181,12 +237,20 @@ impl Host for DirectoryHost {
 
         let name = release.name.clone();
         let path = directory.release_path(&name);
+        let digest = release.label.as_ref().map_or("", |label| label.digest.as_str());
+        let admitted = self.check_signed(activate.signed.as_ref(), digest)?;
         if !is_verified {
             let archive = Archive::open(&path, Loading::Mapped).map_err(|error| damaged(&name, &error))?;
             archive.verify_digest().map_err(|error| damaged(&name, &error))?;
         }
         let warning = releases::lost_paths(&directory, &name).map_err(refused)?;
         let before = directory.current.clone().filter(|current| *current != name);
+        if let (Some((_, seen)), Some(signed)) = (&admitted, &activate.signed) {
+            // First, so that after a crash an older release can't become current.
+            release_trust::write_signed(&self.path, &text(&name), signed)
+                .and_then(|()| release_trust::write_seen(&self.path, seen))
+                .map_err(|error| self.refusal("cannot write into", &error))?;
+        }
         if directory.current.as_ref() != Some(&name) {
             directory
                 .set_current(&name)
@@ -206,19 +270,6 @@ impl Host for DirectoryHost {
     }
 }
 
-/// Number of digest digits in the name of a release whose serial another one has.
-const NAME_DIGITS: usize = 8;
-
-/// Returns `true` if the file was named by [`DirectoryHost::publish`]. Other files belong to the operator.
-fn is_pushed_name(name: &str) -> bool {
-    let Some(stem) = name.strip_suffix(".cdb") else { return false };
-    let (serial, digits) =
-        stem.split_once('-').map_or((stem, None), |(serial, digits)| (serial, Some(digits)));
-    let is_digits =
-        |digits: &str| digits.len() == NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    serial.bytes().all(|byte| byte.is_ascii_digit()) && !serial.is_empty() && digits.is_none_or(is_digits)
-}
-
 fn with_digest<'a>(directory: &'a ReleaseDir, digest: &str) -> Option<&'a Release> {
     directory.releases.iter().find(|release| release.label.as_ref().is_ok_and(|label| label.digest == digest))
 }
@@ -234,6 +285,7 @@ fn info(directory: &ReleaseDir, release: &Release) -> ReleaseInfo {
         paths: label.map_or(0, |label| label.paths),
         date: release.date(),
         damaged: label.err().map(ToString::to_string),
+        statement: release_trust::read_statement(&directory.path, &release.name),
     }
 }
 

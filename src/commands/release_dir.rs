@@ -204,19 +204,53 @@ impl Drop for IncomingFile {
     }
 }
 
-/// Removes archives that no process is receiving any more, and links that were not renamed to `current`.
+/// Number of digest digits in the name of a release whose serial another one has.
+pub(super) const NAME_DIGITS: usize = 8;
+
+/// Returns `true` if the file was named by `cannery receive`. Other files belong to the operator.
+pub(super) fn is_pushed_name(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(".cdb") else { return false };
+    let (serial, digits) =
+        stem.split_once('-').map_or((stem, None), |(serial, digits)| (serial, Some(digits)));
+    let is_digits =
+        |digits: &str| digits.len() == NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    serial.bytes().all(|byte| byte.is_ascii_digit()) && !serial.is_empty() && digits.is_none_or(is_digits)
+}
+
+/// Suffixes of the statement about an archive and of its signature, after the name of the archive.
+pub(super) const STATEMENT_SUFFIX: &str = ".release";
+pub(super) const SIGNATURE_SUFFIX: &str = ".release.minisig";
+
+/// Start of the names of short files that are being written.
+pub(super) const TEMPORARY_PREFIX: &str = ".tmp-";
+
+/// Returns `true` for a statement or signature that was written before its archive, which then didn't get its name.
+fn is_orphan(directory: &Path, name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let archive = name.strip_suffix(SIGNATURE_SUFFIX).or_else(|| name.strip_suffix(STATEMENT_SUFFIX));
+    archive.is_some_and(|archive| {
+        is_pushed_name(archive) && fs::symlink_metadata(directory.join(archive)).is_err()
+    })
+}
+
+/// Removes archives that no process is receiving any more, short files that weren't finished, and links that were not renamed to
+/// `current`.
 fn remove_leftovers(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        let name = entry.file_name();
-        let name = name.as_bytes();
+        let file_name = entry.file_name();
+        let name = file_name.as_bytes();
         let kind = entry.file_type()?;
         let is_incoming = name.starts_with(INCOMING.0) && name.ends_with(INCOMING.1) && kind.is_file();
         let is_link = name.starts_with(LINK_PREFIX) && name.ends_with(b".tmp") && kind.is_symlink();
 
-        // A process that is alive has locked its file. Links are only made by processes that hold the directory's lock.
-        let is_left =
-            is_link || is_incoming && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+        let is_temporary = name.starts_with(TEMPORARY_PREFIX.as_bytes()) && kind.is_file();
+
+        // A process that is alive has locked its file. The others are only made by processes that hold the directory's lock.
+        let is_left = is_link
+            || is_temporary
+            || kind.is_file() && is_orphan(directory, &file_name)
+            || is_incoming && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
         if is_left {
             match fs::remove_file(entry.path()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

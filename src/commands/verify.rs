@@ -7,6 +7,7 @@ use cannery_archive::{Archive, VerifyError, VerifyReport};
 use serde::Serialize;
 
 use super::open;
+use super::release_trust::{ReleaseTrust, verify_archive};
 use crate::flags::tools::Verify;
 use crate::format;
 use crate::output::{self, Failure, Paint};
@@ -19,6 +20,17 @@ struct VerifiedArchive {
     bodies: u64,
     body_bytes: u64,
     paths: u64,
+    /// The statement that a listed key has signed.
+    signed: Option<SignedJson>,
+}
+
+#[derive(Serialize)]
+struct SignedJson {
+    site: String,
+    serial: u64,
+    sequence: u64,
+    /// Seconds since 1970.
+    date: u64,
 }
 
 /// Runs `cannery verify`.
@@ -30,12 +42,22 @@ pub fn run(flags: &Verify) -> Result<(), Failure> {
     let started = Instant::now();
     let (archive, seen) = whole(&flags.archive)?;
 
+    let statement = match ReleaseTrust::from_flags(&flags.trust)? {
+        Some(trust) => Some(verify_archive(&flags.archive, &archive, &trust)?),
+        None => None,
+    };
     let found = VerifiedArchive {
         digest: archive.facts().digest.to_string(),
         records: seen.records,
         bodies: seen.bodies,
         body_bytes: seen.body_bytes,
         paths: seen.paths,
+        signed: statement.as_ref().map(|statement| SignedJson {
+            site: statement.site.clone(),
+            serial: statement.serial,
+            sequence: statement.sequence,
+            date: statement.date,
+        }),
     };
 
     if flags.json {
@@ -49,7 +71,15 @@ pub fn run(flags: &Verify) -> Result<(), Failure> {
         format::bytes(found.body_bytes),
         format::seconds(started.elapsed().as_secs_f64()),
         found.digest,
-    ))
+    ))?;
+    match found.signed {
+        Some(SignedJson { site, serial, sequence, date }) => output::print(format_args!(
+            "  signed by a listed key: {}, serial {serial}, sequence {sequence}, {}\n",
+            output::one_line(&site),
+            format::minute(date),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Opens an archive and checks all of it.
@@ -75,12 +105,13 @@ pub(super) fn failure(path: &Path, error: &VerifyError) -> Failure {
 mod tests {
     use super::*;
     use crate::commands::sample;
+    use crate::flags::signing::TrustFlags;
     use crate::output::Exit;
 
     #[test]
     fn a_changed_byte_is_detected() {
         let sample = sample::Sample::write();
-        let flags = Verify { archive: sample.archive.clone(), json: false };
+        let flags = Verify { archive: sample.archive.clone(), trust: TrustFlags::default(), json: false };
         run(&flags).unwrap();
         let mut bytes = std::fs::read(&sample.archive).unwrap();
         let last = bytes.len() - 1;

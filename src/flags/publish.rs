@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::examples;
 use super::folder::FolderFlags;
+use super::signing::{SigningFlags, TrustFlags};
 
 /// Publishes a site on other machines: sends what these don't have, and switches to the new release at once.
 #[derive(Debug, Args)]
@@ -49,6 +50,9 @@ pub struct Push {
 
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
+
+    #[command(flatten)]
+    pub(crate) signing: SigningFlags,
 
     /// Publish nothing if there are warnings.
     #[arg(long, help_heading = "Folder")]
@@ -111,7 +115,7 @@ pub(crate) struct ConnectionFlags {
 #[command(
     version,
     after_help = examples(
-        &["cannery receive /srv/site"],
+        &["cannery receive /srv/site", "cannery receive /srv/site --public-key /etc/cannery/site.pub"],
         "In `authorized_keys`, `command=\"cannery receive /srv/site\",restrict` lets a key do nothing else.\n\n\
          Exit codes: 0 done, 1 the connection was lost, 2 wrong usage.",
     ),
@@ -120,6 +124,9 @@ pub struct Receive {
     /// The release directory. It is created if its parent exists.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) trust: TrustFlags,
 }
 
 /// Makes targets serve an earlier release. Nothing is transferred.
@@ -142,6 +149,9 @@ pub struct Rollback {
 
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
+
+    #[command(flatten)]
+    pub(crate) signing: SigningFlags,
 
     /// Print the result as one JSON value.
     #[arg(long, help_heading = "Output")]

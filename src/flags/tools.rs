@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use super::certificates::{Certificates, Dns};
 use super::publish::{Diff, Push, Receive, Rollback, Status};
 use super::releases::Releases;
+use super::signing::{Keygen, Sign, TrustFlags};
 use super::site::Serve;
 use super::{About, SHELLS, archiver, end_sentences, examples, one_of, server};
 use crate::output::Failure;
@@ -88,6 +89,8 @@ pub enum Command {
     Status(Status),
     Diff(Diff),
     Receive(Receive),
+    Keygen(Keygen),
+    Sign(Sign),
     Completions(Completions),
 }
 
@@ -120,18 +123,21 @@ pub struct Inspect {
     pub json: bool,
 }
 
-/// Reads a whole archive and checks every digest and record.
+/// Reads a whole archive and checks every digest and record, and with a public key also its signature.
 #[derive(Debug, Args)]
 #[command(
     version,
     after_help = examples(
-        &["cannery verify site.cdb"],
+        &["cannery verify site.cdb", "cannery verify site.cdb --public-key site.pub --site example.com"],
         "Exit codes: 0 intact, 2 wrong usage, 3 damaged or not an archive.",
     ),
 )]
 pub struct Verify {
     /// The archive, or an executable with one.
     pub archive: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) trust: TrustFlags,
 
     /// Print the result as one JSON value.
     #[arg(long, help_heading = "Output")]

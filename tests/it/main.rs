@@ -58,6 +58,7 @@ mod releases;
 mod reload;
 mod sandbox;
 mod served_folder;
+mod signatures;
 mod special_pages;
 mod start_and_stop;
 mod trusted_proxies;

@@ -31,7 +31,7 @@ enum Evidence {
 }
 
 /// The requirements of the tests.
-const FOR_TESTS: [Requirement; 21] = [
+const FOR_TESTS: [Requirement; 22] = [
     Requirement { package: "python3.11-doc", evidence: Evidence::Directory(PYTHON_DOCS) },
     Requirement { package: "tinycdb", evidence: Evidence::Program("cdb") },
     Requirement { package: "curl", evidence: Evidence::Program("curl") },
@@ -48,6 +48,7 @@ const FOR_TESTS: [Requirement; 21] = [
     Requirement { package: "haproxy", evidence: Evidence::Program("haproxy") },
     Requirement { package: "varnish", evidence: Evidence::Program("varnishd") },
     Requirement { package: "openssh-server", evidence: Evidence::Program("sshd") },
+    Requirement { package: "minisign", evidence: Evidence::Program("minisign") },
     Requirement { package: "nodejs", evidence: Evidence::Program("node") },
     Requirement { package: "npm", evidence: Evidence::Program("npm") },
     Requirement { package: "slowhttptest", evidence: Evidence::Program("slowhttptest") },

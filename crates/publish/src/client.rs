@@ -12,6 +12,7 @@ use crate::protocol::{
     Refusal, Releases, Staged, read_frame, write_frame, write_stream,
 };
 use crate::recipe::{Recipe, RecipeError};
+use crate::trust::Signed;
 
 /// A connection to a host.
 pub struct Client {
@@ -108,7 +109,8 @@ impl Client {
         }
     }
 
-    /// Stages a release: sends its recipe, as a patch of a base if there is one, and the bodies that the host is missing.
+    /// Stages a release: sends its recipe, as a patch of a base if there is one, and the bodies that the host is missing. A host
+    /// may demand a signed statement about it.
     ///
     /// `plan` gets the total length of these bodies once it is known, and `progress` then the number of bytes sent.
     ///
@@ -119,6 +121,7 @@ impl Client {
         archive: &Archive,
         recipe: &Recipe,
         base: Option<&Recipe>,
+        signed: Option<&Signed>,
         plan: &mut dyn FnMut(u64),
         progress: &mut dyn FnMut(u64),
     ) -> Result<StageReport, ClientError> {
@@ -130,9 +133,9 @@ impl Client {
             body_bytes: 0,
         };
 
-        let mut answer = self.offer(&digest, recipe, base, &mut report)?;
+        let mut answer = self.offer(&digest, recipe, base, signed, &mut report)?;
         if answer.kind == FrameKind::Baseless && base.is_some() {
-            answer = self.offer(&digest, recipe, None, &mut report)?;
+            answer = self.offer(&digest, recipe, None, signed, &mut report)?;
         }
         match answer.kind {
             FrameKind::Known => {
@@ -163,6 +166,7 @@ impl Client {
         digest: &str,
         recipe: &Recipe,
         base: Option<&Recipe>,
+        signed: Option<&Signed>,
         report: &mut StageReport,
     ) -> Result<Frame, ClientError> {
         let compressed = recipe.compress(base)?;
@@ -171,7 +175,10 @@ impl Client {
             digest: base.digest().to_string(),
             recipe_digest: Digest::of(base.bytes()).to_string(),
         });
-        self.send(&Frame::json(FrameKind::Offer, &Offer { digest: digest.to_owned(), base }))?;
+        self.send(&Frame::json(
+            FrameKind::Offer,
+            &Offer { digest: digest.to_owned(), base, signed: signed.cloned() },
+        ))?;
         let written = write_stream(&mut self.output, &compressed, &mut |_| {});
         self.check_sent(written)?;
         self.send(&Frame::empty(FrameKind::End))?;

@@ -19,6 +19,9 @@ mod receive;
 // Frames and messages between them.
 pub mod protocol;
 
+// Statements of publishers: their signatures, and those that were accepted before.
+pub mod trust;
+
 // Archives without the bodies.
 mod recipe;
 

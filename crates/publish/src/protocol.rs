@@ -25,7 +25,7 @@ pub use frame::{Frame, FrameError, FrameKind, read_frame, write_frame, write_str
 pub use host::{HostSession, Request};
 pub use message::{
     Activate, Activated, Base, Fetch, Hello, Offer, Refusal, RefusalKind, ReleaseInfo, Releases, Selector,
-    Staged,
+    Staged, TrustInfo,
 };
 pub use missing::{Missing, MissingError};
 

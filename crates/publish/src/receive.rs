@@ -28,6 +28,12 @@ pub trait Host {
     /// Returns a refusal if the releases can't be read.
     fn open(&mut self, digest: &str) -> Result<Option<(String, Arc<Archive>)>, Refusal>;
 
+    /// Decides whether a release may be staged, before anything is transferred.
+    ///
+    /// # Errors
+    /// Returns a refusal if it isn't signed as the host demands, for example.
+    fn admit(&mut self, offer: &Offer) -> Result<(), Refusal>;
+
     /// Opens the releases whose bodies may be part of a new one, best first.
     fn sources(&mut self) -> Vec<Arc<Archive>>;
 
@@ -134,6 +140,7 @@ impl Connection<'_> {
     }
 
     fn stage(&mut self, offer: &Offer, compressed: &[u8]) -> Result<(), Ending> {
+        self.host.admit(offer)?;
         if let Some((name, _)) = self.host.open(&offer.digest)? {
             self.session.declined();
             return self.answer(&Frame::json(FrameKind::Known, &Staged { name, was_known: true }));

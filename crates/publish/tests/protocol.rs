@@ -54,9 +54,11 @@ impl Host for MemoryHost {
             paths: release.facts().paths,
             date: None,
             damaged: None,
+            statement: None,
         };
         Ok(Releases {
             directory: "memory".into(),
+            trust: None,
             releases: self.releases.iter().enumerate().map(info).collect(),
         })
     }
@@ -64,6 +66,10 @@ impl Host for MemoryHost {
     fn open(&mut self, digest: &str) -> Result<Option<(String, Arc<Archive>)>, Refusal> {
         let found = self.position(digest);
         Ok(found.map(|index| (index.to_string(), Arc::clone(&self.releases[index]))))
+    }
+
+    fn admit(&mut self, _: &Offer) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn sources(&mut self) -> Vec<Arc<Archive>> {
@@ -145,10 +151,10 @@ fn push(client: &mut Client, site: &Site, base: Option<&Site>) -> Result<(), Cli
     let archive = site.archive();
     let recipe = Recipe::of(&archive).unwrap();
     let base = base.map(|base| Recipe::of(&base.archive()).unwrap());
-    let report = client.stage(&archive, &recipe, base.as_ref(), &mut |_| {}, &mut |_| {})?;
+    let report = client.stage(&archive, &recipe, base.as_ref(), None, &mut |_| {}, &mut |_| {})?;
     assert!(report.staged.was_known || report.bodies > 0);
     let release = Selector::Digest(archive.facts().digest.to_string());
-    client.activate(&Activate { release, keep: None }).map(drop)
+    client.activate(&Activate { release, keep: None, signed: None }).map(drop)
 }
 
 #[test]
@@ -224,7 +230,7 @@ fn hello() -> Frame {
 /// Returns what a client sends that offers `site` and then sends these contents.
 fn offering(site: &Site, digest: &str, contents: &[u8]) -> Vec<u8> {
     let recipe = Recipe::of(&site.archive()).unwrap().compress(None).unwrap();
-    let offer = Offer { digest: digest.to_owned(), base: None };
+    let offer = Offer { digest: digest.to_owned(), base: None, signed: None };
     let mut bytes = frames(&[hello(), Frame::json(FrameKind::Offer, &offer)]);
     write_stream(&mut bytes, &recipe, &mut |_| {}).unwrap();
     write_frame(&mut bytes, &Frame::empty(FrameKind::End)).unwrap();
@@ -247,7 +253,7 @@ fn hostile_clients_are_refused() {
         ("fewer contents", offering(&new, &digest, &[7; 20])),
         ("digest", offering(&new, &digest, &[7; 5000])),
         ("decompress", {
-            let offer = Offer { digest: digest.clone(), base: None };
+            let offer = Offer { digest: digest.clone(), base: None, signed: None };
             let frame = Frame::json(FrameKind::Offer, &offer);
             frames(&[hello(), frame, data(b"no recipe"), Frame::empty(FrameKind::End)])
         }),
@@ -332,7 +338,7 @@ fn hostile_hosts_are_refused() {
     ] {
         let input = frames(&[&[hello()], answers.as_slice()].concat());
         let (mut client, _) = Client::greet(Box::new(io::Cursor::new(input)), Box::new(io::sink())).unwrap();
-        let staged = client.stage(&archive, &recipe, None, &mut |_| {}, &mut |_| {});
+        let staged = client.stage(&archive, &recipe, None, None, &mut |_| {}, &mut |_| {});
         assert!(staged.is_err(), "{answers:?}");
     }
 }
@@ -346,7 +352,7 @@ fn endless_list_of_missing_contents_is_refused() {
     let endless = io::Cursor::new(start).chain(EndlessFrames { frame: data, at: 0 });
     let (mut client, _) = Client::greet(Box::new(endless), Box::new(io::sink())).unwrap();
     let recipe = Recipe::of(&archive).unwrap();
-    let staged = client.stage(&archive, &recipe, None, &mut |_| {}, &mut |_| {});
+    let staged = client.stage(&archive, &recipe, None, None, &mut |_| {}, &mut |_| {});
     assert!(matches!(staged, Err(ClientError::Frame(FrameError::StreamTooLong(_)))));
 }
 

@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use cannery_archive::Archive;
 use cannery_archiver::{Options, compile};
 use cannery_publish::protocol::{Activate, Activated, Releases, Selector};
+use cannery_publish::trust::{SecretKey, Signed, Statement};
 use cannery_publish::{Recipe, StageReport};
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ use super::target::Target;
 use super::transfer::TransferDisplay;
 use crate::commands::build_failure::{failure, print_diagnostics};
 use crate::commands::interrupt::Interrupt;
-use crate::commands::{diff, open, verify};
+use crate::commands::{diff, keys, open, release_trust, verify};
 use crate::flags::publish::Push;
 use crate::format::{bytes, counted, percent, seconds};
 use crate::output::{self, Failure, Paint, one_line};
@@ -67,6 +68,7 @@ fn publish(flags: &Push) -> Result<Published, Failure> {
     let targets = fleet::parse(words)?;
     let quorum = quorum(flags, targets.len())?;
     let connector = Connector::new(&flags.connection)?;
+    let signer = keys::read_signer(&flags.signing)?;
     if !Path::new(site).exists() {
         return Err(Failure::input(format!("{}: no such file or folder", one_line(site)))
             .hint("the site comes last: `cannery push TARGET... SITE`"));
@@ -94,7 +96,14 @@ fn publish(flags: &Push) -> Result<Published, Failure> {
     let recipe =
         Recipe::of(&archive).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
 
-    let staged = stage(flags, members, &archive, &recipe, cache.as_ref());
+    let signed = match signer {
+        Some((key, site)) => Some(sign(&key, site, &mut members, &archive)?),
+        None => release_trust::read_signed(Path::new(site)).map_err(|error| {
+            Failure::input(format!("cannot read the signature of {}: {error}", one_line(site)))
+        })?,
+    };
+
+    let staged = stage(flags, members, &archive, &recipe, signed.as_ref(), cache.as_ref());
     if let Some(cache) = &cache {
         cache.add_recipe(&recipe);
         if is_folder {
@@ -103,7 +112,7 @@ fn publish(flags: &Push) -> Result<Published, Failure> {
         }
     }
     check_quorum(&staged, quorum, "staged", flags)?;
-    let members = activate(flags, staged, &archive);
+    let members = activate(flags, staged, &archive, signed);
     drop(interrupt);
     Ok(Published { members, quorum, archive, started })
 }
@@ -209,6 +218,23 @@ fn compile_folder(
     }
 }
 
+/// Signs the release, with a sequence that is higher than those of all targets.
+fn sign(
+    key: &SecretKey,
+    site: Option<String>,
+    members: &mut [Member<Connection>],
+    archive: &Archive,
+) -> Result<Signed, Failure> {
+    let known = connected(members).filter_map(|connection| connection.releases.trust.clone());
+    let known: Vec<_> = known.collect();
+    let site = site.or_else(|| known.iter().find_map(|trust| trust.site.clone())).ok_or_else(|| {
+        Failure::usage("the signature needs the name of the site").hint("add `--site NAME`, such as the host")
+    })?;
+    let seen = known.iter().map(|trust| trust.sequence).max().unwrap_or(0);
+    let sequence = archive.facts().serial.max(seen.saturating_add(1));
+    keys::sign_statement(key, &Statement::of(archive, &site, sequence, keys::now()))
+}
+
 fn is_same_site(previous: &Path, new: &Path) -> Result<bool, Failure> {
     let (previous, archive) = (open::open(previous)?, open::open(new)?);
     diff::is_same_site(&previous, &archive).map_err(open::corrupt(new))
@@ -287,6 +313,7 @@ fn stage(
     members: Vec<Member<Connection>>,
     archive: &Archive,
     recipe: &Recipe,
+    signed: Option<&Signed>,
     cache: Option<&Cache>,
 ) -> Vec<Member<StagedTarget>> {
     let display = Mutex::new(TransferDisplay::new("transferring", flags.quiet || flags.json));
@@ -301,6 +328,7 @@ fn stage(
             archive,
             recipe,
             base.as_ref(),
+            signed,
             &mut |total| with_display(&|display| display.plan(total)),
             &mut |count| with_display(&|display| display.advance(count)),
         );
@@ -326,9 +354,10 @@ fn activate(
     flags: &Push,
     members: Vec<Member<StagedTarget>>,
     archive: &Archive,
+    signed: Option<Signed>,
 ) -> Vec<Member<PushedTarget>> {
-    let activate =
-        Activate { release: Selector::Digest(archive.facts().digest.to_string()), keep: Some(flags.keep) };
+    let release = Selector::Digest(archive.facts().digest.to_string());
+    let activate = Activate { release, keep: Some(flags.keep), signed };
     fleet::then(members, |_, StagedTarget { mut connection, report, was_current }| {
         let activated = if flags.stage_only {
             None

@@ -1,10 +1,12 @@
 //! `cannery rollback`: makes targets serve an earlier release.
 
-use cannery_publish::protocol::{Activate, Activated, Selector};
+use cannery_publish::protocol::{Activate, Activated, ReleaseInfo, Releases, Selector};
+use cannery_publish::trust::{SecretKey, Signed, Statement};
 use serde::Serialize;
 
 use super::connection::{Connector, client_failure};
 use super::fleet::{self, Member, reason};
+use crate::commands::keys;
 use crate::flags::publish::Rollback;
 use crate::format::counted;
 use crate::output::{self, Failure, Paint, one_line};
@@ -29,8 +31,14 @@ pub fn run(flags: &Rollback) -> Result<(), Failure> {
     let as_json = |failure: Failure| failure.as_json(flags.json);
     let connector = Connector::new(&flags.connection).map_err(as_json)?;
     let members = fleet::connect(&connector, fleet::parse(&flags.targets).map_err(as_json)?);
-    let activate = Activate { release: Selector::Name(flags.to.clone()), keep: None };
+    let signer = keys::read_signer(&flags.signing).map_err(as_json)?;
     let members = fleet::then(members, |_, mut connection| {
+        let mut activate = Activate { release: Selector::Name(flags.to.clone()), keep: None, signed: None };
+        if let (Some((key, site)), Some(_)) = (&signer, &connection.releases.trust) {
+            let (digest, signed) = sign_again(key, site.as_deref(), &connection.releases, &flags.to)?;
+            activate.release = Selector::Digest(digest);
+            activate.signed = Some(signed);
+        }
         let activated = connection.client.activate(&activate).map_err(|error| client_failure(&error))?;
         connection.close();
         Ok(activated)
@@ -53,6 +61,54 @@ pub fn run(flags: &Rollback) -> Result<(), Failure> {
         }
     }
     failures(&members)
+}
+
+/// Signs the statement about an earlier release again, with a higher sequence. Returns the digest of the release, too.
+fn sign_again(
+    key: &SecretKey,
+    site: Option<&str>,
+    releases: &Releases,
+    wanted: &str,
+) -> Result<(String, Signed), Failure> {
+    let release = find(releases, wanted)?;
+    let name = one_line(&release.name);
+    let text = release.statement.as_deref().ok_or_else(|| {
+        Failure::failed(format!("{name} was never signed, so the target doesn't accept it"))
+            .hint("push its archive with `--secret-key`")
+    })?;
+    let statement = Statement::parse(text).map_err(|error| Failure::failed(format!("{name}: {error}")))?;
+    // We sign what the target says, so it must be about the release that it lists.
+    if Some(statement.digest.to_string()) != release.digest || Some(statement.serial) != release.serial {
+        return Err(Failure::failed(format!("the statement about {name} is about another release")));
+    }
+    if let Some(site) = site.filter(|site| *site != statement.site) {
+        return Err(Failure::failed(format!(
+            "{name} belongs to the site `{}`, not to `{site}`",
+            statement.site
+        )));
+    }
+    let seen = releases.trust.as_ref().map_or(0, |trust| trust.sequence);
+    let sequence = seen.saturating_add(1);
+    let digest = statement.digest.to_string();
+    Ok((digest, keys::sign_statement(key, &Statement { sequence, date: keys::now(), ..statement })?))
+}
+
+/// Finds a release in the list of a target, as the target does for a file name, a serial, or `previous`.
+fn find<'a>(releases: &'a Releases, wanted: &str) -> Result<&'a ReleaseInfo, Failure> {
+    let intact = || releases.releases.iter().filter(|release| release.digest.is_some());
+    let is_named = |release: &&ReleaseInfo| release.name == wanted || release.name == format!("{wanted}.cdb");
+    let previous = || intact().skip_while(|release| !release.current).nth(1);
+    let by_serial = || {
+        let serial = wanted.parse::<u64>().ok()?;
+        let mut found = intact().filter(|release| release.serial == Some(serial));
+        found.next().filter(|_| found.next().is_none())
+    };
+    let found =
+        intact().find(is_named).or_else(|| if wanted == "previous" { previous() } else { by_serial() });
+    found.ok_or_else(|| {
+        Failure::failed(format!("there is no release `{}`, or several have this serial", one_line(wanted)))
+            .hint("`cannery status` lists the releases")
+    })
 }
 
 /// Names the targets that failed.

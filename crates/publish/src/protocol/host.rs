@@ -145,7 +145,7 @@ mod tests {
         let mut session = HostSession::default();
         assert!(matches!(session.handle(hello()), Ok(Request::Greet(_))));
         assert_eq!(session.handle(Frame::empty(FrameKind::List)).unwrap(), Request::List);
-        let offer = Offer { digest: "a".into(), base: None };
+        let offer = Offer { digest: "a".into(), base: None, signed: None };
         assert_eq!(session.handle(Frame::json(FrameKind::Offer, &offer)).unwrap(), Request::More);
         let data = Frame { kind: FrameKind::Data, payload: b"xy".to_vec() };
         assert_eq!(session.handle(data.clone()).unwrap(), Request::More);
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(session.handle(data).unwrap(), Request::Bodies(b"xy".to_vec()));
         assert_eq!(session.handle(Frame::empty(FrameKind::End)).unwrap(), Request::BodiesEnd);
         session.staged();
-        let activate = Activate { release: Selector::Name("previous".into()), keep: Some(3) };
+        let activate = Activate { release: Selector::Name("previous".into()), keep: Some(3), signed: None };
         let frame = Frame::json(FrameKind::Activate, &activate);
         assert_eq!(session.handle(frame).unwrap(), Request::Activate(activate));
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{FrameError, PROTOCOL, PROTOCOL_OLDEST};
+use crate::trust::Signed;
 
 /// The first message of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +46,18 @@ pub struct Releases {
     pub directory: String,
     /// Newest first.
     pub releases: Vec<ReleaseInfo>,
+    /// Set if the host accepts only signed releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<TrustInfo>,
+}
+
+/// The state of a host that has public keys.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TrustInfo {
+    /// The site, if it is known yet.
+    pub site: Option<String>,
+    /// The highest sequence. The next statement must have a higher one.
+    pub sequence: u64,
 }
 
 impl Releases {
@@ -86,6 +99,9 @@ pub struct ReleaseInfo {
     pub date: Option<u64>,
     /// Why it can't be opened.
     pub damaged: Option<String>,
+    /// The signed text about it, if it came with one. Its signature isn't needed by those who sign it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statement: Option<String>,
 }
 
 /// Asks for an archive of the host.
@@ -102,6 +118,9 @@ pub struct Offer {
     pub digest: String,
     /// If the recipe is a patch, the release whose recipe it was made for.
     pub base: Option<Base>,
+    /// The statement about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<Signed>,
 }
 
 /// The base of a patch.
@@ -139,6 +158,9 @@ pub struct Activate {
     pub release: Selector,
     /// How many releases to keep. Older ones that were pushed are removed.
     pub keep: Option<u32>,
+    /// The statement about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<Signed>,
 }
 
 /// The host serves the release.

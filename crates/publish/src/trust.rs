@@ -1,0 +1,15 @@
+//! Trust: statements about releases, their signatures, and what was accepted before.
+//!
+//! A publisher signs a short text, the [`Statement`], rather than the archive. Its digests cover every byte of the archive, so a
+//! machine can verify the signature before it transfers anything, and a rollback needs a new signature but not the archive.
+//! Signatures and keys have the formats of minisign.
+//!
+//! Statements have a rising sequence number. A machine keeps the last one, and refuses older statements, which were valid once.
+
+mod keys;
+mod seen;
+mod statement;
+
+pub use keys::{KeyError, PublicKeys, SecretKey, SignatureError, Signed};
+pub use seen::{Seen, TrustError};
+pub use statement::{Statement, StatementError, is_site_name};

@@ -1,0 +1,238 @@
+//! Keys and signatures in minisign's formats.
+
+use std::ops::Range;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use minisign::{KeyPair, SecretKeyBox};
+use minisign_verify::{PublicKey, Signature};
+use serde::{Deserialize, Serialize};
+
+use super::statement::{Statement, StatementError};
+use crate::limits::STATEMENT_BYTES_MAX;
+
+/// Start of the lines in key files that aren't signed and have no meaning.
+const COMMENT: &str = "untrusted comment:";
+
+/// Length of a secret key, and where it has the algorithm that derives the key from a password, and its checksum.
+const SECRET_BYTES: usize = 158;
+const KDF: Range<usize> = 2..4;
+const CHECKSUM: Range<usize> = SECRET_BYTES - 32..SECRET_BYTES;
+
+/// A statement with its signature, as they are sent and stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signed {
+    /// The text of the statement.
+    pub statement: String,
+    /// The contents of minisign's signature file.
+    pub signature: String,
+}
+
+/// The keys whose signatures a machine accepts.
+#[derive(Clone, Default)]
+pub struct PublicKeys {
+    keys: Vec<PublicKey>,
+}
+
+/// A key that signs.
+pub struct SecretKey {
+    key: minisign::SecretKey,
+}
+
+/// Why a key can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The text isn't a public key.
+    #[error("it isn't a public key of minisign")]
+    Public,
+    /// The text isn't a secret key, or the password is wrong.
+    #[error("it isn't a secret key of minisign, or the password is wrong ({0})")]
+    Secret(String),
+    /// The key has a password, but none was given.
+    #[error("the key has a password")]
+    Password,
+    /// The system has no random numbers, for example.
+    #[error("the key can't be used: {0}")]
+    Failed(String),
+}
+
+/// Why a statement isn't trusted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignatureError {
+    /// The signature isn't one of minisign.
+    #[error("the signature is malformed")]
+    Malformed,
+    /// No listed key has made it.
+    #[error("the release is signed by a key that isn't listed here")]
+    Key,
+    /// A listed key is named, but the signature is wrong.
+    #[error("the signature is wrong: the statement or the signature was changed")]
+    Wrong,
+    /// The signature is right, but what was signed is no statement.
+    #[error(transparent)]
+    Statement(#[from] StatementError),
+}
+
+impl PublicKeys {
+    /// Parses one or several keys: files of minisign, or their base64 lines.
+    ///
+    /// # Errors
+    /// Returns [`KeyError::Public`] if there is none, or if a line isn't one.
+    pub fn parse(text: &str) -> Result<PublicKeys, KeyError> {
+        let lines = text.lines().map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(COMMENT));
+        let keys: Result<Vec<_>, _> = lines.map(PublicKey::from_base64).collect();
+        let keys = keys.map_err(|_| KeyError::Public)?;
+        if keys.is_empty() { Err(KeyError::Public) } else { Ok(PublicKeys { keys }) }
+    }
+
+    /// Adds the keys of another list.
+    pub fn extend(&mut self, other: PublicKeys) {
+        self.keys.extend(other.keys);
+    }
+
+    /// Verifies a signature, and returns what was signed.
+    ///
+    /// # Errors
+    /// Returns [`SignatureError`] if no listed key has signed the statement.
+    pub fn verify(&self, signed: &Signed) -> Result<Statement, SignatureError> {
+        if signed.signature.len() > STATEMENT_BYTES_MAX || signed.statement.len() > STATEMENT_BYTES_MAX {
+            return Err(SignatureError::Malformed);
+        }
+        let signature = Signature::decode(&signed.signature).map_err(|_| SignatureError::Malformed)?;
+        let mut failure = SignatureError::Key;
+        for key in &self.keys {
+            match key.verify(signed.statement.as_bytes(), &signature, false) {
+                Ok(()) => return Ok(Statement::parse(&signed.statement)?),
+                Err(minisign_verify::Error::UnexpectedKeyId) => {}
+                Err(_) => failure = SignatureError::Wrong,
+            }
+        }
+        Err(failure)
+    }
+}
+
+impl SecretKey {
+    /// Returns whether a key file has a password. A file that isn't one has none.
+    #[must_use]
+    pub fn has_password(text: &str) -> bool {
+        key_bytes(text).is_some_and(|bytes| !bytes[KDF].iter().all(|byte| *byte == 0))
+    }
+
+    /// Parses a secret key file of minisign.
+    ///
+    /// # Errors
+    /// Returns [`KeyError`] if it isn't one, or if the password is missing or wrong.
+    pub fn parse(text: &str, password: Option<&str>) -> Result<SecretKey, KeyError> {
+        let secret = |error: minisign::PError| KeyError::Secret(error.to_string());
+        let bytes = key_bytes(text).ok_or_else(|| KeyError::Secret("its length is wrong".to_owned()))?;
+        // The program `minisign` writes keys without a password without a checksum, too.
+        let has_checksum = !bytes[CHECKSUM].iter().all(|byte| *byte == 0);
+        let parsed = SecretKeyBox::from_string(text).map_err(secret)?;
+        if !SecretKey::has_password(text) {
+            let key = if has_checksum {
+                parsed.into_unencrypted_secret_key()
+            } else {
+                minisign::SecretKey::from_bytes(&bytes)
+            };
+            return Ok(SecretKey { key: key.map_err(secret)? });
+        }
+        let password = password.ok_or(KeyError::Password)?;
+        let key = parsed.into_secret_key(Some(password.to_owned())).map_err(secret)?;
+        Ok(SecretKey { key })
+    }
+
+    /// Generates a key, and returns the contents of the files with the secret and with the public key.
+    ///
+    /// # Errors
+    /// Returns [`KeyError`] if the system has no random numbers, or not the memory that encryption with a password needs.
+    pub fn generate(password: Option<&str>) -> Result<(String, String), KeyError> {
+        let failed = |error: minisign::PError| KeyError::Failed(error.to_string());
+        let pair = match password {
+            Some(password) => KeyPair::generate_encrypted_keypair(Some(password.to_owned())),
+            None => KeyPair::generate_unencrypted_keypair(),
+        };
+        let pair = pair.map_err(failed)?;
+        let secret = pair.sk.to_box(Some("cannery secret key")).map_err(failed)?;
+        let public = pair.pk.to_box().map_err(failed)?;
+        Ok((secret.into_string(), public.into_string()))
+    }
+
+    /// Signs a statement.
+    ///
+    /// # Errors
+    /// Returns [`KeyError`] if the system has no random numbers.
+    pub fn sign(&self, statement: &Statement) -> Result<Signed, KeyError> {
+        let text = statement.to_text();
+        let comment =
+            format!("{} serial {} sequence {}", statement.site, statement.serial, statement.sequence);
+        let signature =
+            minisign::sign(None, &self.key, text.as_bytes(), Some(&comment), Some("signed by cannery"))
+                .map_err(|error| KeyError::Failed(error.to_string()))?;
+        Ok(Signed { statement: text, signature: signature.into_string() })
+    }
+}
+
+/// Returns the bytes of a secret key file.
+fn key_bytes(text: &str) -> Option<Vec<u8>> {
+    let bytes = BASE64_STANDARD.decode(text.lines().nth(1)?.trim()).ok()?;
+    (bytes.len() == SECRET_BYTES).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use cannery_archive::Digest;
+
+    use super::*;
+
+    fn statement(site: &str) -> Statement {
+        let digest = Digest([1; Digest::BYTES]);
+        Statement { site: site.into(), serial: 1, sequence: 2, bytes: 3, digest, sha256: [4; 32], date: 5 }
+    }
+
+    fn pair() -> (SecretKey, PublicKeys) {
+        let (secret, public) = SecretKey::generate(None).unwrap();
+        (SecretKey::parse(&secret, None).unwrap(), PublicKeys::parse(&public).unwrap())
+    }
+
+    #[test]
+    fn only_listed_keys_are_accepted() {
+        let ((key, mut public), (other, others)) = (pair(), pair());
+        let signed = key.sign(&statement("a")).unwrap();
+        assert_eq!(public.verify(&signed), Ok(statement("a")));
+        let foreign = other.sign(&statement("a")).unwrap();
+        assert_eq!(public.verify(&foreign), Err(SignatureError::Key));
+        public.extend(others);
+        assert_eq!(public.verify(&foreign), Ok(statement("a")));
+        assert_eq!(PublicKeys::default().verify(&signed), Err(SignatureError::Key));
+    }
+
+    #[test]
+    fn changed_bytes_are_refused() {
+        let (key, public) = pair();
+        let signed = key.sign(&statement("a")).unwrap();
+        let mut other = signed.clone();
+        other.statement = other.statement.replace("serial: 1", "serial: 9");
+        assert_eq!(public.verify(&other), Err(SignatureError::Wrong));
+        // The comment is signed, too.
+        let mut other = signed.clone();
+        other.signature = other.signature.replace("sequence 2", "sequence 3");
+        assert_eq!(public.verify(&other), Err(SignatureError::Wrong));
+        for end in 0..signed.signature.len() - 1 {
+            let cut = Signed { signature: signed.signature[..end].to_owned(), ..signed.clone() };
+            assert!(public.verify(&cut).is_err(), "{end}");
+        }
+        let long = Signed { statement: "x".repeat(STATEMENT_BYTES_MAX + 1), ..signed };
+        assert_eq!(public.verify(&long), Err(SignatureError::Malformed));
+    }
+
+    #[test]
+    fn texts_that_are_no_keys_are_refused() {
+        for text in ["", "untrusted comment: x", "RWQ", "untrusted comment: x\nnot a key\n"] {
+            assert!(PublicKeys::parse(text).is_err(), "{text}");
+            assert!(SecretKey::parse(text, Some("x")).is_err(), "{text}");
+        }
+    }
+}
