@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::ptr::NonNull;
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
@@ -54,8 +54,8 @@ pub(crate) struct Bytes {
 
 /// The memory that an archive is in.
 enum Memory {
-    /// Pages of the mapped file.
-    Mapped(Mmap),
+    /// Pages of the mapped file. If it has a name, other programs can open the file for writing.
+    Mapped { map: Mmap, has_name: bool },
     /// Private pages. There may be unused ones after the bytes.
     ///
     /// A `Vec` would not be safe: after a zero-copy send, the kernel might still be reading these pages when we free them. The
@@ -87,8 +87,8 @@ impl Bytes {
         let mut options = MmapOptions::new();
         options.offset(part.start).len(length);
         let memory = match loading.resolve(part.end - part.start) {
-            Loading::Mapped => map(file, &options).map(Memory::Mapped),
-            Loading::Preloaded => map(file, options.populate()).map(Memory::Mapped),
+            Loading::Mapped => map(file, &options),
+            Loading::Preloaded => map(file, options.populate()),
             Loading::InMemory | Loading::Automatic => read(file, part.start, length),
         };
         memory.map(Bytes::new)
@@ -111,7 +111,7 @@ impl Bytes {
 
     fn new(memory: Memory) -> Bytes {
         let slice = match &memory {
-            Memory::Mapped(map) => map,
+            Memory::Mapped { map, .. } => map,
             Memory::Copied { map, length } => &map[..*length],
             Memory::Owned(bytes) => bytes,
             Memory::Static(bytes) => bytes,
@@ -120,10 +120,19 @@ impl Bytes {
         Bytes { slice: NonNull::from(slice), memory }
     }
 
+    /// Returns `true` if other programs could open the file that the bytes are in, and change it.
+    pub(crate) fn may_change(&self) -> bool {
+        match &self.memory {
+            Memory::Mapped { has_name, .. } => *has_name,
+            Memory::Copied { .. } | Memory::Owned(_) | Memory::Static(_) => false,
+            Memory::Shared(owner) => owner.bytes().may_change(),
+        }
+    }
+
     /// Returns `true` if the bytes cannot change when a file does.
     pub(crate) fn is_private(&self) -> bool {
         match &self.memory {
-            Memory::Mapped(_) => false,
+            Memory::Mapped { .. } => false,
             Memory::Copied { .. } | Memory::Owned(_) | Memory::Static(_) => true,
             Memory::Shared(owner) => owner.bytes().is_private(),
         }
@@ -132,7 +141,7 @@ impl Bytes {
     /// Returns `true` if the kernel may read the bytes even after they were dropped.
     pub(crate) fn may_be_sent_zero_copy(&self) -> bool {
         match &self.memory {
-            Memory::Mapped(_) | Memory::Owned(_) => false,
+            Memory::Mapped { .. } | Memory::Owned(_) => false,
             Memory::Copied { .. } | Memory::Static(_) => true,
             Memory::Shared(owner) => owner.bytes().may_be_sent_zero_copy(),
         }
@@ -149,7 +158,7 @@ impl Bytes {
     pub(crate) fn detach(&self) -> io::Result<()> {
         match &self.memory {
             Memory::Copied { .. } | Memory::Owned(_) | Memory::Static(_) => Ok(()),
-            Memory::Mapped(map) => replace_with_copy(map),
+            Memory::Mapped { map, .. } => replace_with_copy(map),
             Memory::Shared(owner) => owner.bytes().detach(),
         }
     }
@@ -165,11 +174,14 @@ fn read(file: &File, start: u64, length: usize) -> io::Result<Memory> {
     Ok(Memory::Copied { map: map.make_read_only()?, length })
 }
 
-fn map(file: &File, options: &MmapOptions) -> io::Result<Mmap> {
+fn map(file: &File, options: &MmapOptions) -> io::Result<Memory> {
+    let has_name = file.metadata()?.nlink() > 0;
+
     // SAFETY: the mapped slice must not change while it is borrowed. An archive is replaced by renaming another file over
     // its name and never edited, so the file that we map keeps its bytes as long as it is mapped. A process that writes to
     // it regardless is blocked by the lease until the bytes are copied. Without a lease that promise is all there is, as
     // with every mapped file; since we check each number where we use it, the damage is limited to wrong bytes in a
     // response, and to a SIGBUS if the file was truncated. There is no safe way to map a file.
-    unsafe { options.map(file) }
+    let map = unsafe { options.map(file) }?;
+    Ok(Memory::Mapped { map, has_name })
 }

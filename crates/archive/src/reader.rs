@@ -131,6 +131,13 @@ impl Archive {
         self.bytes.is_private()
     }
 
+    /// Returns `true` if the bytes are in a mapped file that has a name, so that other programs could open it and change it. Temporary
+    /// files without a name are not found by others.
+    #[must_use]
+    pub fn may_change(&self) -> bool {
+        self.bytes.may_change()
+    }
+
     /// Returns `true` if ranges of the archive may be sent zero-copy: nothing can change the bytes, and the kernel may still read
     /// them after the archive was dropped.
     #[must_use]

@@ -8,6 +8,7 @@ mod support;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cannery_archive::{Archive, Digest, Format, Lease, Loading, Writers, writers};
@@ -112,6 +113,29 @@ fn open_for_writing_is_known_where_leases_exist() {
     assert_eq!(writers(&reader), Writers::Absent);
     // This should not block, since there is no lease any more after the check.
     drop(File::create(&path).unwrap());
+}
+
+#[test]
+fn only_mapped_files_with_a_name_may_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("site.cdb");
+    fs::write(&path, support::archive(Format::Cdb)).unwrap();
+    let file = File::open(&path).unwrap();
+    let may_change = |loading| Archive::from_file(&file, loading).unwrap().may_change();
+    let mapped = Arc::new(Archive::from_file(&file, Loading::Mapped).unwrap());
+    assert!(mapped.may_change() && Archive::sharing(Arc::new(Owner(mapped))).may_change());
+    assert!(may_change(Loading::Preloaded) && !may_change(Loading::InMemory));
+    fs::remove_file(&path).unwrap();
+    assert!(!may_change(Loading::Mapped));
+}
+
+/// Contains an archive that others share.
+struct Owner(Arc<Archive>);
+
+impl AsRef<Archive> for Owner {
+    fn as_ref(&self) -> &Archive {
+        &self.0
+    }
 }
 
 #[test]

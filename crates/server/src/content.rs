@@ -78,7 +78,13 @@ impl Content {
                     let failed = |source| StartError::Archive { path: named.path().to_owned(), source };
                     let opened = open::open_named(named, *loading, config.virtual_hosts).map_err(failed)?;
                     if opened.is_unguarded {
-                        (config.on_notice.0)(&Notice::Unguarded { path: named.path().to_owned() });
+                        let path = named.path();
+                        let notice = if named.is_opened_by_path() {
+                            Notice::Unguarded { path: path.to_owned() }
+                        } else {
+                            open::opened_unguarded(path, named.host.as_ref())
+                        };
+                        (config.on_notice.0)(&notice);
                     }
 
                     let site = opened.site;

@@ -233,6 +233,13 @@ pub enum Notice {
         /// The archive.
         path: PathBuf,
     },
+    /// A mapped archive that the program has opened itself cannot be protected against modification.
+    OpenedUnguarded {
+        /// The name of the archive.
+        name: PathBuf,
+        /// Its host, or `None` for the default site.
+        host: Option<String>,
+    },
 }
 
 impl Notice {
@@ -432,6 +439,16 @@ impl fmt::Display for Notice {
                  modified. A file that the server's user owns can be guarded",
                 path.display()
             ),
+            Notice::OpenedUnguarded { name, host } => {
+                write!(f, "{}", name.display())?;
+                if let Some(host) = host {
+                    write!(f, " for {host}")?;
+                }
+                f.write_str(
+                    ": the program has opened it as a mapped file, which cannot be guarded, so the file must not be modified. \
+                     Copy it into memory (`Site::from_bytes`), or let the server open it by its path",
+                )
+            }
         }
     }
 }

@@ -132,6 +132,34 @@ fn body_in_flight_is_sent_from_the_replaced_archive() {
 }
 
 #[test]
+fn archive_that_can_be_truncated_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("site.cdb");
+    fs::write(&path, archive("mapped", b'a', LARGE_BYTES)).unwrap();
+    let mapped = || Site::open(&path).unwrap();
+    let shared = mapped();
+    let notices = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&notices);
+    let server = Server::new()
+        .embedded_site_of("a.example", &shared)
+        .configure(|settings| settings.on_notice(move |notice| seen.lock().unwrap().push(notice.to_string())))
+        .bind("127.0.0.1:0")
+        .start()
+        .unwrap();
+    let report = "the embedded archive for a.example: the program has opened it as a mapped file";
+    let reports =
+        || notices.lock().unwrap().iter().filter(|notice: &&String| notice.starts_with(report)).count();
+    assert_eq!(reports(), 1);
+    shared.replace(&mapped());
+    assert_eq!(reports(), 1, "it was said before");
+    shared.replace(&site("in memory"));
+    assert_eq!(reports(), 1);
+    shared.replace(&mapped());
+    assert_eq!(reports(), 2);
+    stop(server);
+}
+
+#[test]
 fn each_response_during_replacements_is_from_one_archive() {
     const REPLACEMENTS: usize = 40;
     const LENGTH: usize = 1000;

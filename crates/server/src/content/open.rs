@@ -1,12 +1,14 @@
 //! Opens archives, and protects them from being modified by other processes.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
 use cannery_archive::{Archive, Lease, Loading, OpenError};
 use cannery_site::{Site, VirtualHosts};
 
-use crate::config::{ArchiveSource, NamedArchive};
+use crate::config::{ArchiveSource, HostPattern, NamedArchive};
+use crate::notice::Notice;
 
 /// Maximum size of an archive that we read into memory if it cannot be leased.
 const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
@@ -34,14 +36,17 @@ pub(super) fn open_named(
     loading: Loading,
     virtual_hosts: VirtualHosts,
 ) -> Result<OpenedSite, OpenError> {
-    let unleased = |archive| OpenedArchive { archive, lease: None, is_unguarded: false };
     let OpenedArchive { archive, lease, is_unguarded } = match named.source() {
         ArchiveSource::Path | ArchiveSource::ReleaseDirectory(_) => open(named.path(), loading)?,
-        ArchiveSource::OpenFile(file) => unleased(Archive::from_file(file, loading)?),
-        ArchiveSource::Embedded(bytes) => unleased(Archive::from_static(bytes)?),
+        ArchiveSource::OpenFile(file) => open_file(file, loading)?,
+        ArchiveSource::Embedded(bytes) => {
+            OpenedArchive { archive: Archive::from_static(bytes)?, lease: None, is_unguarded: false }
+        }
         ArchiveSource::Opened(site) => {
+            // We can't copy the archive, because the program uses its mapping, too.
+            let is_unguarded = site.archive().may_change();
             let site = Arc::clone(site).with_virtual_hosts(virtual_hosts);
-            return Ok(OpenedSite { site, lease: None, is_unguarded: false });
+            return Ok(OpenedSite { site, lease: None, is_unguarded });
         }
     };
     Ok(OpenedSite { site: Arc::new(Site::new(archive, virtual_hosts)), lease, is_unguarded })
@@ -50,12 +55,30 @@ pub(super) fn open_named(
 /// Opens an archive. It is mapped if it can be leased, and otherwise read into memory if it is small enough.
 pub(crate) fn open(path: &Path, loading: Loading) -> Result<OpenedArchive, OpenError> {
     let (archive, lease) = Archive::open_leased(path, loading)?;
-    if lease.is_some() || archive.is_in_memory() {
+    guard(archive, lease, || Archive::open(path, Loading::InMemory))
+}
+
+/// Opens the archive in an open file. If the file has a name, it is read into memory if it is small enough.
+pub(crate) fn open_file(file: &File, loading: Loading) -> Result<OpenedArchive, OpenError> {
+    guard(Archive::from_file(file, loading)?, None, || Archive::from_file(file, Loading::InMemory))
+}
+
+/// Returns the notice about an archive that other processes could change, and that the server has not opened by its path.
+pub(crate) fn opened_unguarded(name: &Path, host: Option<&HostPattern>) -> Notice {
+    Notice::OpenedUnguarded { name: name.to_owned(), host: host.map(ToString::to_string) }
+}
+
+/// Copies an archive that other processes could change, unless it is too large.
+fn guard(
+    archive: Archive,
+    lease: Option<Lease>,
+    copy: impl FnOnce() -> Result<Archive, OpenError>,
+) -> Result<OpenedArchive, OpenError> {
+    if lease.is_some() || !archive.may_change() {
         return Ok(OpenedArchive { archive, lease, is_unguarded: false });
     }
     if archive.facts().file_bytes > UNLEASED_COPIED_BYTES_MAX {
         return Ok(OpenedArchive { archive, lease, is_unguarded: true });
     }
-    let archive = Archive::open(path, Loading::InMemory)?;
-    Ok(OpenedArchive { archive, lease, is_unguarded: false })
+    Ok(OpenedArchive { archive: copy()?, lease, is_unguarded: false })
 }

@@ -122,7 +122,8 @@ impl Archives {
 
         let site = match next {
             NextArchive::File(file) => {
-                Arc::new(Site::new(Archive::from_file(&file, self.loading)?, self.virtual_hosts))
+                let archive = open::open_file(&file, self.loading)?.archive;
+                Arc::new(Site::new(archive, self.virtual_hosts))
             }
             // The entry may have another site with the same bytes, because of `with_virtual_hosts`.
             NextArchive::Site(site) if std::ptr::eq(site.archive().bytes(), entry.site.archive().bytes()) => {
@@ -130,6 +131,10 @@ impl Archives {
             }
             NextArchive::Site(site) => site.with_virtual_hosts(self.virtual_hosts),
         };
+        // Once is enough, also for a handler of notices that replaces the site each time.
+        if site.archive().may_change() && !entry.site.archive().may_change() {
+            reporter.notify(&open::opened_unguarded(&self.files[index].path, entry.host.as_ref()));
+        }
         let facts = *site.archive().facts();
         let is_release = facts.digest != entry.site.archive().facts().digest;
         self.exchange(index, entry, site, None);

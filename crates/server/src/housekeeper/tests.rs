@@ -101,6 +101,30 @@ fn published_file_is_served_at_once() {
 }
 
 #[test]
+fn open_file_may_be_truncated() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, simulation::archive(name)).unwrap();
+        std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap()
+    };
+    let [first, second] = ["first", "second"].map(file);
+    let named = NamedArchive::from_file(None, "file".into(), first.try_clone().unwrap());
+    let content = Content::Archives { archives: vec![named], loading: Loading::Mapped, watch: false };
+    let mut archives = Archives::open(&Config::plain(content), None, Vec::new()).unwrap();
+    let is_whole = |archives: &Archives, name| {
+        let content = archives.current().get();
+        let content::Content::Sites(sites) = &*content else { panic!("sites are served") };
+        sites.entries()[0].site.archive().bytes() == simulation::archive(name)
+    };
+    first.set_len(0).unwrap();
+    assert!(is_whole(&archives, "first"));
+    archives.publish(0, NextArchive::File(second.try_clone().unwrap()), &reporter()).unwrap();
+    second.set_len(0).unwrap();
+    assert!(is_whole(&archives, "second"));
+}
+
+#[test]
 fn site_that_comes_back_is_retired_once() {
     let [a, b] = ["a", "b"].map(site);
     let mut archives = open(vec![NamedArchive::opened(None, "site".into(), Arc::clone(&a))], false);
