@@ -16,6 +16,8 @@ mod content_deadlines;
 mod contents;
 #[path = "server/errors.rs"]
 mod errors;
+#[path = "server/held_uploads.rs"]
+mod held_uploads;
 #[path = "server/metrics.rs"]
 mod metrics;
 #[path = "server/notes.rs"]
