@@ -83,7 +83,7 @@ fn chromium_lets_only_pages_of_the_allowed_origin_use_the_service() {
     let status = |name: &str| by_allowed[name][0].as_u64();
     assert_eq!(by_allowed["list"], json!([200, null, "[]"]));
     assert_eq!(by_allowed["log in"], json!([204, null, ""]));
-    assert_eq!(by_allowed["add"], json!([201, "/api/notes/1", ""]));
+    assert_eq!(by_allowed["add"], json!([201, "/api/notes/0", ""]));
     assert_eq!(by_allowed["note"], r#"{"author":"Ada","text":"from a page"}"#);
     // Pages can read errors, whether they come from handlers or not.
     let errors = ["stranger", "invalid", "missing"].map(status);

@@ -84,8 +84,9 @@ mod service;
 pub use cannery_archive::{OpenError, VerifyError};
 #[cfg(feature = "server")]
 pub use cannery_routes::{
-    BodyWriter, Conflict, ContentReader, Event, EventWriter, Group, HandlerError, IntoResponse, Next,
-    OrStatus, Problem, Query, Request, RequestBuilder, Response, RouteError, SyntaxError, ViaBoxedError,
+    BodyWriter, Broadcast, Conflict, ContentReader, Cors, Event, EventWriter, Group, HandlerError,
+    IntoResponse, Next, OrStatus, Problem, Query, Request, RequestBuilder, Response, RouteError, SameSite,
+    SetCookie, SyntaxError, ViaBoxedError,
 };
 #[cfg(feature = "multipart")]
 pub use cannery_routes::{Multipart, Part};

@@ -11,12 +11,9 @@ use std::task::{self, Poll};
 
 use crate::error::HandlerError;
 use crate::kept_bytes::{HeldBytes, KeptBytes};
+use crate::limits::BODY_BYTES_MAX;
 
-/// A body may have this many bytes that have been written but not taken for sending. This is about as much
-/// as one call sends.
-pub const BODY_BYTES_MAX: usize = 64 * 1024;
-
-/// The same while many bytes of other bodies are waiting, too.
+/// Replaces [`BODY_BYTES_MAX`] while many bytes of other bodies are waiting, too.
 const SCARCE_BODY_BYTES_MAX: usize = 1024;
 
 /// The same for writers that can't wait, e.g. of events. Many programs forget a client that is too slow for an event, so a healthy

@@ -6,14 +6,14 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, BufRead, Read};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll};
 
 use crate::body::Waker;
 use crate::content_failure::ContentFailure;
-
-/// Once this many bytes are waiting for the handler, the client has to wait. What is on its way by then may come in addition.
-pub const CONTENT_WAITING_BYTES: usize = 64 * 1024;
+use crate::limits::CONTENT_WAITING_BYTES;
+use crate::save::save;
 
 /// Creates content that arrives in pieces. Returns its two ends.
 // Only for the server.
@@ -195,6 +195,19 @@ impl ContentReader {
     #[must_use]
     pub fn stopper(&self) -> ContentStopper {
         ContentStopper { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Stores the content in a file while it arrives, and returns its length. An earlier file is replaced.
+    ///
+    /// The file only gets its name once it is complete. If this fails, an earlier file is left as it was. An incomplete file is in the
+    /// same folder, and called `.NUMBER-NUMBER.part`. It remains only if the program is killed.
+    ///
+    /// Never use a path that the client has chosen.
+    ///
+    /// # Errors
+    /// Returns the errors of [`ContentReader`], or an error if the file cannot be written.
+    pub fn save_to(&mut self, path: impl AsRef<Path>) -> io::Result<u64> {
+        save(self, path.as_ref())
     }
 
     /// Reads what has arrived, as far as it fits into `bytes`. Returns the number of bytes read, which is 0 at the end of the

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::content_failure::ContentFailure;
 use crate::field_names::has_single_value;
+use crate::set_cookie::SetCookie;
 
 /// Reason why a handler does not have a response.
 ///
@@ -47,6 +48,7 @@ pub(crate) enum Edit {
     Set(Cow<'static, str>, Cow<'static, str>),
     Append(Cow<'static, str>, Cow<'static, str>),
     Remove(String),
+    Cookie(SetCookie),
 }
 
 /// Content of an error that replaces the usual error page.

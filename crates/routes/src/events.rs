@@ -50,7 +50,7 @@ impl Event {
         Event { retry_ms: Some(retry_ms), ..self }
     }
 
-    fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut text = String::with_capacity(self.data.len() + 32);
         // Writing to a string cannot fail.
         if let Some(name) = &self.name {
@@ -79,25 +79,26 @@ fn single_line(text: &str) -> String {
 impl Response {
     /// Creates a 200 and a writer for events, which the client gets with `EventSource`.
     ///
-    /// In contrast to [`Response::stream`], this does not occupy a thread while there is no event.
+    /// In contrast to [`Response::stream`], this does not occupy a thread while there is no event. If all clients get the same events,
+    /// use a [`Broadcast`](crate::Broadcast).
     ///
     /// ```
     /// # extern crate cannery_routes as cannery;
-    /// use std::sync::Mutex;
+    /// use std::thread;
+    /// use std::time::Duration;
     ///
-    /// use cannery::{Event, EventWriter, Request, Response};
+    /// use cannery::{Event, Request, Response};
     ///
-    /// static CLIENTS: Mutex<Vec<EventWriter>> = Mutex::new(Vec::new());
-    ///
-    /// fn events(_: &Request) -> Response {
-    ///     let (writer, response) = Response::events();
-    ///     CLIENTS.lock().unwrap().push(writer);
+    /// fn countdown(_: &Request) -> Response {
+    ///     let (mut writer, response) = Response::events();
+    ///     thread::spawn(move || {
+    ///         for number in (0..10).rev() {
+    ///             writer.send(&Event::new(number.to_string()))?;
+    ///             thread::sleep(Duration::from_secs(1));
+    ///         }
+    ///         std::io::Result::Ok(())
+    ///     });
     ///     response
-    /// }
-    ///
-    /// /// Forgets clients that have left, or that are too slow.
-    /// fn send(event: &Event) {
-    ///     CLIENTS.lock().unwrap().retain_mut(|client| client.try_send(event).is_ok());
     /// }
     /// ```
     #[must_use]
@@ -121,7 +122,11 @@ impl EventWriter {
     /// # Errors
     /// Returns an error if the client has left, or [`io::ErrorKind::WouldBlock`] if it is slower than the events.
     pub fn try_send(&mut self, event: &Event) -> io::Result<()> {
-        self.body.try_write_whole(event.to_text().as_bytes())
+        self.try_send_text(&event.to_text())
+    }
+
+    pub(crate) fn try_send_text(&mut self, text: &str) -> io::Result<()> {
+        self.body.try_write_whole(text.as_bytes())
     }
 
     /// Sends an event, waiting for a slow client without blocking the thread.

@@ -49,3 +49,9 @@ pub(crate) fn is_content_type(name: &str) -> bool {
 pub(crate) fn is_one_of(name: &str, names: &[&str]) -> bool {
     names.iter().any(|other| other.eq_ignore_ascii_case(name))
 }
+
+/// Returns `true` for bytes that tokens may contain (RFC 9110 §5.6.2).
+pub(crate) const fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
+}

@@ -130,13 +130,10 @@ impl Group {
     ///
     /// ```
     /// # extern crate cannery_routes as cannery;
-    /// use std::fs::File;
-    /// use std::io;
-    ///
     /// use cannery::{ContentReader, Group, HandlerError, Request};
     ///
     /// fn store(_: &Request, mut content: ContentReader) -> Result<String, HandlerError> {
-    ///     let bytes = io::copy(&mut content, &mut File::create("upload")?)?;
+    ///     let bytes = content.save_to("backup")?;
     ///     Ok(format!("Stored {bytes} bytes."))
     /// }
     ///

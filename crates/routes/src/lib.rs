@@ -58,8 +58,10 @@ mod routes;
 
 // Parameters and results of handlers.
 mod body;
+mod broadcast;
 mod content;
 mod content_failure;
+mod cors;
 mod error;
 mod events;
 mod extensions;
@@ -68,6 +70,7 @@ mod field_names;
 mod http_types;
 mod into_response;
 mod kept_bytes;
+pub mod limits;
 #[cfg(feature = "multipart")]
 mod multipart;
 mod problem;
@@ -75,6 +78,8 @@ mod query;
 mod request;
 mod request_builder;
 mod response;
+mod save;
+mod set_cookie;
 
 // Which paths a route matches, and what it captures.
 mod captures;
@@ -82,23 +87,20 @@ mod conflict; // Which of two patterns is more specific.
 mod pattern;
 mod percent;
 
-pub use body::{
-    BODY_BYTES_MAX, BodyProgress, BodyReader, BodyStopper, BodyWriter, Waker, channel as body_channel,
-};
+pub use body::{BodyProgress, BodyReader, BodyStopper, BodyWriter, Waker, channel as body_channel};
+pub use broadcast::Broadcast;
 pub use captures::Captures;
 pub use conflict::Conflict;
-pub use content::{
-    CONTENT_WAITING_BYTES, ContentDemand, ContentReader, ContentSender, ContentStopper,
-    channel as content_channel,
-};
+pub use content::{ContentDemand, ContentReader, ContentSender, ContentStopper, channel as content_channel};
 pub use content_failure::ContentFailure;
+pub use cors::Cors;
 pub use error::{HandlerError, OrStatus};
 pub use events::{Event, EventWriter};
 pub use group::{Group, HandlerThread, Next};
 pub use into_response::{IntoResponse, ViaBoxedError};
 pub use kept_bytes::{HeldBytes, KeptBytes};
 #[cfg(feature = "multipart")]
-pub use multipart::{Multipart, PART_HEAD_BYTES_MAX, PART_TEXT_BYTES_MAX, PARTS_MAX, Part};
+pub use multipart::{Multipart, Part};
 pub use pattern::{SEGMENTS_MAX, SyntaxError};
 pub use percent::is_utf8_path;
 pub use problem::Problem;
@@ -108,3 +110,4 @@ pub use request_builder::RequestBuilder;
 pub use response::{Body, Producer, Response};
 pub use router::{Lookup, Match, Methods, RouteError, Router};
 pub use routes::{Call, HandlerResponse, Routes};
+pub use set_cookie::{SameSite, SetCookie};

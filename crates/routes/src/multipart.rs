@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::io::{self, Read};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -14,23 +15,12 @@ use futures_core::Stream;
 
 use crate::content_failure::ContentFailure;
 use crate::error::HandlerError;
+use crate::limits::{BOUNDARY_BYTES_MAX, PART_HEAD_BYTES_MAX, PART_TEXT_BYTES_MAX, PARTS_MAX};
 use crate::request::Request;
+use crate::save::save;
 
 /// The parser gets content in pieces of this many bytes.
 const PIECE_BYTES: usize = 8 * 1024;
-
-/// The most bytes before the content of a part: what precedes the first part, and the part's head. Browsers send about 200, unless a
-/// file's name is long.
-pub const PART_HEAD_BYTES_MAX: u64 = 16 * 1024;
-
-/// The number of parts that a form may have, unless the program sets another limit.
-pub const PARTS_MAX: usize = 1000;
-
-/// The length of a part's text, in bytes.
-pub const PART_TEXT_BYTES_MAX: u64 = 1 << 20;
-
-/// Length of a boundary (RFC 2046 §5.1.1).
-const BOUNDARY_BYTES_MAX: usize = 70;
 
 /// A form with files (`multipart/form-data`) that is read part by part.
 ///
@@ -38,9 +28,6 @@ const BOUNDARY_BYTES_MAX: usize = 70;
 ///
 /// ```
 /// # extern crate cannery_routes as cannery;
-/// use std::fs::File;
-/// use std::io;
-///
 /// use cannery::{ContentReader, HandlerError, Multipart, Request};
 ///
 /// fn store(request: &Request, content: ContentReader) -> Result<String, HandlerError> {
@@ -49,7 +36,7 @@ const BOUNDARY_BYTES_MAX: usize = 70;
 ///     while let Some(mut part) = form.next_part()? {
 ///         match part.name() {
 ///             "title" => title = part.text()?,
-///             "photo" => _ = io::copy(&mut part, &mut File::create("photo")?)?,
+///             "photo" => _ = part.save_to("photo")?,
 ///             _ => {}
 ///         }
 ///     }
@@ -264,6 +251,15 @@ impl Part<'_> {
         }
         String::from_utf8(bytes).map_err(|_| ContentFailure::InvalidForm.into())
     }
+
+    /// Stores the content in a file while it arrives, and returns its length. See
+    /// [`ContentReader::save_to`](crate::ContentReader::save_to).
+    ///
+    /// # Errors
+    /// Returns an error if the form is invalid or incomplete, or exceeds a limit, or if the file cannot be written.
+    pub fn save_to(&mut self, path: impl AsRef<Path>) -> io::Result<u64> {
+        save(self, path.as_ref())
+    }
 }
 
 impl Read for Part<'_> {
@@ -382,6 +378,60 @@ mod tests {
         );
         let error = form(text).next_part().unwrap().unwrap().text().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn limits_have_defaults() {
+        let part = "--XyZ\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n";
+        let parts = |count| io::Cursor::new(part.repeat(count) + "--XyZ--\r\n");
+        let mut most = form(parts(PARTS_MAX));
+        let mut count = 0;
+        while most.next_part().unwrap().is_some() {
+            count += 1;
+        }
+        assert_eq!(count, PARTS_MAX);
+        assert_eq!(failure(form(parts(PARTS_MAX + 1))), 413);
+
+        let text = |bytes: u64| {
+            let bytes = usize::try_from(bytes).unwrap();
+            let content = [
+                b"--XyZ\r\nContent-Disposition: form-data; name=a\r\n\r\n",
+                &*vec![b'x'; bytes],
+                b"\r\n--XyZ--",
+            ];
+            form(io::Cursor::new(content.concat()))
+                .next_part()
+                .unwrap()
+                .unwrap()
+                .text()
+                .map(|text| text.len() as u64)
+        };
+        assert_eq!(text(PART_TEXT_BYTES_MAX).unwrap(), PART_TEXT_BYTES_MAX);
+        assert!(text(PART_TEXT_BYTES_MAX + 1).is_err());
+
+        let boundary = |bytes: usize| {
+            let head = format!("multipart/form-data; boundary={}", "b".repeat(bytes));
+            let builder = Request::builder("POST", "/").with_header("Content-Type", &head);
+            Multipart::new(&builder.build(), io::empty()).map_err(|error| error.status())
+        };
+        assert!(boundary(BOUNDARY_BYTES_MAX).is_ok());
+        assert_eq!(boundary(BOUNDARY_BYTES_MAX + 1).unwrap_err(), 400);
+    }
+
+    #[test]
+    fn parts_are_saved_once_they_are_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("photo");
+        let save = |content: &[u8]| {
+            let mut form = form(io::Cursor::new(content.to_vec()));
+            form.next_part()?;
+            form.next_part()?.expect("a second part").save_to(&path)
+        };
+        let whole = example(b"content");
+        assert_eq!(save(&whole[..whole.len() - 25]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(!path.exists());
+        assert_eq!(save(&whole).unwrap(), 7);
+        assert_eq!(std::fs::read(&path).unwrap(), b"content");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::captures::Captures;
 use crate::error::HandlerError;
+use crate::field_names::is_token_byte;
 use crate::pattern::{Pattern, SyntaxError};
 use crate::request::{Parts, Request};
-use crate::response::is_token_byte;
 
 /// A request that the program makes itself, for tests of handlers without a server.
 ///

@@ -8,8 +8,11 @@ use serde::Serialize;
 
 use crate::body::{self, BodyReader, BodyWriter};
 use crate::error::{Content, Edit, HandlerError};
-use crate::field_names::{CONTENT_FIELDS, SERVER_FIELDS, has_single_value, is_content_type, is_one_of};
+use crate::field_names::{
+    CONTENT_FIELDS, SERVER_FIELDS, has_single_value, is_content_type, is_one_of, is_token_byte,
+};
 use crate::kept_bytes::{HeldBytes, KeptBytes};
+use crate::set_cookie::SetCookie;
 
 /// A handler's response.
 ///
@@ -29,6 +32,8 @@ pub struct Response {
     error: Option<Box<HandlerError>>,
     /// Number of the route that the request was for.
     route: Option<usize>,
+    /// Why the response can't be sent.
+    fault: Option<String>,
 }
 
 /// The body of a response.
@@ -63,6 +68,7 @@ impl Response {
             body: Body::EMPTY,
             error: None,
             route: None,
+            fault: None,
         }
     }
 
@@ -176,6 +182,14 @@ impl Response {
         self
     }
 
+    /// Sets a cookie, replacing one of the same name, path and domain. If browsers would refuse it, the response becomes a 500 and the
+    /// server reports the reason.
+    #[must_use]
+    pub fn with_cookie(mut self, cookie: SetCookie) -> Response {
+        self.edit(Edit::Cookie(cookie));
+        self
+    }
+
     /// Removes all values of a header field.
     #[must_use]
     pub fn without_header(mut self, name: &str) -> Response {
@@ -201,6 +215,14 @@ impl Response {
             Edit::Append(name, value) if !has_single_value(&name) => self.fields.push((name, value)),
             Edit::Set(name, value) | Edit::Append(name, value) => self.put(name, value),
             Edit::Remove(name) => self.remove(&name),
+            Edit::Cookie(cookie) => match cookie.to_field() {
+                Ok(value) => {
+                    let is_cookie = |name: &str| name.eq_ignore_ascii_case("Set-Cookie");
+                    self.fields.retain(|(name, held)| !(is_cookie(name) && cookie.replaces(held)));
+                    self.fields.push(("Set-Cookie".into(), value.into()));
+                }
+                Err(why) => self.fault = Some(why),
+            },
         }
     }
 
@@ -390,6 +412,9 @@ impl Response {
     /// Checks the status code and the fields.
     fn check(&self) -> Result<(), HandlerError> {
         let fault = |what: String| Err(HandlerError::from(what));
+        if let Some(why) = &self.fault {
+            return fault(why.clone());
+        }
         if !(200..=599).contains(&self.status) {
             return fault(format!("a handler cannot respond with the status {}", self.status));
         }
@@ -458,12 +483,6 @@ const JSON_BYTES: usize = 512;
 /// Returns `true` if a response with this status has no content (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
 fn has_no_content(status: u16) -> bool {
     matches!(status, 204 | 205 | 304)
-}
-
-/// Returns `true` for bytes that tokens may contain (RFC 9110 §5.6.2).
-pub(crate) const fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
 }
 
 impl fmt::Debug for Body {

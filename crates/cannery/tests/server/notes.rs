@@ -24,15 +24,13 @@ impl Client {
     }
 
     fn named(user: &str, folder: &std::path::Path, upstream: SocketAddr) -> Client {
-        let server = Service::open(folder.join("data"), ORIGIN, upstream).unwrap().server();
+        let server = Service::open(folder.join("data"), upstream).unwrap().server(ORIGIN);
         let log_in = Request::builder("POST", "/api/session")
             .with_content("application/x-www-form-urlencoded", format!("user={user}"));
         let response = server.respond(&log_in).unwrap();
         assert_eq!(response.status(), 204);
         let cookie = response.header("Set-Cookie").unwrap();
-        assert!(cookie.ends_with("; Path=/api; HttpOnly; SameSite=Lax"), "{cookie}");
-        let encrypted = server.respond(&log_in.with_tls(true)).unwrap();
-        assert!(encrypted.header("Set-Cookie").unwrap().ends_with("; Secure"));
+        assert!(cookie.ends_with("; Path=/api; Secure; HttpOnly; SameSite=Lax"), "{cookie}");
         let cookie = cookie.split(';').next().unwrap().to_owned();
         Client { server, cookie }
     }
@@ -60,11 +58,11 @@ fn notes_are_added_and_kept() {
     let folder = tempfile::tempdir().unwrap();
     let client = Client::new(folder.path(), nobody());
     let added = client.send(post("first"));
-    assert_eq!((added.status(), added.header("Location")), (201, Some("/api/notes/1")));
+    assert_eq!((added.status(), added.header("Location")), (201, Some("/api/notes/0")));
     let notes = r#"[{"author":"Ada L","text":"first"}]"#;
     assert_eq!(content(client.send(Request::builder("GET", "/api/notes"))), notes);
     let note = &notes[1..notes.len() - 1];
-    assert_eq!(content(client.send(Request::builder("GET", "/api/notes/1"))), note);
+    assert_eq!(content(client.send(Request::builder("GET", "/api/notes/0"))), note);
     // The file outlives the service.
     let again = Client::new(folder.path(), nobody());
     assert_eq!(content(again.send(Request::builder("GET", "/api/notes"))), notes);
@@ -79,7 +77,7 @@ fn note_that_is_not_stored_does_not_exist() {
     assert_eq!(content(client.send(Request::builder("GET", "/api/notes"))), "[]");
     // A file that can't be read isn't taken for a missing one.
     fs::create_dir(folder.path().join("data/notes.json")).unwrap();
-    assert!(Service::open(folder.path().join("data"), ORIGIN, nobody()).is_err());
+    assert!(Service::open(folder.path().join("data"), nobody()).is_err());
 }
 
 #[test]
@@ -93,12 +91,12 @@ fn errors_of_the_service_are_problems() {
         (post(""), 422),
         (text, 415),
         (Request::builder("GET", "/api/nothing"), 404),
-        (Request::builder("GET", "/api/notes/0"), 404),
-        (Request::builder("GET", "/api/notes/2"), 404),
+        (Request::builder("GET", "/api/notes/1"), 404),
+        (Request::builder("GET", "/api/notes/-1"), 404),
         (Request::builder("DELETE", "/api/notes"), 405),
         (Request::builder("GET", "/api/health"), 503),
         (Request::builder("PUT", "/api/pictures/..%2fnotes.json"), 404),
-        (Request::builder("PUT", "/api/pictures/1").with_content("image/png", long), 413),
+        (Request::builder("PUT", "/api/pictures/0").with_content("image/png", long), 413),
     ] {
         let response = client.send(request);
         assert_eq!(response.status(), status);
@@ -118,14 +116,14 @@ fn pictures_are_uploaded_to_notes() {
     let folder = tempfile::tempdir().unwrap();
     let client = Client::new(folder.path(), nobody());
     let picture = vec![7; 2 << 20];
-    let upload = || Request::builder("PUT", "/api/pictures/1").with_content("image/png", picture.clone());
+    let upload = || Request::builder("PUT", "/api/pictures/0").with_content("image/png", picture.clone());
     assert_eq!(client.send(upload()).status(), 404, "there is no note");
     client.send(post("first"));
     assert_eq!(client.send(upload()).status(), 204);
-    let stored = || fs::read(folder.path().join("data/1.picture")).unwrap();
+    let stored = || fs::read(folder.path().join("data/0.picture")).unwrap();
     assert!(stored() == picture);
     let other = Client::named("Eve", folder.path(), nobody());
-    let upload = Request::builder("PUT", "/api/pictures/1").with_content("image/png", "other");
+    let upload = Request::builder("PUT", "/api/pictures/0").with_content("image/png", "other");
     assert_eq!(other.send(upload).status(), 403);
     assert!(stored() == picture);
 }

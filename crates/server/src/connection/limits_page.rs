@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use cannery_routes::limits as content_limits;
 use cannery_transport::limits as tls_limits;
 use cannery_wire::limits as http_limits;
 
@@ -81,17 +82,16 @@ fn limits() -> BTreeMap<&'static str, String> {
         ("ATTEMPTS_WAITING_MAX", ATTEMPTS_WAITING_MAX.to_string()),
         ("HANDSHAKES_WAITING_MAX", HANDSHAKES_WAITING_MAX.to_string()),
     ];
-    let body = [
-        ("BODY_BYTES_MAX", cannery_routes::BODY_BYTES_MAX.to_string()),
-        ("CONTENT_WAITING_BYTES", cannery_routes::CONTENT_WAITING_BYTES.to_string()),
-    ];
+    let content_limits = values!(content_limits:
+        BODY_BYTES_MAX BOUNDARY_BYTES_MAX CONTENT_WAITING_BYTES PARTS_MAX PART_HEAD_BYTES_MAX PART_TEXT_BYTES_MAX
+    );
     http_limits
         .into_iter()
         .chain(tls_limits)
         .chain(times)
         .chain(attempts)
         .chain(route_limits)
-        .chain(body)
+        .chain(content_limits)
         .collect()
 }
 
@@ -114,9 +114,12 @@ fn every_limit_has_a_row_with_its_value() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
     let limits = limits();
-    for path in
-        ["crates/wire/src/limits.rs", "crates/transport/src/limits.rs", "crates/server/src/routes/limits.rs"]
-    {
+    for path in [
+        "crates/wire/src/limits.rs",
+        "crates/transport/src/limits.rs",
+        "crates/routes/src/limits.rs",
+        "crates/server/src/routes/limits.rs",
+    ] {
         let text = read(path);
         let names = text.lines().filter_map(|line| {
             let public = line.strip_prefix("pub const ").or(line.strip_prefix("pub(crate) const "));

@@ -11,7 +11,8 @@ use cannery_eventloop::Waker;
 use cannery_eventloop::simulated::{
     Action, ConnectionState, Network, Path, PeerId, Random, ReadRate, Simulated, SimulatedListener,
 };
-use cannery_routes::{BODY_BYTES_MAX, BodyWriter, Group, Request, Response, Routes};
+use cannery_routes::limits::BODY_BYTES_MAX;
+use cannery_routes::{BodyWriter, Group, Request, Response, Routes};
 use cannery_testkit::http2::{
     END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, field_block, headers, reset, settings, window_update,
 };
