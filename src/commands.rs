@@ -31,6 +31,7 @@ mod open;
 mod reachable;
 mod release_dir;
 mod release_trust;
+mod serving_parent;
 mod summary;
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub enum Failure {
         /// Whether standard output gets the failure as JSON, because it promises a value.
         as_json: bool,
     },
+    /// The reason has been printed already.
+    Reported(Exit),
     /// Whatever reads our output has closed the pipe.
     PipeClosed,
 }
@@ -81,7 +83,7 @@ impl Failure {
         match self {
             Failure::Clap(error) if error.use_stderr() => Exit::Usage,
             Failure::Clap(_) | Failure::PipeClosed => Exit::Done,
-            Failure::Message { exit, .. } => *exit,
+            Failure::Message { exit, .. } | Failure::Reported(exit) => *exit,
         }
     }
 
@@ -115,7 +117,7 @@ impl Failure {
             Failure::Message { exit, message, hint, .. } => {
                 serde_json::json!({ "exit_code": *exit as u8, "message": message, "hint": hint })
             }
-            Failure::Clap(_) | Failure::PipeClosed => serde_json::Value::Null,
+            Failure::Clap(_) | Failure::Reported(_) | Failure::PipeClosed => serde_json::Value::Null,
         }
     }
 }
@@ -135,7 +137,7 @@ pub fn report(result: Result<(), Failure>) -> ExitCode {
         let _ = print_json(&serde_json::json!({ "error": failure.to_json() }));
     }
     match result {
-        Ok(()) | Err(Failure::PipeClosed) => {}
+        Ok(()) | Err(Failure::Reported(_) | Failure::PipeClosed) => {}
         Err(Failure::Clap(error)) => {
             // If standard error is closed as well, the exit code is all we have left.
             let _ = error.print();

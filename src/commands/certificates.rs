@@ -1,5 +1,6 @@
 //! `cannery certificates`: obtains certificates and renews them, or shows those in a folder.
 
+mod for_server;
 mod report;
 
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::{BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD};
 use cannery_certificates::{
-    CertificateStatus, Error, ExternalAccount, Issuer, Settings, Timestamp, status, thumbprint,
+    Caller, CertificateStatus, Error, Event, ExternalAccount, Issuer, Settings, Timestamp, status, thumbprint,
 };
 use serde_json::json;
 
@@ -33,12 +34,36 @@ pub fn run(flags: &Certificates) -> Result<(), Failure> {
         return show(flags);
     }
     flags.check()?;
+    if let Some(server) = flags.for_server()? {
+        return for_server::run(flags, &server);
+    }
 
+    let mut issuer = Issuer::open(settings(flags, Caller::Command)?).map_err(|error| failure(&error))?;
+    let report = Report::new(flags.json, flags.quiet);
+    report.started(&flags.directory, issuer.thumbprint());
+
+    if flags.once {
+        let mut failed = Vec::new();
+        let on_event = &mut |event: &Event<'_>| {
+            if let Event::Failed { certificate, .. } = event {
+                failed.push((*certificate).to_owned());
+            }
+            report.event(event);
+        };
+        let is_good = issuer.run_once(on_event).map_err(|error| failure(&error))?;
+        return if is_good { Ok(()) } else { Err(incomplete(flags, &failed)) };
+    }
+    let Err(error) = issuer.run(&mut |event| report.event(event));
+    Err(failure(&error))
+}
+
+/// Returns the settings of the issuer. The key of an external account is read from its file.
+fn settings(flags: &Certificates, caller: Caller) -> Result<Settings, Failure> {
     let mut authority = flags.authority();
     if let (Some(id), Some(path)) = (&flags.eab_id, &flags.eab_key) {
         authority.external_account = Some(read_external_account(id, path)?);
     }
-    let settings = Settings {
+    Ok(Settings {
         folder: flags.directory.clone(),
         certificates: flags.names.clone(),
         authority,
@@ -47,26 +72,21 @@ pub fn run(flags: &Certificates) -> Result<(), Failure> {
         dns_hook: flags.dns_hook.clone(),
         self_check: flags.self_check(),
         readers: flags.readers(),
-    };
-    let mut issuer = Issuer::open(settings).map_err(|error| failure(&error))?;
-    let report = Report::new(flags.json, flags.quiet);
-    report.started(&flags.directory, issuer.thumbprint());
-
-    if flags.once {
-        let is_good = issuer.run_once(&mut |event| report.event(event)).map_err(|error| failure(&error))?;
-        return if is_good { Ok(()) } else { Err(incomplete(flags)) };
-    }
-    let Err(error) = issuer.run(&mut |event| report.event(event));
-    Err(failure(&error))
+        caller,
+    })
 }
 
-/// Explains the end of `--once` without a certificate. Its errors have been printed, unless an earlier run has met them.
-fn incomplete(flags: &Certificates) -> Failure {
+/// Explains the end of `--once` without a certificate. The failures of this run have been printed for people, those of an earlier
+/// run haven't.
+fn incomplete(flags: &Certificates, failed: &[String]) -> Failure {
+    let is_explained = |stem: &String| !flags.json && failed.contains(stem);
+    let stems: Vec<_> = flags.names.iter().map(cannery_certificates::Names::file_stem).collect();
+    if !failed.is_empty() && stems.iter().all(is_explained) {
+        return Failure::Reported(Exit::Failed);
+    }
     let is_ours = |state: &CertificateStatus| {
-        flags
-            .names
-            .iter()
-            .any(|names| state.path == flags.directory.join(format!("{}.pem", names.file_stem())))
+        let mut others = stems.iter().filter(|stem| !is_explained(stem));
+        others.any(|stem| state.path == flags.directory.join(format!("{stem}.pem")))
     };
     let mut states = status(&flags.directory).unwrap_or_default().into_iter().filter(is_ours);
     let last = states.find_map(|state| Some((state.journal.attempt, state.journal.last_error?)));
@@ -82,6 +102,7 @@ fn incomplete(flags: &Certificates) -> Failure {
                 None => failure,
             }
         }
+        None if !failed.is_empty() && !flags.json => Failure::Reported(Exit::Failed),
         None => Failure::failed("not all certificates are up to date"),
     }
 }
@@ -138,6 +159,7 @@ fn as_json(state: &CertificateStatus, now: Timestamp) -> serde_json::Value {
         "names": state.journal.names,
         "directory": state.journal.directory,
         "not_after": state.not_after,
+        "issued_at": state.journal.issued_at,
         "seconds_left": seconds_left,
         "renews_at": state.journal.renews_at,
         "failures": state.journal.attempt.map_or(0, |attempt| attempt.failures),

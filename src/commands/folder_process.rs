@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::panic;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Once};
+use std::sync::Once;
 use std::thread::{available_parallelism, sleep};
 use std::time::Duration;
 
@@ -24,17 +24,13 @@ use cannery_live::{BuildSink, Compression, FolderChanges, FolderEvent};
 use cannery_server::process::release_socket::ReleaseSender;
 use cannery_server::sandbox::{Plan, Requirement, Sandbox};
 use rustix::process::{Resource, getrlimit};
-use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
 use self::keeper_socket::KeeperSocket;
 use super::build_failure;
 use super::folder::{BuildFailure, EventLog, Style, UpdatesEnd};
+use super::serving_parent::leave_signals_to_server;
 use crate::flags::archiver::{CompileStart, Follow, FollowPart};
 use crate::output::{self, Exit, Failure, Paint, one_line};
-
-/// Signals that are meant for the server (e.g. to make it reopen its log), but are sent to all processes of a service by service
-/// managers. Without a handler, they would terminate this process.
-const SIGNALS_OF_THE_SERVER: [i32; 3] = [SIGHUP, SIGUSR1, SIGUSR2];
 
 /// Memory to be reserved per compressing thread with `--limit-memory`. Up to half of it is needed by the Brotli and Zstandard
 /// encoders, the other half is for contents waiting to be compressed.
@@ -57,11 +53,7 @@ const FIRST_BUILD_INTERVAL: Duration = Duration::from_secs(1);
 /// Returns an error if the compiling process could not be started, was unable to enter the sandbox, or has
 /// failed to compile the folder for the first time.
 pub(super) fn run(follow: &Follow) -> Result<(), Failure> {
-    for signal in SIGNALS_OF_THE_SERVER {
-        // The handler only sets a flag, and we never read it. Registering should not fail unless the signal does
-        // not exist.
-        let _ = signal_hook::flag::register(signal, Arc::default());
-    }
+    leave_signals_to_server();
     match follow.part {
         FollowPart::Keep => keeper::run(follow),
         FollowPart::Compile(start) => compile(follow, start),

@@ -298,7 +298,9 @@ fn damaged(name: &OsString, error: &dyn std::fmt::Display) -> Refusal {
 fn refused(failure: Failure) -> Refusal {
     match failure {
         Failure::Message { message, hint, .. } => Refusal { kind: RefusalKind::Request, message, hint },
-        Failure::Clap(_) | Failure::PipeClosed => Refusal::new(RefusalKind::Host, "an internal error"),
+        Failure::Clap(_) | Failure::Reported(_) | Failure::PipeClosed => {
+            Refusal::new(RefusalKind::Host, "an internal error")
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod compilers;
 mod failure;
+mod issuing;
 mod limits;
 mod own_archive;
 mod profile;
@@ -24,6 +25,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::compilers::Compilers;
 pub(super) use self::failure::{listen_hint, start_failure};
+use self::issuing::CertificateProcess;
 use self::own_archive::Unchecked;
 use self::profile::Profilers;
 use super::reachable::LocalAddresses;
@@ -84,19 +86,23 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
             .hint("`--bind-quic ADDRESS` opens one, and a service manager may pass some"));
     }
 
+    // Programs that we start should not keep our sockets. Without the system's support, they do until we exit.
+    let _ = process::close_on_exec();
     match role {
         Role::Only => {
             let unchecked = open_own_archive(options, false)?;
             let compilers = Compilers::start(options, &mut config)?;
-            serve(options, role, &config, compilers, unchecked)
+            let issuing = CertificateProcess::start(options, &mut config)?;
+            serve(options, role, &config, compilers, unchecked, issuing.as_ref())
         }
         Role::Supervisor { processes } => {
             // The archive is checked once for all processes. This must be done before starting them: the supervisor should not exit
             // in the middle of this, nor should a successor replace its predecessor in vain.
             open_own_archive(options, true)?;
-            supervise(options, &config, processes)
+            let issuing = CertificateProcess::start(options, &mut config)?;
+            supervise(options, &config, processes, issuing.as_ref())
         }
-        Role::Member { .. } => serve(options, role, &config, Compilers::default(), None),
+        Role::Member { .. } => serve(options, role, &config, Compilers::default(), None, None),
         Role::Operators => serve_operators(&config),
     }
 }
@@ -118,6 +124,7 @@ fn serve(
     config: &Config,
     compilers: Compilers,
     unchecked: Option<Unchecked>,
+    issuing: Option<&CertificateProcess>,
 ) -> Result<(), Failure> {
     let notify = service_manager()?;
     let listen_quic = config.served_http3().into_iter().flat_map(|http3| &http3.listen);
@@ -163,6 +170,9 @@ fn serve(
     }
 
     notify.ready("serving");
+    if let Some(issuing) = issuing {
+        issuing.begin();
+    }
     server.wait();
     profilers.finish()
 }
@@ -179,8 +189,16 @@ fn serve_operators(config: &Config) -> Result<(), Failure> {
 }
 
 /// Runs several servers, and a process for operators, until a signal or a successor ends the supervisor.
-fn supervise(options: &ServerOptions, config: &Config, processes: NonZeroUsize) -> Result<(), Failure> {
+fn supervise(
+    options: &ServerOptions,
+    config: &Config,
+    processes: NonZeroUsize,
+    issuing: Option<&CertificateProcess>,
+) -> Result<(), Failure> {
     let on_ready = |addresses: &Addresses| {
+        if let Some(issuing) = issuing {
+            issuing.begin();
+        }
         if !options.quiet {
             let listeners = addresses.listeners.iter().map(|(_, address)| address);
             print_ignored_flags(options);

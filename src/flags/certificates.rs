@@ -5,9 +5,10 @@
 use std::path::PathBuf;
 
 use cannery_certificates::{AuthoritySettings, BundleReaders, KeyKind, Names, SelfCheck};
+use cannery_server::config::{Account, SandboxPolicy};
 use clap::{Args, value_parser};
 
-use super::{examples, one_of};
+use super::{SANDBOX_POLICIES, examples, one_of};
 use crate::output::Failure;
 
 /// The directory of Let's Encrypt.
@@ -15,6 +16,67 @@ const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
 /// The directory of Let's Encrypt for experiments.
 const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
+
+/// How a process that issues certificates for a server begins, as an argument of the command.
+pub const ISSUE_STARTS: [(&str, IssueStart); 2] =
+    [("first", IssueStart::First), ("again", IssueStart::Again)];
+
+/// How a process that issues certificates for a server begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IssueStart {
+    /// It waits until the server answers challenges.
+    First,
+    /// It replaces a process that has ended.
+    Again,
+}
+
+impl IssueStart {
+    /// Returns the argument that means this.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            IssueStart::First => "first",
+            IssueStart::Again => "again",
+        }
+    }
+}
+
+/// A process that issues certificates for a server.
+#[derive(Debug, Clone, Copy)]
+pub struct ForServer {
+    /// The sandbox of the process.
+    pub sandbox: SandboxPolicy,
+    /// The user to change to.
+    pub account: Option<Account>,
+    /// How to issue certificates, or `None` to start the process that does.
+    pub issues: Option<IssueStart>,
+}
+
+/// Flags with which the server starts the process.
+#[derive(Debug, Args)]
+struct ForServerFlags {
+    /// Issue certificates for the server at the other end of standard input, a Unix socket.
+    #[arg(long, hide = true, requires = "names", conflicts_with_all = ["once", "thumbprint", "json", "dns_hook"])]
+    for_server: bool,
+
+    /// The sandbox of the process.
+    #[arg(
+        long,
+        hide = true,
+        value_name = "MODE",
+        default_value = "auto",
+        value_parser = one_of(SANDBOX_POLICIES)
+    )]
+    for_server_sandbox: SandboxPolicy,
+
+    /// The user to change to.
+    #[arg(long, hide = true, value_name = "USER[:GROUP]")]
+    for_server_user: Option<String>,
+
+    /// Be the process that issues. Without this flag, start it.
+    #[arg(long, hide = true, value_name = "START", value_parser = one_of(ISSUE_STARTS))]
+    for_server_issue: Option<IssueStart>,
+}
 
 /// Obtains TLS certificates from a certificate authority (ACME) and renews them in time. Without names, shows the certificates in
 /// a folder.
@@ -117,6 +179,9 @@ pub struct Certificates {
     /// Print only errors.
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub quiet: bool,
+
+    #[command(flatten)]
+    server: ForServerFlags,
 }
 
 impl Certificates {
@@ -141,6 +206,20 @@ impl Certificates {
             (Some(address), false) => SelfCheck::Via(address.clone()),
             (None, false) => SelfCheck::PublicName,
         }
+    }
+
+    /// Returns how certificates are issued for a server, or `None` if no server has started the process.
+    ///
+    /// # Errors
+    /// The user is unknown.
+    pub fn for_server(&self) -> Result<Option<ForServer>, Failure> {
+        if !self.server.for_server {
+            return Ok(None);
+        }
+        let account = self.server.for_server_user.as_deref().map(Account::find).transpose();
+        let account = account.map_err(|error| Failure::usage(format!("`--for-server-user`: {error}")))?;
+        let ForServerFlags { for_server_sandbox: sandbox, for_server_issue: issues, .. } = self.server;
+        Ok(Some(ForServer { sandbox, account, issues }))
     }
 
     /// Returns who may read the bundles.
@@ -172,7 +251,7 @@ impl Certificates {
 }
 
 /// Parses the URL of a directory. RFC 8555 §6.1 requires HTTPS.
-fn directory_url(text: &str) -> Result<String, String> {
+pub(super) fn directory_url(text: &str) -> Result<String, String> {
     match text.strip_prefix("https://") {
         Some(rest) if !rest.is_empty() && !text.contains(char::is_whitespace) => Ok(text.to_owned()),
         _ => Err(format!("an ACME directory has a URL such as `{LETS_ENCRYPT_STAGING}`")),
@@ -180,7 +259,7 @@ fn directory_url(text: &str) -> Result<String, String> {
 }
 
 /// Parses an email address as far as a typing error shows.
-fn email_address(text: &str) -> Result<String, String> {
+pub(super) fn email_address(text: &str) -> Result<String, String> {
     let address = text.strip_prefix("mailto:").unwrap_or(text);
     let is_address = address.split_once('@').is_some_and(|(user, domain)| {
         !user.is_empty() && domain.contains('.') && !address.contains([' ', ',', '?', '<'])

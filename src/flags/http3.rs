@@ -36,6 +36,16 @@ pub(super) struct Http3Flags {
 }
 
 impl Http3Flags {
+    /// Returns `true` if the server listens for HTTP/3.
+    pub(super) fn has_address(&self) -> bool {
+        !self.bind_quic.is_empty()
+    }
+
+    /// Listens on port 443 of every address.
+    pub(super) fn listen_by_default(&mut self) {
+        self.bind_quic.push(Address::Every(443));
+    }
+
     /// Returns the first flag that only works with a socket, if one is given.
     pub(super) fn flag_for_sockets(&self) -> Option<&'static str> {
         let flags = [

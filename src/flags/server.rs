@@ -2,6 +2,8 @@
 //!
 //! Note that this must not open the archive or a socket, or use the archiver.
 
+mod issuing;
+
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -16,6 +18,8 @@ use cannery_server::config::{
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
+pub use self::issuing::Issuing;
+use self::issuing::IssuingFlags;
 use super::folder::FolderFlags;
 use super::hints;
 use super::http3::Http3Flags;
@@ -69,6 +73,8 @@ pub struct ServerOptions {
     pub folders: Vec<usize>,
     /// Flags for these builds, written for the archiver.
     pub folder_arguments: Vec<OsString>,
+    /// Certificates that another process obtains.
+    pub issuing: Option<Issuing>,
     /// We change to this user. Written as on the command line.
     pub user: Option<String>,
     /// Flags that were given, but have no effect.
@@ -96,7 +102,7 @@ pub struct ServerOptions {
         &[
             "cannery-server site.cdb",
             "cannery-server site.cdb --bind :80 --user www-data",
-            "cannery-server site.cdb --bind :80 --bind-tls :443 --tls-bundle example.com.pem --https-redirect",
+            "cannery-server site.cdb --certificates example.com,www.example.com --acme-contact you@example.com --acme-agree",
             "cannery-server example.com=a.cdb '*.example.org=b.cdb' c.cdb --access-log access.log",
             "cannery-server --folder /srv/site --bind :80",
         ],
@@ -110,6 +116,8 @@ pub struct Flags {
     listening: ListeningFlags,
     #[command(flatten, next_help_heading = "TLS")]
     tls: TlsFlags,
+    #[command(flatten, next_help_heading = "Certificates (`--certificates`)")]
+    issuing: IssuingFlags,
     #[command(flatten, next_help_heading = "HTTP/3")]
     http3: Http3Flags,
     #[command(flatten, next_help_heading = "Responses")]
@@ -459,6 +467,7 @@ impl Flags {
             own_archive: own.clone(),
             folders: (archives..archives + self.content.folder.len()).collect(),
             folder_arguments: self.folder_arguments()?,
+            issuing: self.issuing.issuing()?,
             user: self.sandbox.user.clone(),
             processes: self.listening.processes.map(usize::from).and_then(NonZeroUsize::new),
             descriptors_max: self.listening.limit_descriptors,
@@ -493,8 +502,9 @@ impl Flags {
         let Flags {
             content,
             listening,
-            tls,
-            http3,
+            mut tls,
+            issuing,
+            mut http3,
             responses,
             monitoring,
             sandbox,
@@ -510,6 +520,18 @@ impl Flags {
         let default_port = default_address.port().unwrap_or_default();
         let mut listen = listening.port.addresses(&listening.bind, default_port, MissingPort::Refused)?;
         listen.extend(listening.bind_2);
+        let issued = issuing.issuing()?.map(|issuing| issuing.served()).unwrap_or_default();
+        if !issued.is_empty() && listen.is_empty() && !tls.has_address() && !http3.has_address() {
+            // A site with certificates is for browsers, which try these ports.
+            listen.push(Address::Every(80));
+            tls.listen_by_default();
+            http3.listen_by_default();
+        }
+        if !issued.is_empty() && !tls.has_address() && !http3.has_address() && !is_socket_activated() {
+            return Err(Failure::usage("`--certificates` needs an address for TLS").hint(
+                "add `--bind-tls :443`; without any address, the server listens on ports 80 and 443 and redirects to https",
+            ));
+        }
         // We listen on the loopback interface without TLS by default.
         if listen.is_empty() && !tls.has_address() {
             listen.push(default_address);
@@ -519,7 +541,7 @@ impl Flags {
         let https_redirect = tls.https_redirect();
         let leaves_udp_sockets = http3.is_disabled();
         let early_data = http3.early_data();
-        let mut tls = tls.into_tls()?;
+        let mut tls = tls.into_tls(issued)?;
         let http3 = http3.into_http3(tls.is_some())?;
         if let Some(tls) = &mut tls {
             tls.http3 = http3;
@@ -656,6 +678,11 @@ impl IgnoredFlags {
         ];
         flags.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect()
     }
+}
+
+/// Whether a service manager passes sockets, which replace all addresses.
+fn is_socket_activated() -> bool {
+    std::env::var_os("LISTEN_FDS").is_some()
 }
 
 /// Parses a host name, or `*.` and a name that all matching hosts end with.

@@ -4,7 +4,9 @@
 
 use std::path::PathBuf;
 
-use cannery_server::config::{Address, CertificateFiles, HttpVersions, HttpsRedirect, SelfSigned, Tls};
+use cannery_server::config::{
+    Address, CertificateFiles, HttpVersions, HttpsRedirect, IssuedCertificate, SelfSigned, Tls,
+};
 use clap::{Args, value_parser};
 
 use crate::output::Failure;
@@ -78,6 +80,12 @@ impl TlsFlags {
         !self.bind_tls.is_empty() || !self.bind_tls_2.is_empty()
     }
 
+    /// Listens on port 443 of every address, and redirects to it unless the command line says where to.
+    pub(super) fn listen_by_default(&mut self) {
+        self.bind_tls.push(Address::Every(443));
+        self.https_redirect.get_or_insert(None);
+    }
+
     /// Says where requests without TLS are redirected to, or returns `None` if they aren't.
     pub(super) fn https_redirect(&self) -> Option<HttpsRedirect> {
         self.https_redirect.map(|port| port.map_or(HttpsRedirect::OwnPort, HttpsRedirect::Port))
@@ -92,21 +100,23 @@ impl TlsFlags {
         }
     }
 
-    /// Returns the certificates and the addresses, or `None` if there are none.
+    /// Returns the certificates and the addresses, or `None` if there are none. Another process obtains those that are `issued`.
     ///
     /// # Errors
     /// There's an address for TLS but no certificate, a certificate without a key, or an OCSP response without a certificate.
-    pub(super) fn into_tls(self) -> Result<Option<Tls>, Failure> {
+    pub(super) fn into_tls(self, issued: Vec<IssuedCertificate>) -> Result<Option<Tls>, Failure> {
         let listen = [self.bind_tls.as_slice(), &self.bind_tls_2].concat();
         let self_signed = self.self_signed();
-        match Tls::new(self.into_certificates()?, self_signed) {
+        match Tls::with_issued(issued, self.into_certificates()?, self_signed) {
             Some(mut tls) => {
                 tls.listen = listen;
                 Ok(Some(tls))
             }
             None if listen.is_empty() => Ok(None),
             None => Err(Failure::usage("`--bind-tls` needs a certificate")
-                .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` creates one for tests")),
+                .hint(
+                    "`--tls-bundle FILE` names one, `--certificates NAMES` obtains one, `--tls-self-ecdsa` creates one for tests",
+                )),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod pebble;
 mod proxy;
+mod supervised;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -374,6 +375,39 @@ fn refusals_and_failed_checks_say_what_to_do() {
     let unknown = unknown.event("failed");
     assert_eq!(unknown["kind"], "unreachable");
     assert!(unknown["hint"].as_str().unwrap().contains("--directory-roots"), "{unknown}");
+}
+
+/// People get each failure once, whether it is of this run or of an earlier one.
+#[test]
+fn failure_is_printed_once() {
+    if skip_outside() {
+        return;
+    }
+    let world = World::new();
+    let once = |arguments: &[&str]| {
+        let mut command = world.command(&[arguments, &["--once"]].concat());
+        let flags: Vec<_> =
+            command.get_args().filter(|flag| *flag != "--json").map(ToOwned::to_owned).collect();
+        command = Command::new(env!("CARGO_BIN_EXE_cannery"));
+        let output = command.args(flags).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let count = |errors: &str, words: &str| {
+        assert_eq!(errors.matches(words).count(), 1, "{errors}");
+        assert_eq!(errors.matches("hint:").count(), 1, "{errors}");
+    };
+    // The check of our own server fails, so nothing has to wait.
+    count(&once(&["closed.test", "--check-via", "127.0.0.1:1"]), "nothing answers at 127.0.0.1:1");
+
+    // The authority refuses, so the next run only reports.
+    world.proxy.plan(|path, _| {
+        if path == "/order-plz" { problem(403, "rateLimited", "Replay-Nonce: x\r\n") } else { Fault::None }
+    });
+    count(&once(&["limited.test"]), "rateLimited");
+    let again = once(&["limited.test"]);
+    assert!(again.contains("the next attempt is possible at"), "{again}");
+    count(&again, "rateLimited");
 }
 
 #[test]

@@ -160,6 +160,16 @@ pub enum Error {
     },
 }
 
+/// The program that issues certificates, whose flags have names of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Caller {
+    /// `cannery certificates`.
+    #[default]
+    Command,
+    /// `cannery-server --certificates`, which also answers challenges.
+    Server,
+}
+
 impl Error {
     pub(crate) fn folder(action: &'static str, path: &Path, source: io::Error) -> Error {
         Error::Folder { action, path: path.to_owned(), source }
@@ -202,6 +212,30 @@ impl Error {
         }
     }
 
+    /// Says what to do about the error, with the flags of a program.
+    #[must_use]
+    pub fn hint_for(&self, caller: Caller) -> Option<String> {
+        match (caller, self) {
+            (Caller::Command, _) => self.hint(),
+            (Caller::Server, Error::Folder { .. }) => Some(
+                "let the server's user write to the folder (see `chown`), or choose another one with `--acme-folder DIR`"
+                    .into(),
+            ),
+            (Caller::Server, Error::Held { .. }) => Some(
+                "stop that process, or let it issue the certificates: start this server with `--tls-bundle` and \
+                 `--acme-thumbprint` instead of `--certificates`"
+                    .into(),
+            ),
+            (Caller::Server, Error::Check { found, thumbprint, .. }) => {
+                Some(found.server_hint(thumbprint).unwrap_or_else(|| with_server_flags(&found.hint(thumbprint))))
+            }
+            (Caller::Server, Error::NoChallenge { .. }) => {
+                Some("`cannery certificates --dns-hook PROGRAM` proves control of names by DNS records".into())
+            }
+            (Caller::Server, _) => self.hint().map(|hint| with_server_flags(&hint)),
+        }
+    }
+
     /// Says what to do about the error.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
@@ -241,6 +275,11 @@ impl Error {
             Error::Crypto { .. } => return None,
         })
     }
+}
+
+/// Replaces the flags of `cannery certificates` by those of the server.
+fn with_server_flags(hint: &str) -> String {
+    hint.replace("`--", "`--acme-").replace("`--acme-acme-", "`--acme-")
 }
 
 /// Says what to do about a problem type of RFC 8555 §6.7 or an extension.

@@ -40,6 +40,8 @@ pub enum Event<'a> {
         certificate: &'a str,
         /// The reason.
         error: &'a Error,
+        /// The remedy.
+        hint: Option<&'a str>,
         /// The next attempt.
         next_at: Timestamp,
     },

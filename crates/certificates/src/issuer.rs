@@ -13,7 +13,7 @@ use crate::acme::{AccountKey, Authority, AuthoritySettings, KeyKind, OrderReques
 use crate::certificate::Certificate;
 use crate::challenge::{Challenges, DnsHook, Method, SelfCheck};
 use crate::clock::{Clock, Timestamp};
-use crate::error::Error;
+use crate::error::{Caller, Error};
 use crate::event::Event;
 use crate::folder::{BundleReaders, Folder};
 use crate::names::Names;
@@ -44,6 +44,8 @@ pub struct Settings {
     pub self_check: SelfCheck,
     /// The users that may read the bundles.
     pub readers: BundleReaders,
+    /// The program whose flags hints should name.
+    pub caller: Caller,
 }
 
 /// Obtains certificates and renews them. While it exists, no other process can do so in the same folder.
@@ -55,6 +57,7 @@ pub struct Issuer {
     certificates: Vec<Managed>,
     key_kind: KeyKind,
     profile: Option<String>,
+    caller: Caller,
     clock: Clock,
 }
 
@@ -79,6 +82,7 @@ impl Issuer {
             certificates,
             key_kind: settings.key,
             profile: settings.profile,
+            caller: settings.caller,
             clock: Clock::start(),
         })
     }
@@ -181,11 +185,12 @@ impl Issuer {
                 if replaces && is_about_replacement(&error) {
                     managed.schedule.stop_naming_replaced();
                 }
+                let hint = error.hint_for(self.caller);
                 let last_error = LastError {
                     at: now.wall,
                     kind: error.kind().to_owned(),
                     message: error.to_string(),
-                    hint: error.hint(),
+                    hint: hint.clone(),
                 };
                 if error.is_before_order() {
                     managed.schedule.miss_order(now, last_error, chance);
@@ -194,7 +199,8 @@ impl Issuer {
                 }
                 managed.save(&self.folder)?;
                 let next_at = managed.schedule.journal().renews_at.unwrap_or(now.wall);
-                on_event(&Event::Failed { certificate: &managed.stem, error: &error, next_at });
+                let hint = hint.as_deref();
+                on_event(&Event::Failed { certificate: &managed.stem, error: &error, hint, next_at });
                 if matches!(error, Error::Terms { .. }) {
                     // Time does not change this.
                     return Err(error);

@@ -50,7 +50,7 @@ pub mod limits;
 pub use acme::{AuthoritySettings, ExternalAccount, KeyKind};
 pub use challenge::SelfCheck;
 pub use clock::Timestamp;
-pub use error::{Error, Found};
+pub use error::{Caller, Error, Found};
 pub use event::Event;
 pub use folder::BundleReaders;
 pub use issuer::{Issuer, Settings};

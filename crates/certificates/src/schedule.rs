@@ -161,6 +161,7 @@ impl Schedule {
     pub(crate) fn fulfill_order(&mut self, now: Now, held: Held) -> Fulfilled {
         self.held = Some(held);
         self.journal.not_after = Some(held.validity.not_after);
+        self.journal.issued_at = Some(now.wall);
         self.journal.advice = None;
         self.journal.refuses_replacement = false;
         self.misses = 0;

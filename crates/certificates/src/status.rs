@@ -44,7 +44,7 @@ pub fn status(path: &Path) -> Result<Vec<CertificateStatus>, Error> {
     Ok(found)
 }
 
-/// Returns the thumbprint of a folder's account key, which is generated if there is none.
+/// Returns the thumbprint of a folder's account key, which is generated if there is none. Only then is the folder locked.
 ///
 /// # Errors
 /// Returns an error if the key can't be read or written.

@@ -23,6 +23,17 @@ pub fn inherit_descriptor(descriptor: i32) -> io::Result<OwnedFd> {
     syscalls::inherit(descriptor)
 }
 
+/// Keeps descriptors that this process has inherited from the programs that it starts, except for the three standard ones.
+///
+/// A parent passes sockets without this flag, since we would not get them otherwise. A program that got a listening socket as well
+/// would keep its port in use.
+///
+/// # Errors
+/// Fails if the system does not support this (Linux before 5.11).
+pub fn close_on_exec() -> io::Result<()> {
+    syscalls::close_on_exec(3)
+}
+
 /// Returns the allocator's free memory to the system. Note that this may take milliseconds if there is a lot of it.
 pub fn release_free_memory() {
     syscalls::release_free_memory();

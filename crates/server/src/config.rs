@@ -34,7 +34,7 @@ pub use inheritance::{Http3Part, Inheritance, InheritedUdp, Standby};
 pub use live_reload::{LiveFolder, LivePage, LiveReload};
 #[doc(hidden)]
 pub use thumbprint::{Thumbprint, ThumbprintError};
-pub use tls::{Http3, HttpsRedirect, ListenerKind, Tls};
+pub use tls::{Http3, HttpsRedirect, IssuedCertificate, ListenerKind, Tls};
 pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
 /// Server configuration.

@@ -36,6 +36,8 @@ mod linux;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 mod portable;
 
+pub use cannery_eventloop::close_on_exec;
+
 pub(crate) use datagrams::Datagrams;
 pub(crate) use down_processes::DownProcesses;
 pub(crate) use listening::Listening;

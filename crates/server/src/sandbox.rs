@@ -50,6 +50,9 @@ pub struct Plan {
     /// Folders to be compiled and followed. A process with such a folder does not serve any clients,
     /// therefore it may make the system calls of the compiler, but none of the workers'.
     pub compile: Vec<PathBuf>,
+    /// Folders to write certificates into. A process with such a folder does not serve any clients either: it may open
+    /// connections to any address, and read the settings of the system's resolver.
+    pub issue: Vec<PathBuf>,
     /// Files to be appended to and created again, such as logs.
     pub append: Vec<PathBuf>,
     /// Files that the calling thread removes at exit. These are Unix sockets, and a profiler's temporary file.

@@ -70,14 +70,14 @@ fn as_text(event: &Event<'_>, paint: Paint) -> Vec<String> {
         Event::Planned { certificate, renews_at } => {
             vec![format!("{certificate}: the next renewal is at {}", time(*renews_at))]
         }
-        Event::Failed { certificate, error, next_at } => {
+        Event::Failed { certificate, error, hint, next_at } => {
             let message = one_line(&error.to_string());
             let mut lines = vec![format!(
                 "{} {certificate}: {message}; the next attempt is at {}",
                 paint.error("error:"),
                 time(*next_at)
             )];
-            lines.extend(error.hint().map(|hint| format!("{} {}", paint.strong("hint:"), one_line(&hint))));
+            lines.extend(hint.map(|hint| format!("{} {}", paint.strong("hint:"), one_line(hint))));
             lines
         }
         Event::NoAdvice { certificate, error } => {
@@ -106,12 +106,12 @@ fn as_json(event: &Event<'_>) -> Value {
         Event::Planned { certificate, renews_at } => {
             json!({ "event": "planned", "certificate": certificate, "renews_at": renews_at })
         }
-        Event::Failed { certificate, error, next_at } => json!({
+        Event::Failed { certificate, error, hint, next_at } => json!({
             "event": "failed",
             "certificate": certificate,
             "kind": error.kind(),
             "message": error.to_string(),
-            "hint": error.hint(),
+            "hint": hint,
             "next_at": next_at,
         }),
         Event::NoAdvice { certificate, error } => json!({

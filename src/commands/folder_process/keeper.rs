@@ -9,20 +9,20 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cannery_server::process::restarts::Restarts;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::SIGABRT;
 
 use super::keeper_socket::{self, FirstBuild};
 use super::memory_remedy;
+use crate::commands::serving_parent::has_server_ended_within;
 use crate::flags::archiver::{CompileStart, Follow};
 use crate::output::{self, Failure, Paint, one_line};
 
@@ -111,14 +111,4 @@ fn remedy_for_crash(status: ExitStatus) -> Option<String> {
     let bytes = getrlimit(Resource::Data).current?;
     let has_crashed = status.signal() == Some(SIGABRT) || status.code() == Some(EXIT_OF_PANIC);
     has_crashed.then(|| memory_remedy(bytes))
-}
-
-/// Whether the server closes its end of the socket within this time.
-fn has_server_ended_within(timeout: Duration) -> bool {
-    let input = io::stdin();
-    // Even if we ask for nothing, the kernel always reports a hangup.
-    let mut polled = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::empty())];
-    let timeout = Timespec::try_from(timeout).expect("the pause is short");
-    let found = poll(&mut polled, Some(&timeout));
-    found.is_ok_and(|count| count > 0)
 }

@@ -65,6 +65,7 @@ pub(super) fn reason(failure: &Failure) -> String {
         Failure::Message { message, hint: Some(hint), .. } => format!("{message} ({hint})"),
         Failure::Message { message, .. } => message.clone(),
         Failure::Clap(error) => error.to_string(),
+        Failure::Reported(_) => "the reason has been printed".to_owned(),
         Failure::PipeClosed => "standard output was closed".to_owned(),
     }
 }

@@ -129,7 +129,7 @@ fn program() -> Result<Command, Failure> {
     Ok(command)
 }
 
-fn policy(sandbox: SandboxPolicy) -> &'static str {
+pub(super) fn policy(sandbox: SandboxPolicy) -> &'static str {
     match (sandbox.filesystem, sandbox.system_calls) {
         (Requirement::Off, _) => "off",
         (Requirement::Required, _) => "require",

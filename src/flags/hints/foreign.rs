@@ -282,8 +282,8 @@ const SERVER: Answers = &[
     ),
     (
         &["acme", "letsencrypt", "lets-encrypt", "auto-https", "email"],
-        "`cannery certificates` gets certificates and renews them, and `--acme-thumbprint` answers for it; `--acme-webroot DIR` is for other \
-         ACME clients",
+        "`--certificates NAMES` gets certificates and renews them, with `--acme-contact EMAIL` and `--acme-agree`; `--acme-webroot DIR` is \
+         for other ACME clients",
     ),
     (
         &["domain", "domains", "server-name", "hostname", "vhost", "virtual-host"],

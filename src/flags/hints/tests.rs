@@ -21,7 +21,7 @@ fn printed(line: &str) -> String {
         Failure::Message { message, hint, .. } => {
             format!("error: {message}\nhint: {}", hint.unwrap_or_default())
         }
-        Failure::PipeClosed => panic!("{line}: no message"),
+        Failure::Reported(_) | Failure::PipeClosed => panic!("{line}: no message"),
     }
 }
 

@@ -201,3 +201,48 @@ fn settings_of_http3_hold_for_sockets_of_a_service_manager() {
     assert_eq!(options("--early-data --http3-disable").http3_flag, None);
     assert_eq!(options("").http3_flag, None);
 }
+
+#[test]
+fn certificates_imply_the_addresses_of_browsers() {
+    let agreed = "--archive a --acme-agree --certificates b.example,www.b.example";
+    let server_with = |more: &str| server(&format!("{agreed} {more}")).unwrap();
+    let named = server_with("");
+    let tls = named.config.tls.as_ref().unwrap();
+    assert_eq!(named.config.listen, [Address::Every(80)]);
+    assert_eq!((tls.listen.as_slice(), tls.issued().len()), ([Address::Every(443)].as_slice(), 1));
+    assert_eq!(tls.http3.as_ref().unwrap().listen, [Address::Every(443)]);
+    assert!(named.config.https_redirect.is_some());
+    assert_eq!(tls.issued()[0].names, ["b.example", "www.b.example"]);
+
+    // An operator that names an address names all of them.
+    let named = server_with("--bind-tls :8443 --acme-folder /tls");
+    let tls = named.config.tls.unwrap();
+    assert!(named.config.listen.is_empty() && named.config.https_redirect.is_none());
+    assert!(tls.http3.as_ref().unwrap().listen.is_empty());
+    assert_eq!(tls.issued()[0].bundle, PathBuf::from("/tls/b.example.pem"));
+    let error = server(&format!("{agreed} --bind :80")).unwrap_err();
+    assert!(
+        matches!(&error, Failure::Message { hint: Some(hint), .. } if hint.contains("--bind-tls")),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn certificates_are_requested_with_the_flags_of_their_command() {
+    let line = "--archive a --acme-agree --certificates b.example --acme-contact mailto:me@b.example --acme-key rsa --acme-staging";
+    let issuing = server(line).unwrap().issuing.unwrap();
+    assert_eq!(issuing.arguments, ["--agree", "--staging", "--contact=me@b.example", "--key=rsa"]);
+    for wrong in [
+        "--certificates b.example",
+        "--acme-agree",
+        "--acme-contact me@b.example",
+        "--acme-agree --certificates *.b.example",
+        "--acme-agree --certificates https://b.example",
+        "--acme-agree --certificates b.example --certificates b.example,c.example",
+        "--acme-agree --certificates b.example --acme-contact me",
+        "--acme-agree --certificates b.example --acme-directory-url http://ca.example",
+        "--acme-agree --certificates b.example --acme-thumbprint 9jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI",
+    ] {
+        assert!(server(&format!("--archive a {wrong}")).is_err(), "{wrong}");
+    }
+}

@@ -12,7 +12,7 @@ fn flags(line: &str) -> TlsFlags {
 #[test]
 fn certificates_are_bundles_then_pairs_with_their_staples() {
     let line = "--tls-public a --tls-private b --tls-bundle c --tls-ocsp d --tls-public e --tls-private f";
-    let tls = flags(line).into_tls().unwrap().unwrap();
+    let tls = flags(line).into_tls(Vec::new()).unwrap().unwrap();
     let shown = tls.files().iter().map(|files| {
         let name = |path: Option<&PathBuf>| path.map_or("-".to_owned(), |path| path.display().to_string());
         let (key, staple) = (name(files.key.as_ref()), name(files.staple.as_ref()));
@@ -29,9 +29,9 @@ fn incomplete_certificates_are_refused() {
         "--tls-public a --tls-private b --tls-public c",
         "--tls-self-ecdsa --tls-ocsp a",
     ] {
-        assert!(flags(line).into_tls().is_err(), "{line}");
+        assert!(flags(line).into_tls(Vec::new()).is_err(), "{line}");
     }
-    assert!(flags("").into_tls().unwrap().is_none());
+    assert!(flags("").into_tls(Vec::new()).unwrap().is_none());
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn start(command: &mut Command, words: &str) -> Child {
 }
 
 /// Returns an address whose port is free for TCP and UDP.
-fn free_address() -> String {
+pub(super) fn free_address() -> String {
     loop {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -67,6 +67,19 @@ impl Found {
     }
 }
 
+impl Found {
+    /// Says what to do if this server already knows the thumbprint, unless the hint is the same.
+    pub(crate) fn server_hint(&self, thumbprint: &str) -> Option<String> {
+        match self {
+            Found::OtherAccount { .. } | Found::Other { proxy: None, .. } => Some(format!(
+                "another server answers for this name: check its A and AAAA records; if several servers share the name, start the \
+                 others with `--acme-thumbprint {thumbprint}`"
+            )),
+            Found::Nothing { .. } | Found::Redirect { .. } | Found::Other { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Found {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

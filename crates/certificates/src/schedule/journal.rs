@@ -17,6 +17,8 @@ pub struct Journal {
     pub directory: String,
     /// When the certificate expires. `None` if there is none.
     pub not_after: Option<Timestamp>,
+    /// When the authority has issued it. `None` if we don't know.
+    pub issued_at: Option<Timestamp>,
     /// When it will be renewed, or when an order is possible again.
     pub renews_at: Option<Timestamp>,
     /// The last order, or the attempt to place one.

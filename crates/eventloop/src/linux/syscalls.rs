@@ -444,6 +444,15 @@ pub(crate) fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets the system close all descriptors from `first` on when this process starts a program. The descriptors stay open here.
+pub(crate) fn close_on_exec(first: RawFd) -> io::Result<()> {
+    let first = libc::c_uint::try_from(first).expect("descriptors are not negative");
+    let flags = libc::CLOSE_RANGE_CLOEXEC.cast_signed();
+    // SAFETY: takes numbers and touches no memory of ours. With this flag, it sets a flag of each descriptor and closes none.
+    check(unsafe { libc::close_range(first, libc::c_uint::MAX, flags) })?;
+    Ok(())
+}
+
 /// Creates an event counter, which is readable unless it is zero.
 pub(super) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.

@@ -208,6 +208,11 @@ pub(crate) fn close_range(_first: RawFd, _last: RawFd) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Fails because the system has no call for all descriptors.
+pub(crate) fn close_on_exec(_first: RawFd) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Returns the address of a connection's peer, or `None` if the peer does not have one or the connection has failed.
 pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
     SockRef::from(socket).peer_addr().ok()?.as_socket()

@@ -18,6 +18,10 @@ pub struct Thumbprint(Arc<str>);
 pub struct ThumbprintError;
 
 impl Thumbprint {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Returns the key authorization for a token: the body of the response to its challenge.
     pub(crate) fn authorize(&self, token: &str) -> String {
         format!("{token}.{}", self.0)

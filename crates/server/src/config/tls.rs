@@ -1,5 +1,7 @@
 //! TLS: certificates, listeners and HTTP/3.
 
+use std::path::PathBuf;
+
 use super::{Address, CertificateFiles, SelfSigned, ServerId};
 
 /// Protocol between the transport and HTTP.
@@ -43,9 +45,19 @@ pub struct Tls {
     pub listen: Vec<Address>,
     /// HTTP/3, or `None` if it is disabled.
     pub http3: Option<Http3>,
-    /// Together with `self_signed`, this is at least one certificate.
+    /// Together with `issued` and `self_signed`, this is at least one certificate.
     files: Vec<CertificateFiles>,
+    issued: Vec<IssuedCertificate>,
     self_signed: Option<SelfSigned>,
+}
+
+/// A certificate that another process obtains and renews. Until its file exists, a temporary certificate is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuedCertificate {
+    /// The certificate with its chain and key, in one PEM file.
+    pub bundle: PathBuf,
+    /// DNS names and addresses of the certificate.
+    pub names: Vec<String>,
 }
 
 impl Tls {
@@ -56,7 +68,34 @@ impl Tls {
     #[must_use]
     pub fn new(files: Vec<CertificateFiles>, self_signed: Option<SelfSigned>) -> Option<Tls> {
         let has_certificate = !files.is_empty() || self_signed.is_some();
-        has_certificate.then(|| Tls { listen: Vec::new(), http3: Some(Http3::default()), files, self_signed })
+        has_certificate.then(|| Tls {
+            listen: Vec::new(),
+            http3: Some(Http3::default()),
+            files,
+            issued: Vec::new(),
+            self_signed,
+        })
+    }
+
+    /// Returns TLS without addresses, with certificates that another process obtains, or `None` if there is no certificate at all.
+    ///
+    /// They come after those from `files`, and before the one that is generated.
+    #[must_use]
+    pub fn with_issued(
+        issued: Vec<IssuedCertificate>,
+        files: Vec<CertificateFiles>,
+        self_signed: Option<SelfSigned>,
+    ) -> Option<Tls> {
+        if issued.is_empty() {
+            return Tls::new(files, self_signed);
+        }
+        Some(Tls { listen: Vec::new(), http3: Some(Http3::default()), files, issued, self_signed })
+    }
+
+    /// Returns the certificates that another process obtains.
+    #[must_use]
+    pub fn issued(&self) -> &[IssuedCertificate] {
+        &self.issued
     }
 
     /// Returns the files of certificates and keys.

@@ -4,14 +4,15 @@
 //! module neither contains any keys itself nor serves connections.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cannery_base::FileVersion;
 use cannery_transport::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
 
 use super::{Outcome, Reporter};
-use crate::config::{CertificateFiles, Config, Content, Tls};
+use crate::config::{CertificateFiles, Config, Content, IssuedCertificate, SelfSigned, Tls};
 use crate::content::Trigger;
 use crate::error::StartError;
 use crate::notice::Notice;
@@ -80,7 +81,8 @@ impl CertificateLoader {
         let now = SystemTime::now();
         let mut notices = notices(&self.context.advance(now));
         let is_requested = trigger == Trigger::Request;
-        if !is_requested && !self.watch || self.tls.files().is_empty() {
+        let has_files = !self.tls.files().is_empty() || !self.tls.issued().is_empty();
+        if !is_requested && !self.watch || !has_files {
             return notices;
         }
 
@@ -113,12 +115,31 @@ fn notices(warnings: &[Warning]) -> Vec<Notice> {
 }
 
 fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, cannery_transport::Error> {
-    let made = tls.self_signed().map(|kind| Certificates::self_signed(kind, names, now)).transpose()?;
-    match made {
-        Some(made) if tls.files().is_empty() => Ok(made),
-        Some(made) => Ok(Certificates::load(tls.files(), now)?.merge(made)),
-        None => Certificates::load(tls.files(), now),
-    }
+    // Bundles that don't exist yet are replaced by temporary certificates, so that no client is refused.
+    let (issued, missing): (Vec<_>, Vec<_>) =
+        tls.issued().iter().partition(|issued| !is_missing(&issued.bundle));
+    let bundle = |issued: &IssuedCertificate| CertificateFiles {
+        chain: issued.bundle.clone(),
+        key: None,
+        staple: None,
+    };
+    let sources: Vec<_> = tls.files().iter().cloned().chain(issued.into_iter().map(bundle)).collect();
+
+    let temporary = missing.into_iter().map(|issued| (SelfSigned::Ecdsa, issued.names.as_slice()));
+    let made = temporary.chain(tls.self_signed().map(|kind| (kind, names)));
+    let made: Result<Vec<_>, _> =
+        made.map(|(kind, names)| Certificates::self_signed(kind, names, now)).collect();
+
+    let mut made = made?.into_iter();
+    let first = if sources.is_empty() { made.next() } else { None };
+    let loaded = first.map_or_else(|| Certificates::load(&sources, now), Ok)?;
+    Ok(made.fold(loaded, Certificates::merge))
+}
+
+/// Whether a file doesn't exist. Other errors are reported when it is opened.
+fn is_missing(path: &Path) -> bool {
+    let missing = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+    matches!(path.metadata(), Err(error) if missing.contains(&error.kind()))
 }
 
 /// Returns the names for a self-signed certificate: the names of this machine, and the configured hosts.
@@ -134,7 +155,8 @@ fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {
         let CertificateFiles { chain, key, staple } = files.clone();
         [Some(chain), key, staple].into_iter().flatten()
     };
-    tls.files().iter().flat_map(of)
+    let issued = tls.issued().iter().map(|issued| issued.bundle.clone());
+    tls.files().iter().flat_map(of).chain(issued)
 }
 
 /// Returns the file versions in the same order as [`paths`]. If a file is missing, it is `None`.

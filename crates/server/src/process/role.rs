@@ -26,6 +26,9 @@ use crate::error::StartError;
 /// process on its own.
 const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
 
+/// Environment variable that contains the thumbprint of the ACME account for the processes of a supervisor. It asks for it once.
+const THUMBPRINT_VARIABLE: &str = "CANNERY_ACME_THUMBPRINT";
+
 /// The role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -97,6 +100,9 @@ impl Role {
                 // If the supervisor is killed, it cannot stop this process any more.
                 end_with_parent();
                 config.admin = None;
+                if let Ok(thumbprint) = std::env::var(THUMBPRINT_VARIABLE) {
+                    config.acme_thumbprint = thumbprint.parse().ok();
+                }
                 let inheritance = &mut config.inheritance;
                 inheritance.standby = environment::standby_listeners()?;
                 inheritance.stats_sockets = environment::stats_sockets()?;
@@ -168,6 +174,10 @@ pub fn supervise(
             // The name tells the process where it can find the next release of an archive embedded in this
             // program.
             command.arg0(&successor).args(arguments()).env(PROCESS_VARIABLE, number.to_string());
+            match &config.acme_thumbprint {
+                Some(thumbprint) => command.env(THUMBPRINT_VARIABLE, thumbprint.as_str()),
+                None => command.env_remove(THUMBPRINT_VARIABLE),
+            };
             command
         },
         successor: &|| {

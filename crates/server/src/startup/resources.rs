@@ -109,6 +109,7 @@ impl Resources {
             list: of_releases.map(|named| named.path().to_owned()).collect(),
             read_below: config.acme_webroot.iter().cloned().collect(),
             compile: Vec::new(),
+            issue: Vec::new(),
             // To read its file, the profiler opens it again (for writing as well as reading).
             append: append.chain(profiler_file.clone()).collect(),
             remove: remove.chain(profiler_file).collect(),

@@ -2,7 +2,7 @@
 //!
 //! We allow reads in archive directories, appends in log directories, and removals in directories of Unix
 //! sockets. It is not possible to read, execute, list, remove or rename anything else, to bind or connect any
-//! addresses, or to signal processes outside of the sandbox. Descriptors that are already open are not
+//! addresses (a process that issues certificates may connect), or to signal processes outside of the sandbox. Descriptors that are already open are not
 //! affected. Note that a rule for a directory continues to apply after the directory is renamed.
 //!
 //! Rules can only *allow* access. If the kernel rejects a rule, the path remains inaccessible, which is
@@ -24,6 +24,9 @@ const REQUESTED: ABI = ABI::V8;
 
 /// Maximum number of symlinks in a path, as in the kernel.
 const LINKS_MAX: usize = 40;
+
+/// Where the C library reads how to resolve names: settings, and the plugins that these name.
+const RESOLVER: [&str; 6] = ["/etc", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/run/systemd/resolve"];
 
 /// Denies all access except for what the plan allows. For each path of the plan that cannot be allowed,
 /// a sentence is added to `warnings`.
@@ -51,11 +54,15 @@ pub(in crate::sandbox) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> R
 }
 
 fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::RestrictionStatus, RulesetError> {
+    // All addresses have already been bound, so no rules are needed for them.
+    let mut network = AccessNet::from_all(REQUESTED);
+    if !plan.issue.is_empty() {
+        network.remove(AccessNet::ConnectTcp);
+    }
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(REQUESTED))?
-        // All addresses have already been bound, so no rules are needed for them.
-        .handle_access(AccessNet::from_all(REQUESTED))?
+        .handle_access(network)?
         .scope(Scope::from_all(REQUESTED))?
         .create()?;
 
@@ -84,7 +91,24 @@ fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let append = append.map(with(AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::Truncate));
 
     let remove = plan.remove.iter().filter_map(|path| parent(path)).map(with(AccessFs::RemoveFile.into()));
-    read.chain(list).chain(below).chain(compile).chain(append).chain(remove).collect()
+
+    // Files are replaced: a new one is written and renamed over the old one.
+    let issue = plan.issue.iter().filter_map(|path| directory(path));
+    let issue = issue.map(with(
+        AccessFs::ReadFile
+            | AccessFs::ReadDir
+            | AccessFs::WriteFile
+            | AccessFs::Truncate
+            | AccessFs::MakeReg
+            | AccessFs::RemoveFile,
+    ));
+    // `resolv.conf` is often a symlink, and replaced whenever the network changes.
+    let links = replacement_directories(Path::new("/etc/resolv.conf"));
+    let resolver = RESOLVER.iter().map(PathBuf::from).chain(links).filter(|_| !plan.issue.is_empty());
+    let resolver = resolver.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
+
+    let all = read.chain(list).chain(below).chain(compile).chain(append).chain(remove);
+    all.chain(issue).chain(resolver).collect()
 }
 
 /// Allows access below a path. If the path cannot be opened, it remains inaccessible.

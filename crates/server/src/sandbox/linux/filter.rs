@@ -10,7 +10,8 @@ use seccompiler::{
 };
 
 use super::system_calls::{
-    Call, Condition, DISPENSABLE, FREQUENT, compiler_calls, process_calls, profiler_calls, thread_calls,
+    Call, Condition, DISPENSABLE, FREQUENT, compiler_calls, issuer_calls, process_calls, profiler_calls,
+    thread_calls,
 };
 use crate::sandbox::{DenyAction, Layer, Plan, SandboxError, ThreadRole};
 
@@ -37,10 +38,12 @@ impl Filters {
         let of =
             |role| Filter::compile(&thread_calls(role).chain(profiler()).collect::<Vec<_>>(), deny_action);
 
-        let calls: Vec<Call> = if plan.compile.is_empty() {
-            process_calls(!plan.remove.is_empty(), plan.rings).chain(profiler()).collect()
-        } else {
+        let calls: Vec<Call> = if !plan.compile.is_empty() {
             compiler_calls().collect()
+        } else if !plan.issue.is_empty() {
+            issuer_calls().collect()
+        } else {
+            process_calls(!plan.remove.is_empty(), plan.rings).chain(profiler()).collect()
         };
 
         let mut process = Filter::compile(&calls, deny_action)?;

@@ -217,6 +217,73 @@ const COMPILER: &[Call] = &[
     only(libc::SYS_setpriority, &[Is(0, libc::PRIO_PROCESS as u64), Is(1, 0)]),
 ];
 
+/// Calls to order certificates: connect to an authority, and replace files. A process that makes them does not serve any
+/// clients.
+const ISSUER: &[Call] = &[
+    // Name servers by UDP, the authority and our own server by TCP; netlink tells the C library which addresses the
+    // machine has, and plugins of the resolver have local sockets.
+    only(libc::SYS_socket, &[Is(0, libc::AF_INET as u64)]),
+    only(libc::SYS_socket, &[Is(0, libc::AF_INET6 as u64)]),
+    only(libc::SYS_socket, &[Is(0, libc::AF_NETLINK as u64)]),
+    only(libc::SYS_socket, &[Is(0, libc::AF_UNIX as u64)]),
+    any(libc::SYS_connect),
+    any(libc::SYS_bind),
+    any(libc::SYS_getsockname),
+    any(libc::SYS_getpeername),
+    any(libc::SYS_setsockopt),
+    any(libc::SYS_getsockopt),
+    any(libc::SYS_sendto),
+    any(libc::SYS_sendmsg),
+    any(libc::SYS_sendmmsg),
+    any(libc::SYS_recvfrom),
+    any(libc::SYS_recvmsg),
+    any(libc::SYS_shutdown),
+    only(libc::SYS_ioctl, &[Is(1, libc::FIONREAD as u64)]),
+    only(libc::SYS_ioctl, &[Is(1, libc::FIONBIO as u64)]),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_poll),
+    // Timers of the asynchronous ACME library.
+    any(libc::SYS_epoll_ctl),
+    any(libc::SYS_epoll_pwait),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_epoll_wait),
+    // Files that are written, synced and renamed, and the lock of the folder.
+    any(libc::SYS_openat),
+    any(libc::SYS_ftruncate),
+    any(libc::SYS_fchmod),
+    any(libc::SYS_fsync),
+    any(libc::SYS_flock),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_rename),
+    any(libc::SYS_renameat),
+    any(libc::SYS_renameat2),
+    // The folder already exists, so this fails.
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_mkdir),
+    any(libc::SYS_mkdirat),
+    // The resolver: its settings, plugins (shared libraries), and the limits of sorting addresses.
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_open),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_stat),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_access),
+    any(libc::SYS_faccessat),
+    any(libc::SYS_faccessat2),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_readlink),
+    any(libc::SYS_readlinkat),
+    any(libc::SYS_mmap),
+    any(libc::SYS_sysinfo),
+    any(libc::SYS_uname),
+    any(libc::SYS_getcwd),
+    any(libc::SYS_getuid),
+    any(libc::SYS_geteuid),
+    any(libc::SYS_getgid),
+    any(libc::SYS_getegid),
+    any(libc::SYS_getppid),
+];
+
 /// Calls that the process may make between entering its own sandbox and those of its threads.
 const START: &[Call] = &[
     // Starts threads, but no processes. Since filters cannot read the flags of `clone3`, it fails as it would
@@ -301,6 +368,11 @@ pub(super) fn profiler_calls(is_profiled: bool) -> impl Iterator<Item = Call> {
 /// Returns the calls of a process that compiles folders.
 pub(super) fn compiler_calls() -> impl Iterator<Item = Call> {
     [EVERY, LOADER, START, COMPILER].into_iter().flatten().copied()
+}
+
+/// Returns the calls of a process that issues certificates.
+pub(super) fn issuer_calls() -> impl Iterator<Item = Call> {
+    [EVERY, LOADER, START, ISSUER].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

@@ -1,0 +1,212 @@
+//! The process that keeps certificates valid for `cannery-server --certificates NAMES`.
+//!
+//! Like the one that compiles a folder, it consists of two: one that issues, in a sandbox of its own, and one that starts it again
+//! if it ends, which the sandbox doesn't allow. The server is at the other end of their standard input. On standard output it
+//! expects one line, the thumbprint of the account key, and on standard input it sends a byte once it answers challenges.
+//!
+//! Whatever fails here, the server continues to serve. So errors are printed once, and tried again later.
+
+use std::fs::DirBuilder;
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cannery_certificates::{Caller, Error, Issuer, Settings, thumbprint};
+use cannery_server::config::Account;
+use cannery_server::process::restarts::Restarts;
+use cannery_server::sandbox::{Plan, Sandbox};
+
+use super::report::Report;
+use super::settings;
+use crate::commands::serving_parent::{await_server_end, has_server_ended_within, leave_signals_to_server};
+use crate::flags::certificates::{Certificates, ForServer, IssueStart};
+use crate::output::{self, Exit, Failure, Paint, one_line};
+
+/// Time between two attempts to use a folder, or to write a state. An operator may free the disk, for example.
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Time between two attempts to lock the folder. During a takeover, the process of the former server still holds the lock.
+const LOCK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A takeover may last this long, so a lock that is held for longer is worth a message.
+const TAKEOVER_TIME: Duration = Duration::from_secs(60);
+
+/// The server waits for the thumbprint, so we don't wait for the lock for longer than this.
+const FIRST_LOCK_TIME: Duration = Duration::from_secs(5);
+
+/// Runs this process's part until the server ends.
+///
+/// # Errors
+///
+/// Returns an error if a process can't be started, or can't enter the sandbox.
+pub(super) fn run(flags: &Certificates, server: &ForServer) -> Result<(), Failure> {
+    leave_signals_to_server();
+    match server.issues {
+        None => keep(flags),
+        Some(start) => issue(flags, server, start),
+    }
+}
+
+/// Starts the process that issues, and starts it again if it ends.
+fn keep(flags: &Certificates) -> Result<(), Failure> {
+    // An update may replace the file, so this has to be determined now.
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+    let mut start = IssueStart::First;
+    let mut restarts = Restarts::of_process_started(Instant::now());
+    loop {
+        restarts.start(Instant::now());
+        let end = match run_once(&program, start) {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        start = IssueStart::Again;
+        // The same signal may have stopped the server.
+        if has_server_ended_within(restarts.delay_after_exit(Instant::now())) {
+            return Ok(());
+        }
+        output::note(format_args!(
+            "{} {}: the process that renews certificates has ended ({}) and is started again",
+            Paint::for_errors().warning("warning:"),
+            one_line(&flags.directory.display().to_string()),
+            one_line(&end),
+        ));
+    }
+}
+
+/// Runs the process once, with our own arguments, standard input and standard output.
+fn run_once(program: &Path, start: IssueStart) -> io::Result<ExitStatus> {
+    let mut command = Command::new(program);
+    // The names come last, after `--`.
+    let mut arguments = std::env::args_os().skip(1);
+    command.args(arguments.next()).arg(format!("--for-server-issue={}", start.word())).args(arguments);
+    command.spawn()?.wait()
+}
+
+/// Issues certificates until the server ends.
+fn issue(flags: &Certificates, server: &ForServer, start: IssueStart) -> Result<(), Failure> {
+    let mut settings = settings(flags, Caller::Server)?;
+    if settings.folder.is_relative() {
+        let absolute = std::path::absolute(&settings.folder);
+        settings.folder = absolute.map_err(|error| Failure::failed(error.to_string()))?;
+    }
+    // In the sandbox, folders can't be created. If this fails, the folder can't be used either, and then the error is reported.
+    let created = create_folder(&settings.folder, server.account);
+    enter_sandbox(&settings, server)?;
+    let end = || {
+        await_server_end();
+        std::process::exit(Exit::Done as i32)
+    };
+    let ended = thread::Builder::new().name("server".into()).spawn(end);
+    ended.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
+
+    let mut messages = Messages::default();
+    let told = match created {
+        Ok(()) => tell_thumbprint(&settings.folder),
+        Err(source) => Err(Error::Folder { action: "create", path: settings.folder.clone(), source }),
+    };
+    if let Err(error) = told {
+        messages.print(&error);
+        // The server should not wait any longer.
+        let _ = output::print("\n");
+    }
+    if start == IssueStart::First {
+        await_challenges();
+    }
+
+    let report = Report::new(false, flags.quiet);
+    let began = Instant::now();
+    loop {
+        let error = match Issuer::open(settings.clone()) {
+            Ok(mut issuer) => {
+                let Err(error) = issuer.run(&mut |event| report.event(event));
+                error
+            }
+            Err(error) => error,
+        };
+        if matches!(error, Error::Held { .. }) {
+            if began.elapsed() > TAKEOVER_TIME {
+                messages.print(&error);
+            }
+            thread::sleep(LOCK_INTERVAL);
+        } else {
+            messages.print(&error);
+            thread::sleep(RETRY_INTERVAL);
+        }
+    }
+}
+
+/// Creates the folder unless it exists. Its owner is the user that we will change to.
+fn create_folder(path: &Path, account: Option<Account>) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    match account {
+        Some(account) => chown(path, Some(account.user), Some(account.group)),
+        None => Ok(()),
+    }
+}
+
+fn enter_sandbox(settings: &Settings, server: &ForServer) -> Result<(), Failure> {
+    let plan = Plan {
+        sandbox: server.sandbox,
+        account: server.account,
+        read: settings.authority.roots.iter().cloned().collect(),
+        issue: vec![settings.folder.clone()],
+        ..Plan::default()
+    };
+    let entered = Sandbox::enter(&plan);
+    let (_, report) = entered.map_err(|error| Failure::failed(error.to_string()))?;
+    // The server prints which layers are missing.
+    for message in &report.unreachable {
+        output::note(one_line(message));
+    }
+    Ok(())
+}
+
+/// Prints the thumbprint of the account key, which is generated if there is none.
+fn tell_thumbprint(folder: &Path) -> Result<(), Error> {
+    let began = Instant::now();
+    let thumbprint = loop {
+        match thumbprint(folder) {
+            // Another process generates the key right now.
+            Err(Error::Held { .. }) if began.elapsed() < FIRST_LOCK_TIME => thread::sleep(LOCK_INTERVAL),
+            other => break other?,
+        }
+    };
+    // If a former process has told it, the server doesn't read this.
+    let _ = output::print(format_args!("{thumbprint}\n"));
+    Ok(())
+}
+
+/// Waits until the server answers challenges.
+fn await_challenges() {
+    // If it has ended instead, the other thread ends the process.
+    let _ = io::stdin().read(&mut [0]);
+}
+
+/// Prints each error once, until there is another one.
+#[derive(Default)]
+struct Messages {
+    last: Option<String>,
+}
+
+impl Messages {
+    fn print(&mut self, error: &Error) {
+        let message = error.to_string();
+        if self.last.as_ref() == Some(&message) {
+            return;
+        }
+        let paint = Paint::for_errors();
+        output::note(format_args!("{} {}", paint.error("error:"), one_line(&message)));
+        if let Some(hint) = error.hint_for(Caller::Server) {
+            output::note(format_args!("{} {}", paint.strong("hint:"), one_line(&hint)));
+        }
+        self.last = Some(message);
+    }
+}

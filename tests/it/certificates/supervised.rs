@@ -1,0 +1,210 @@
+//! `cannery-server --certificates`: the server obtains certificates by itself, and serves whatever happens to them.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+
+use super::pebble::{Pebble, free_address};
+use super::proxy::{Fault, Proxy, problem};
+use super::{mode, presented, serve, text};
+use crate::authority::Authority;
+use crate::harness::{Server, compile, pages, run, server_command, skip_outside, wait_until, write_folder};
+
+/// A machine with a site, and an authority behind a proxy that checks names at the machine's address.
+struct Machine {
+    place: tempfile::TempDir,
+    /// The address for plain HTTP.
+    address: String,
+    proxy: Proxy,
+    _pebble: Pebble,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let place = tempfile::tempdir().unwrap();
+        let source = place.path().join("site");
+        write_folder(&source, &pages(&[("index.html", "<title>page</title>")]));
+        compile(&source, &place.path().join("site.cdb"), &[]);
+        let authority = Authority::new();
+        fs::write(place.path().join("roots.pem"), authority.pem()).unwrap();
+
+        let address = free_address();
+        let pebble = Pebble::start(place.path(), &authority, address.rsplit(':').next().unwrap());
+        let proxy = Proxy::start(&authority, &pebble.address);
+        Machine { place, address, proxy, _pebble: pebble }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.place.path().join("state/tls")
+    }
+
+    /// Returns the command for a certificate. Of flags that are given twice, the last one counts.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = server_command();
+        command.arg(self.place.path().join("site.cdb")).args(["--threads", "1", "--bind", &self.address]);
+        command.args(["--bind-tls", "127.0.0.1:0", "--certificates", "example.test,www.example.test"]);
+        command.args([
+            "--acme-agree",
+            "--acme-contact",
+            "me@example.test",
+            "--acme-check-via",
+            &self.address,
+        ]);
+        command.args(["--acme-directory-url", &format!("https://{}/dir", self.proxy.address)]);
+        command.arg("--acme-directory-roots").arg(self.place.path().join("roots.pem"));
+        command.arg("--acme-folder").arg(self.folder()).args(arguments);
+        command
+    }
+
+    /// Lets the authority wait until the sender is dropped.
+    fn hold_authority(&self) -> Sender<()> {
+        let (release, held) = channel::<()>();
+        self.proxy.plan(move |_, _| {
+            let _ = held.recv();
+            Fault::None
+        });
+        release
+    }
+
+    /// Returns the process that holds the lock of the folder.
+    fn issuer(&self) -> Option<u32> {
+        let process = fs::read_to_string(self.folder().join("lock")).ok()?.trim().parse().ok()?;
+        is_issuer(process).then_some(process)
+    }
+}
+
+fn is_issuer(process: u32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/cmdline"))
+        .is_ok_and(|line| line.contains("--for-server-issue"))
+}
+
+fn kill(process: u32) {
+    assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn one_command_ends_in_a_certificate() {
+    if skip_outside() {
+        return;
+    }
+    let machine = Machine::new();
+    let release = machine.hold_authority();
+    let server = Server::run(machine.command(&["--bind-quic", "127.0.0.1:0", "--https-redirect"]));
+    let tls = server.read_tls_address();
+
+    // From the first moment on, there is a certificate, even if no client trusts it.
+    let temporary = presented(&tls, "www.example.test");
+    assert_eq!(server.get("/").status, 308);
+    drop(release);
+    server.await_line("example.test: a new certificate is in");
+    server.await_line("new certificates are used");
+    let issued = presented(&tls, "www.example.test");
+    assert!(issued != temporary);
+    let folder = machine.folder();
+    assert_eq!((mode(&folder), mode(&folder.join("example.test.pem"))), (0o700, 0o600));
+    assert_eq!(machine.proxy.count("/order-plz"), 1);
+    assert_eq!(server.stop(), Some(0));
+
+    // The next start serves it at once, and orders nothing.
+    let server = Server::run(machine.command(&[]));
+    assert!(presented(&server.read_tls_address(), "example.test") == issued);
+    server.await_line("the next renewal is at");
+    assert_eq!(machine.proxy.count("/order-plz"), 1);
+}
+
+/// The process is restarted if it ends, is replaced in a takeover, and ends with the server.
+#[test]
+fn issuing_process_lives_as_long_as_the_server() {
+    if skip_outside() {
+        return;
+    }
+    let machine = Machine::new();
+    let mut server = Server::run(machine.command(&["--processes", "2"]));
+    let tls = server.read_tls_address();
+    server.await_line("example.test: a new certificate is in");
+    // Each process loads it.
+    server.await_line("new certificates are used");
+    server.await_line("new certificates are used");
+    let issued = presented(&tls, "example.test");
+
+    let first = machine.issuer().expect("a process holds the lock");
+    kill(first);
+    let line = server.await_line("is started again");
+    assert!(line.contains("signal: 9"), "{line}");
+    wait_until("another process holds the lock", || machine.issuer().is_some_and(|next| next != first));
+    let second = machine.issuer().unwrap();
+
+    // The new program's process gets the lock once the old program has ended.
+    server.signal("USR2");
+    wait_until("the successor's process holds the lock", || {
+        machine.issuer().is_some_and(|next| next != second)
+    });
+    assert!(!is_issuer(second));
+    assert!(presented(&tls, "example.test") == issued);
+    assert_eq!(machine.proxy.count("/order-plz"), 1);
+    let third = machine.issuer().unwrap();
+    // The supervisor that we have started has been replaced. Its successor is the parent of the third process's parent.
+    server.await_end();
+    let parent = |process: u32| -> u32 {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let successor = parent(parent(third));
+    assert!(Command::new("kill").args(["-TERM", &successor.to_string()]).status().unwrap().success());
+    wait_until("the process ends with the server", || !is_issuer(third));
+}
+
+/// Whatever is wrong, the site is served, and one message says what to do.
+#[test]
+fn site_is_served_without_a_certificate() {
+    if skip_outside() {
+        return;
+    }
+    let machine = Machine::new();
+    let other = tempfile::tempdir().unwrap();
+    let thumbprint = run("cannery", &["certificates", text(other.path()), "--thumbprint"]);
+    let stranger = serve(other.path(), String::from_utf8(thumbprint.stdout).unwrap().trim());
+
+    let file = machine.place.path().join("site.cdb");
+    let in_file = file.join("tls");
+    machine.proxy.plan(|path, _| {
+        if path == "/sign-me-up" {
+            problem(400, "invalidContact", "Replay-Nonce: x\r\n")
+        } else {
+            Fault::None
+        }
+    });
+    let cases: [(&[&str], &str, &str); 5] = [
+        (&["--acme-folder", text(&in_file)], "cannot create", "--acme-folder"),
+        (&["--acme-directory-url", "https://127.0.0.1:1/dir"], "cannot be reached", "--acme-directory-roots"),
+        (&["--acme-check-via", "127.0.0.1:1"], "nothing answers at 127.0.0.1:1", "--acme-check-via"),
+        (&["--acme-check-via", &stranger.address], "does not lead to this server", "check its A and AAAA"),
+        (&[], "refuses", "--acme-contact"),
+    ];
+    for (arguments, message, hint) in cases {
+        let server = Server::run(machine.command(arguments));
+        let tls = server.read_tls_address();
+        if arguments.first() != Some(&"--acme-folder") {
+            server.await_line(message);
+            let line = server.await_line("hint:");
+            assert!(line.contains(hint), "{line}");
+        }
+        presented(&tls, "example.test");
+        assert_eq!(server.get("/").status, 200, "{arguments:?}");
+        assert_eq!(machine.proxy.count("/order-plz"), 0);
+        let _ = fs::remove_dir_all(machine.folder());
+    }
+
+    // An error from before the start is printed before the addresses.
+    let mut command = machine.command(&["--acme-folder", text(&in_file)]);
+    command.process_group(0).stderr(fs::File::create(machine.place.path().join("log")).unwrap());
+    let mut child = command.spawn().unwrap();
+    let log = || fs::read_to_string(machine.place.path().join("log")).unwrap();
+    wait_until("the server listens", || log().contains("listening at https://"));
+    assert!(log().contains("error: cannot create") && log().contains("--acme-folder"), "{}", log());
+    assert_eq!(log().matches("error:").count(), 1, "{}", log());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
