@@ -112,6 +112,7 @@ impl Content {
                     live,
                     challenges: challenges.map(Arc::new),
                     thumbprint: config.acme_thumbprint.clone(),
+                    certificate_health: Arc::default(),
                 };
                 let trusted = config.trusted_hosts.as_deref().map(TrustedHosts::new);
                 Ok((Content::Sites(Sites::new(entries, builtin_pages).trusting(trusted)), resources))
@@ -127,9 +128,9 @@ impl Content {
         match (self, &config.content) {
             (Content::Sites(sites), config::Content::Archives { archives, .. }) => {
                 let facts = sites.entries().iter().map(|entry| entry.site.archive().facts());
-                Status::new(archives.iter().zip(facts))
+                Status::new(archives.iter().zip(facts), sites.certificate_health())
             }
-            _ => Status::new(std::iter::empty()),
+            _ => Status::new(std::iter::empty(), Arc::default()),
         }
     }
 

@@ -27,6 +27,7 @@ use cannery_site::Target;
 use cannery_wire::RequestHead;
 
 use crate::config::{LiveFolder, SpecialPages, Thumbprint};
+use crate::observe::CertificateHealth;
 use challenges::LookupResult;
 
 const PREFIX: &[u8] = b"/__/";
@@ -38,6 +39,7 @@ pub(crate) struct BuiltinPages {
     pub(crate) live: Option<LiveFolder>,
     pub(crate) challenges: Option<Arc<Challenges>>,
     pub(crate) thumbprint: Option<Thumbprint>,
+    pub(crate) certificate_health: Arc<CertificateHealth>,
 }
 
 impl BuiltinPages {
@@ -52,6 +54,7 @@ impl BuiltinPages {
     #[cold]
     pub(crate) fn at(&self, target: &Target<'_>, head: &RequestHead<'_>) -> Option<Page<'_>> {
         self.challenge(target.path)
+            .or_else(|| self.heartbeat(target))
             .or_else(|| self.special.as_ref()?.at(target.path))
             .or_else(|| self.live.as_ref()?.at(target, head))
     }
@@ -59,8 +62,22 @@ impl BuiltinPages {
     /// Finds the page at a path, unless it says something about a site and should therefore not be
     /// shown to any host.
     #[cold]
-    pub(crate) fn of_any_host(&self, path: &[u8]) -> Option<Page<'_>> {
-        self.challenge(path).or_else(|| self.special.as_ref()?.heartbeat(path))
+    pub(crate) fn of_any_host(&self, target: &Target<'_>) -> Option<Page<'_>> {
+        self.challenge(target.path).or_else(|| self.heartbeat(target))
+    }
+
+    /// Returns the heartbeat, if this is its path. With the query `certificates`, it fails if a certificate needs an operator.
+    #[cold]
+    fn heartbeat(&self, target: &Target<'_>) -> Option<Page<'_>> {
+        let page = self.special.as_ref()?.heartbeat(target.path)?;
+        let problems = match target.query {
+            Some(b"certificates") => self.certificate_health.problems(),
+            _ => None,
+        };
+        Some(match problems {
+            Some(problems) => Page { status: 503, body: problems.into_bytes().into(), ..page },
+            None => page,
+        })
     }
 
     /// Returns the ACME challenge at a path.

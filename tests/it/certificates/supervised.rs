@@ -10,7 +10,9 @@ use super::pebble::{Pebble, free_address};
 use super::proxy::{Fault, Proxy, problem};
 use super::{mode, presented, serve, text};
 use crate::authority::Authority;
-use crate::harness::{Server, compile, pages, run, server_command, skip_outside, wait_until, write_folder};
+use crate::harness::{
+    Server, compile, pages, request_at, run, server_command, skip_outside, wait_until, write_folder,
+};
 
 /// A machine with a site, and an authority behind a proxy that checks names at the machine's address.
 struct Machine {
@@ -91,17 +93,43 @@ fn one_command_ends_in_a_certificate() {
     }
     let machine = Machine::new();
     let release = machine.hold_authority();
-    let server = Server::run(machine.command(&["--bind-quic", "127.0.0.1:0", "--https-redirect"]));
+    let server = Server::run(machine.command(&[
+        "--bind-quic",
+        "127.0.0.1:0",
+        "--https-redirect",
+        "--admin",
+        "127.0.0.1:0",
+    ]));
     let tls = server.read_tls_address();
+    let admin = server.read_admin_address();
+    let has_metric = |line: &str| {
+        let metrics = String::from_utf8(request_at(&admin, "GET", "/metrics", "").body).unwrap();
+        metrics.lines().any(|found| found.starts_with("cannery_certificate") && found.contains(line))
+    };
 
     // From the first moment on, there is a certificate, even if no client trusts it.
     let temporary = presented(&tls, "www.example.test");
     assert_eq!(server.get("/").status, 308);
+    // Load balancers still send clients, but monitors notice.
+    assert_eq!(server.get("/__/heartbeat").status, 200);
+    let red = server.get("/__/heartbeat?certificates");
+    let body = String::from_utf8_lossy(&red.body).into_owned();
+    assert_eq!(
+        (red.status, body.as_str()),
+        (503, "example.test: there is no certificate yet, only a temporary one\n")
+    );
+    assert!(
+        has_metric("certificates_healthy 0") && has_metric("expires_seconds{name=\"example.test\",file=\"/")
+    );
     drop(release);
     server.await_line("example.test: a new certificate is in");
     server.await_line("new certificates are used");
     let issued = presented(&tls, "www.example.test");
     assert!(issued != temporary);
+    wait_until("the state of the renewal is known", || {
+        has_metric("certificates_healthy 1") && has_metric("renewal_last_success_timestamp_seconds{")
+    });
+    assert_eq!(server.get("/__/heartbeat?certificates").body, b"OK\n");
     let folder = machine.folder();
     assert_eq!((mode(&folder), mode(&folder.join("example.test.pem"))), (0o700, 0o600));
     assert_eq!(machine.proxy.count("/order-plz"), 1);
@@ -193,6 +221,7 @@ fn site_is_served_without_a_certificate() {
         }
         presented(&tls, "example.test");
         assert_eq!(server.get("/").status, 200, "{arguments:?}");
+        assert_eq!(server.get("/__/heartbeat?certificates").status, 503, "{arguments:?}");
         assert_eq!(machine.proxy.count("/order-plz"), 0);
         let _ = fs::remove_dir_all(machine.folder());
     }

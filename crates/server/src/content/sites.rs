@@ -9,6 +9,7 @@ use cannery_site::{Method, Request, Site, Target};
 use cannery_wire::RequestHead;
 
 use crate::config::HostPattern;
+use crate::observe::CertificateHealth;
 use crate::pages::{BuiltinPages, Page};
 use crate::trusted_hosts::{TrustedHosts, requested_hosts};
 
@@ -94,13 +95,18 @@ impl Sites {
         self.builtin_pages.at(&Target::parse(target)?, head)
     }
 
+    /// Returns the health of the certificates, as the heartbeat reports it.
+    pub(super) fn certificate_health(&self) -> Arc<CertificateHealth> {
+        Arc::clone(&self.builtin_pages.certificate_health)
+    }
+
     /// Finds the page for a host that does not have a site. This may be a challenge, because a
     /// certificate authority may validate several names of a certificate; or it might be the heartbeat,
     /// because load balancers typically use an address or do not send a host at all.
     #[cold]
     pub(super) fn page_of_any_host(&self, request: &Request<'_>) -> Option<Page<'_>> {
         let is_read = matches!(request.method, Method::Get | Method::Head);
-        self.builtin_pages.of_any_host(Target::parse(request.target)?.path).filter(|_| is_read)
+        self.builtin_pages.of_any_host(&Target::parse(request.target)?).filter(|_| is_read)
     }
 
     /// Selects the site for a request. Returns its number as well, or `None` if this host has no

@@ -1,12 +1,16 @@
 //! Certificates, which are read at startup and again whenever their files change.
 //!
+//! The state of their renewals is read, too, from the files that the issuing process writes next to them.
+//!
 //! New certificates replace the old ones between two handshakes, unless they are invalid. Note that this
 //! module neither contains any keys itself nor serves connections.
+
+mod renewals;
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_base::FileVersion;
 use cannery_transport::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
@@ -16,17 +20,29 @@ use crate::config::{CertificateFiles, Config, Content, IssuedCertificate, SelfSi
 use crate::content::Trigger;
 use crate::error::StartError;
 use crate::notice::Notice;
+use crate::observe::{CertificateKind, CertificateStatus, Status};
+use renewals::Renewals;
 
 /// Loads certificates again when their files change.
 pub(crate) struct CertificateLoader {
     pub(crate) context: Context,
     tls: Tls,
     names: Vec<String>,
+    /// Where each of the certificates comes from.
+    origins: Vec<Origin>,
+    renewals: Renewals,
     /// The files as they were when we last read or refused them.
     settled: Vec<Option<FileVersion>>,
     /// The files as the last check found them.
     seen: Vec<Option<FileVersion>>,
     watch: bool,
+}
+
+/// Where a certificate comes from.
+#[derive(Clone)]
+struct Origin {
+    kind: CertificateKind,
+    file: PathBuf,
 }
 
 impl CertificateLoader {
@@ -38,7 +54,7 @@ impl CertificateLoader {
         // Do this before reading the files, so that we notice every later change.
         let files = file_versions(&tls);
         let now = SystemTime::now();
-        let certificates = load(&tls, &names, now)?;
+        let (certificates, origins) = load(&tls, &names, now)?;
         for notice in notices(certificates.warnings()) {
             (config.on_notice.0)(&notice);
         }
@@ -54,7 +70,17 @@ impl CertificateLoader {
         })?;
 
         let watch = !matches!(config.content, Content::Archives { watch: false, .. });
-        Ok(Some(CertificateLoader { context, tls, names, settled: files.clone(), seen: files, watch }))
+        let renewals = Renewals::default();
+        Ok(Some(CertificateLoader {
+            context,
+            tls,
+            names,
+            origins,
+            renewals,
+            settled: files.clone(),
+            seen: files,
+            watch,
+        }))
     }
 
     /// Returns the paths of files that can be read again.
@@ -65,15 +91,33 @@ impl CertificateLoader {
     /// Checks the files, and loads any that have changed.
     pub(super) fn check(&mut self, trigger: Trigger, reporter: &Reporter) -> Outcome {
         let notices = self.load_changed(trigger);
+        self.report_to(&reporter.status);
         if notices.is_empty() {
             return Outcome::Unchanged;
         }
-
-        reporter.status.set_certificates(self.context.certificates());
         for notice in &notices {
             reporter.notify(notice);
         }
         Outcome::Changed
+    }
+
+    /// Tells operators and monitors the state of the certificates.
+    pub(crate) fn report_to(&mut self, status: &Status) {
+        let now = unix_seconds(SystemTime::now());
+        let served = self.context.certificates().into_iter().zip(&self.origins);
+        let renewals = &mut self.renewals;
+        let certificates = served.map(|(summary, origin)| CertificateStatus {
+            name: summary.name,
+            file: origin.file.clone(),
+            kind: origin.kind,
+            not_before: summary.not_before,
+            not_after: match origin.kind {
+                CertificateKind::Temporary => summary.not_before.saturating_add(TEMPORARY_SINCE),
+                CertificateKind::File | CertificateKind::Test => summary.not_after,
+            },
+            renewal: renewals.of(&origin.file),
+        });
+        status.set_certificates(certificates.collect(), now);
     }
 
     /// Loads the files that have changed. Returns notices for the operator.
@@ -101,10 +145,11 @@ impl CertificateLoader {
     }
 
     /// Reads the files and replaces the certificates. Returns notices for the operator.
-    fn replace(&self, now: SystemTime) -> Result<Vec<Notice>, cannery_transport::Error> {
-        let certificates = load(&self.tls, &self.names, now)?;
+    fn replace(&mut self, now: SystemTime) -> Result<Vec<Notice>, cannery_transport::Error> {
+        let (certificates, origins) = load(&self.tls, &self.names, now)?;
         let mut notices = notices(certificates.warnings());
         self.context.replace_certificates(certificates, now)?;
+        self.origins = origins;
         notices.push(Notice::CertificatesReplaced);
         Ok(notices)
     }
@@ -114,7 +159,15 @@ fn notices(warnings: &[Warning]) -> Vec<Notice> {
     warnings.iter().map(|warning| Notice::Certificate { warning: warning.to_string() }).collect()
 }
 
-fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, cannery_transport::Error> {
+/// A temporary certificate is valid from a day before it was made, in seconds.
+const TEMPORARY_SINCE: i64 = 24 * 60 * 60;
+
+/// Loads all certificates, and says where each of them comes from.
+fn load(
+    tls: &Tls,
+    names: &[String],
+    now: SystemTime,
+) -> Result<(Certificates, Vec<Origin>), cannery_transport::Error> {
     // Bundles that don't exist yet are replaced by temporary certificates, so that no client is refused.
     let (issued, missing): (Vec<_>, Vec<_>) =
         tls.issued().iter().partition(|issued| !is_missing(&issued.bundle));
@@ -124,16 +177,31 @@ fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, ca
         staple: None,
     };
     let sources: Vec<_> = tls.files().iter().cloned().chain(issued.into_iter().map(bundle)).collect();
+    let mut origins: Vec<_> = sources
+        .iter()
+        .map(|files| Origin { kind: CertificateKind::File, file: files.chain.clone() })
+        .collect();
+    let mut loaded = None;
+    if !sources.is_empty() {
+        loaded = Some(Certificates::load(&sources, now)?);
+    }
 
-    let temporary = missing.into_iter().map(|issued| (SelfSigned::Ecdsa, issued.names.as_slice()));
-    let made = temporary.chain(tls.self_signed().map(|kind| (kind, names)));
-    let made: Result<Vec<_>, _> =
-        made.map(|(kind, names)| Certificates::self_signed(kind, names, now)).collect();
-
-    let mut made = made?.into_iter();
-    let first = if sources.is_empty() { made.next() } else { None };
-    let loaded = first.map_or_else(|| Certificates::load(&sources, now), Ok)?;
-    Ok(made.fold(loaded, Certificates::merge))
+    let temporary = missing.into_iter().map(|issued| {
+        let origin = Origin { kind: CertificateKind::Temporary, file: issued.bundle.clone() };
+        (SelfSigned::Ecdsa, issued.names.as_slice(), origin)
+    });
+    let for_tests = tls
+        .self_signed()
+        .map(|kind| (kind, names, Origin { kind: CertificateKind::Test, file: "(made in memory)".into() }));
+    for (kind, names, origin) in temporary.chain(for_tests) {
+        let made = Certificates::self_signed(kind, names, now)?;
+        loaded = Some(match loaded {
+            Some(others) => others.merge(made),
+            None => made,
+        });
+        origins.push(origin);
+    }
+    Ok((loaded.ok_or(cannery_transport::Error::NoSource)?, origins))
 }
 
 /// Whether a file doesn't exist. Other errors are reported when it is opened.
@@ -148,6 +216,11 @@ fn names(config: &Config) -> Vec<String> {
     let hosts = config.content.archives().iter().filter_map(|named| named.host.as_ref());
     names.extend(hosts.map(ToString::to_string));
     names
+}
+
+fn unix_seconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    i64::try_from(since).unwrap_or(i64::MAX)
 }
 
 fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {

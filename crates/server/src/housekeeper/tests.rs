@@ -11,7 +11,10 @@ use crate::content;
 use crate::worker::simulation;
 
 fn reporter() -> Reporter {
-    Reporter { status: Arc::new(Status::new(std::iter::empty())), on_notice: NoticeHandler::ignore() }
+    Reporter {
+        status: Arc::new(Status::new(std::iter::empty(), Arc::default())),
+        on_notice: NoticeHandler::ignore(),
+    }
 }
 
 fn open(archives: Vec<NamedArchive>, watch: bool) -> Archives {

@@ -5,12 +5,13 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use cannery_archive::Facts;
 use cannery_eventloop::Address;
 
+use super::certificate_status::{CertificateHealth, CertificateStatus};
 use super::process_usage::ProcessStatus;
 use crate::config::{ListenerKind, NamedArchive};
 
@@ -22,7 +23,8 @@ pub(crate) struct Status {
     pub(crate) started_unix: f64,
     pub(crate) process: ProcessStatus,
     listeners: Mutex<Vec<ListenerStatus>>,
-    certificates: Mutex<Vec<cannery_transport::Summary>>,
+    certificates: Mutex<Vec<CertificateStatus>>,
+    certificate_health: Arc<CertificateHealth>,
     draining: AtomicBool,
     reloads: AtomicU64,
     refused: AtomicU64,
@@ -89,7 +91,10 @@ impl Release {
 }
 
 impl Status {
-    pub(crate) fn new<'a>(archives: impl Iterator<Item = (&'a NamedArchive, &'a Facts)>) -> Status {
+    pub(crate) fn new<'a>(
+        archives: impl Iterator<Item = (&'a NamedArchive, &'a Facts)>,
+        certificate_health: Arc<CertificateHealth>,
+    ) -> Status {
         let site = |(named, facts): (&NamedArchive, &Facts)| SiteStatus {
             host: named.host.as_ref().map(ToString::to_string),
             path: named.path().to_owned(),
@@ -105,6 +110,7 @@ impl Status {
             process: ProcessStatus::default(),
             listeners: Mutex::default(),
             certificates: Mutex::default(),
+            certificate_health,
             draining: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -175,12 +181,19 @@ impl Status {
         lock(&self.listeners).clone()
     }
 
-    pub(crate) fn set_certificates(&self, certificates: Vec<cannery_transport::Summary>) {
+    /// Sets the state of the certificates at this Unix time.
+    pub(crate) fn set_certificates(&self, certificates: Vec<CertificateStatus>, now: i64) {
+        self.certificate_health.set(&certificates, now);
         *lock(&self.certificates) = certificates;
     }
 
-    pub(crate) fn certificates(&self) -> Vec<cannery_transport::Summary> {
+    pub(crate) fn certificates(&self) -> Vec<CertificateStatus> {
         lock(&self.certificates).clone()
+    }
+
+    /// Whether no certificate needs an operator.
+    pub(crate) fn has_healthy_certificates(&self) -> bool {
+        self.certificate_health.problems().is_none()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<SiteStatus>> {

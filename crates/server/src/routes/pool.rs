@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn threads_survive_panics() {
-        let status = Arc::new(Status::new(std::iter::empty()));
+        let status = Arc::new(Status::new(std::iter::empty(), Arc::default()));
         let (pools, _) = Pools::new(1, 0, &Arc::default(), Duration::MAX, &status);
         let (notices, noticed) = channel();
         let _readers: Vec<_> = (0..2 * BODY_THREADS_PER_HANDLER_THREAD)
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn threads_start_when_they_are_needed() {
-        let status = Arc::new(Status::new(std::iter::empty()));
+        let status = Arc::new(Status::new(std::iter::empty(), Arc::default()));
         let (pools, _) = Pools::new(1, 0, &Arc::default(), Duration::MAX, &status);
         let started = || pools.producers.queue.0.lock().started;
         let (sender, names) = channel();

@@ -221,7 +221,7 @@ mod tests {
         let handler = |_: &Request<'_>| "";
         let group = Group::default().route("GET /a", handler).route("GET /b", handler);
         let routes = Routes::new(&group, 0).unwrap();
-        let status = Arc::new(Status::new(std::iter::empty()));
+        let status = Arc::new(Status::new(std::iter::empty(), Arc::default()));
         let mut watchdog = Watchdog::new(Arc::new(routes), status, &[], Duration::ZERO);
         watchdog.watch_worker(thread);
         watchdog

@@ -66,7 +66,7 @@ impl AdminProcess {
         let stop = StopHandle {
             flag,
             wakers: vec![waker],
-            status: Arc::new(Status::new(std::iter::empty())),
+            status: Arc::new(Status::new(std::iter::empty(), Arc::default())),
             // We join the only worker directly, so we do not need any reports.
             reports: channel().0,
         };

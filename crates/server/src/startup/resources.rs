@@ -145,8 +145,11 @@ impl Resources {
         let mut addresses = self.sockets.addresses();
         addresses.admin = operators.admin_address();
         status.set_listeners(&addresses.listeners, &addresses.quic);
-        let tls = self.certificates.as_ref().map(|certificates| certificates.context.clone());
-        status.set_certificates(tls.as_ref().map(|tls| tls.certificates()).unwrap_or_default());
+        let mut certificates = self.certificates;
+        if let Some(certificates) = &mut certificates {
+            certificates.report_to(status);
+        }
+        let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
 
         let (notices, worker_notices) = channel();
         let workers = Workers {
@@ -163,7 +166,7 @@ impl Resources {
 
         let housekeeper = Housekeeper {
             archives: self.archives,
-            certificates: self.certificates,
+            certificates,
             sampler: self.sampler,
             notices: WorkerNotices(worker_notices),
             watchdog,

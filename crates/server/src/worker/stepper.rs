@@ -57,7 +57,7 @@ impl Stepper {
         routes: impl FnOnce(&Arc<Status>) -> Result<Option<WorkerRoutes>, StartError>,
     ) -> Result<Stepper, StartError> {
         let log = instrumentation.log.as_ref().map(LogFile::open).transpose()?;
-        let status = Arc::new(Status::new(std::iter::empty()));
+        let status = Arc::new(Status::new(std::iter::empty(), Arc::default()));
         let routes = routes(&status)?;
         let start = |log: LogFile| log.start(1, status, config::NoticeHandler::ignore(), &Sandbox::default());
         let log = log.map(start).transpose()?;

@@ -64,6 +64,8 @@ pub struct Summary {
     pub path: PathBuf,
     /// First DNS name (may be empty).
     pub name: String,
+    /// Start of the validity as Unix time in seconds.
+    pub not_before: i64,
     /// Expiry as Unix time in seconds.
     pub not_after: i64,
 }
@@ -123,6 +125,7 @@ impl Certificates {
         let summary = |certificate: &Certificate| Summary {
             path: certificate.path.clone(),
             name: certificate.first_name(),
+            not_before: certificate.validity.not_before,
             not_after: certificate.validity.not_after,
         };
         self.all.iter().map(summary).collect()

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_wire::Refusal;
 
-use super::stats::{OccupiedThreads, ReleaseStats, Stats};
+use super::stats::{OccupiedThreads, ReleaseStats, RenewalStats, Stats};
 use crate::observe::{Http3Metric, MethodKind, Snapshot};
 
 /// Upper bounds of the exported histogram buckets, in seconds.
@@ -98,6 +98,39 @@ fn certificates(metrics: &mut Metrics, stats: &Stats) {
         for certificate in &stats.certificates {
             let labels = [("name", certificate.name.as_str()), ("file", certificate.file.as_str())];
             metrics.value(name, &labels, value(certificate.not_after));
+        }
+    }
+
+    let help = "1 if no certificate needs an operator, as with /__/heartbeat?certificates.";
+    metrics.single("certificates_healthy", "gauge", help, u8::from(!stats.has_certificate_problems));
+    renewals(metrics, stats);
+}
+
+/// Renewals of the certificates that `cannery certificates` issues.
+fn renewals(metrics: &mut Metrics, stats: &Stats) {
+    type Metric = (&'static str, &'static str, fn(&RenewalStats) -> Option<i64>);
+    let exported: [Metric; 3] = [
+        (
+            "certificate_renewal_failing",
+            "1 if the last attempt to get a certificate has failed, else 0.",
+            |renewal| Some(renewal.error.is_some().into()),
+        ),
+        ("certificate_renewal_last_error_timestamp_seconds", "When it has failed.", |renewal| {
+            Some(renewal.error.as_ref()?.at)
+        }),
+        (
+            "certificate_renewal_last_success_timestamp_seconds",
+            "When the certificate was issued.",
+            |renewal| renewal.succeeded_at,
+        ),
+    ];
+    for (name, help, value) in exported {
+        metrics.begin(name, "gauge", help);
+        for certificate in &stats.certificates {
+            let labels = [("name", certificate.name.as_str()), ("file", certificate.file.as_str())];
+            if let Some(value) = certificate.renewal.as_ref().and_then(value) {
+                metrics.value(name, &labels, value);
+            }
         }
     }
 }

@@ -4,11 +4,13 @@
 
 use std::sync::Arc;
 
-use cannery_transport::Summary;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::process_usage::{ProcessUsage, processor_seconds};
-use crate::observe::{Counters, ListenerStatus, Release, SiteStatus, Snapshot, Status};
+use crate::observe::{
+    CertificateKind, CertificateStatus, Counters, ListenerStatus, Release, RenewalError, SiteStatus,
+    Snapshot, Status,
+};
 
 /// Statistics for operators.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -28,6 +30,9 @@ pub(super) struct Stats {
     pub(super) process: ProcessUsage,
     pub(super) listeners: Vec<ListenerStats>,
     pub(super) certificates: Vec<CertificateStats>,
+    /// Whether a certificate needs an operator, in any process.
+    #[serde(default)]
+    pub(super) has_certificate_problems: bool,
     /// The sites. If processes serve different releases of a site, it is included several times.
     pub(super) sites: Vec<SiteStats>,
     pub(super) counted: Snapshot,
@@ -66,8 +71,31 @@ pub(super) struct CertificateStats {
     pub(super) name: String,
     /// File of the certificate chain.
     pub(super) file: String,
-    /// Expiry as Unix time in seconds.
+    /// Expiry as Unix time in seconds. A temporary certificate counts as expired since it was made.
     pub(super) not_after: i64,
+    /// Whether it was generated until the file exists.
+    #[serde(default)]
+    pub(super) is_temporary: bool,
+    /// State of the renewal, if the process that issues the certificate has written one.
+    #[serde(default)]
+    pub(super) renewal: Option<RenewalStats>,
+}
+
+/// State of a certificate's renewal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RenewalStats {
+    /// When the certificate was issued, as Unix time in seconds.
+    pub(super) succeeded_at: Option<i64>,
+    /// The last error since then.
+    pub(super) error: Option<RenewalErrorStats>,
+}
+
+/// Why a certificate could not be renewed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RenewalErrorStats {
+    pub(super) at: i64,
+    pub(super) kind: String,
+    pub(super) message: String,
 }
 
 /// A site and its releases.
@@ -108,6 +136,7 @@ impl Stats {
             process: ProcessUsage::of(&status.process, status.started_unix),
             listeners: status.listeners().iter().map(ListenerStats::of).collect(),
             certificates: status.certificates().iter().map(CertificateStats::of).collect(),
+            has_certificate_problems: !status.has_healthy_certificates(),
             sites: status.sites().iter().map(SiteStats::of).collect(),
             counted,
             occupied_threads: OccupiedThreads {
@@ -129,6 +158,7 @@ impl Stats {
         self.threads = self.threads.saturating_add(other.threads);
         self.uptime_seconds = self.uptime_seconds.max(other.uptime_seconds);
         self.draining |= other.draining;
+        self.has_certificate_problems |= other.has_certificate_problems;
         self.process.add(&other.process);
 
         let occupied = &mut self.occupied_threads;
@@ -185,11 +215,21 @@ impl ListenerStats {
 }
 
 impl CertificateStats {
-    fn of(summary: &Summary) -> CertificateStats {
+    fn of(status: &CertificateStatus) -> CertificateStats {
+        let error = |error: &RenewalError| RenewalErrorStats {
+            at: error.at,
+            kind: error.kind.clone(),
+            message: error.message.clone(),
+        };
         CertificateStats {
-            name: summary.name.clone(),
-            file: summary.path.to_string_lossy().into_owned(),
-            not_after: summary.not_after,
+            name: status.name.clone(),
+            file: status.file.to_string_lossy().into_owned(),
+            not_after: status.not_after,
+            is_temporary: status.kind == CertificateKind::Temporary,
+            renewal: status.renewal.as_ref().map(|renewal| RenewalStats {
+                succeeded_at: renewal.succeeded_at,
+                error: renewal.error.as_ref().map(error),
+            }),
         }
     }
 }

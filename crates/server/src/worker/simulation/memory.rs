@@ -87,7 +87,7 @@ impl Site {
             .blocking_route("GET /stuck", stuck)
             .blocking_route("GET /whole", |_: &Request<'_>| vec![b'x'; WHOLE_BYTES]);
         let routes = Arc::new(Routes::new(&group, 0).unwrap());
-        let status = Arc::new(Status::new(std::iter::empty()));
+        let status = Arc::new(Status::new(std::iter::empty(), Arc::default()));
         let (pools, mut watchdog) = Pools::new(1, usize::MAX, &routes, Duration::MAX, &status);
         let routes = WorkerRoutes::new(routes, pools, Waker::new().unwrap(), channel().0, &mut watchdog);
 

@@ -50,7 +50,7 @@ fn stats_survive_serialization() {
     counters.count_status(404);
     counters.count_missing(b"/\xff\"");
     counters.latency.add(Duration::from_millis(2), 1);
-    let mut sum = Stats::of(&[counters], &Status::new(std::iter::empty()));
+    let mut sum = Stats::of(&[counters], &Status::new(std::iter::empty(), Arc::default()));
     let bytes = serde_json::to_vec(&sum).expect("valid JSON");
     assert!(bytes.len() < REPLY_BYTES_MAX / 4);
     let read: Stats = serde_json::from_slice(&bytes).expect("valid JSON");

@@ -393,7 +393,7 @@ impl Handlers {
                 std::io::copy(&mut content, &mut std::io::sink()).map(|_| "read")
             });
         let routes = Arc::new(Routes::new(&group, 0).unwrap());
-        let status = Arc::new(Status::new(std::iter::empty()));
+        let status = Arc::new(Status::new(std::iter::empty(), Arc::default()));
         let (pools, watchdog) = Pools::new(1, usize::MAX, &routes, Duration::MAX, &status);
         let watchdog = RefCell::new(watchdog);
         Handlers { silent, endless, routes, pools, watchdog, _stuck_until: stuck_until }

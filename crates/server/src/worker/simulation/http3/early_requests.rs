@@ -103,7 +103,7 @@ fn server_with_session() -> (Http3Stepper, Arc<QuicClientConfig>) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let target = LogTarget::File(file.path().to_owned());
     let log = AccessLog::new(target, LogFormat::Combined);
-    let status = Arc::new(Status::new(std::iter::empty()));
+    let status = Arc::new(Status::new(std::iter::empty(), Arc::default()));
     let log = LogFile::open(&log).unwrap();
     let log = log.start(1, status, config::NoticeHandler::ignore(), &Sandbox::default()).unwrap();
     let observer = Observer::new(None, Some(LogWriter::buffer(&log)));
