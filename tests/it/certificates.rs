@@ -1,5 +1,6 @@
 //! `cannery certificates` with Pebble as the authority, and `cannery-server` as the server that proves control of names.
 
+mod nodes;
 mod pebble;
 mod proxy;
 mod supervised;
@@ -25,12 +26,19 @@ struct World {
     place: tempfile::TempDir,
     folder: PathBuf,
     server: Server,
+    /// The address at which the authority finds all names.
+    address: String,
     proxy: Proxy,
     pebble: Pebble,
 }
 
 impl World {
     fn new() -> World {
+        World::behind(|address, _| address.to_owned())
+    }
+
+    /// Creates a world in which names lead to another address, which `front` returns for that of the server and the thumbprint.
+    fn behind(front: impl FnOnce(&str, &str) -> String) -> World {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("tls");
         let printed = run("cannery", &["certificates", text(&folder), "--thumbprint"]);
@@ -40,16 +48,16 @@ impl World {
 
         let authority = Authority::new();
         fs::write(place.path().join("roots.pem"), authority.pem()).unwrap();
-        let port = server.address.rsplit(':').next().unwrap().to_owned();
-        let pebble = Pebble::start(place.path(), &authority, &port);
+        let address = front(&server.address, thumbprint.trim());
+        let pebble = Pebble::start(place.path(), &authority, address.rsplit(':').next().unwrap());
         let proxy = Proxy::start(&authority, &pebble.address);
-        World { place, folder, server, proxy, pebble }
+        World { place, folder, server, address, proxy, pebble }
     }
 
     /// Returns the command for these names, with `--json`. Of flags that are given twice, the last one counts.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
-        command.arg("certificates").arg(&self.folder).args(["--check-via", &self.server.address]);
+        command.arg("certificates").arg(&self.folder).args(["--check-via", &self.address]);
         command.args(arguments).args(["--agree", "--json"]);
         command.args(["--directory-url", &format!("https://{}/dir", self.proxy.address)]);
         command.arg("--directory-roots").arg(self.place.path().join("roots.pem"));

@@ -5,6 +5,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use serde_json::Value;
 
 use super::pebble::{Pebble, free_address};
 use super::proxy::{Fault, Proxy, problem};
@@ -13,6 +16,7 @@ use crate::authority::Authority;
 use crate::harness::{
     Server, compile, pages, request_at, run, server_command, skip_outside, wait_until, write_folder,
 };
+use crate::random::Random;
 
 /// A machine with a site, and an authority behind a proxy that checks names at the machine's address.
 struct Machine {
@@ -68,6 +72,12 @@ impl Machine {
             Fault::None
         });
         release
+    }
+
+    /// Whether the journal doesn't allow another order yet.
+    fn waits(&self) -> bool {
+        let state = fs::read(self.folder().join("example.test.state.json")).unwrap_or_default();
+        serde_json::from_slice::<Value>(&state).is_ok_and(|state| state["attempt"].is_object())
     }
 
     /// Returns the process that holds the lock of the folder.
@@ -236,4 +246,32 @@ fn site_is_served_without_a_certificate() {
     assert_eq!(log().matches("error:").count(), 1, "{}", log());
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// Killed at random moments, the issuing process places one order at most, and the server continues to serve.
+#[test]
+fn killed_issuer_does_not_order_again() {
+    if skip_outside() {
+        return;
+    }
+    let machine = Machine::new();
+    let mut random = Random::new(39);
+    let rounds = if std::env::var_os("CANNERY_SLOW").is_some() { 25 } else { 2 };
+    for round in 0..rounds {
+        let _ = fs::remove_dir_all(machine.folder());
+        machine.proxy.plan(|_, _| Fault::None);
+        let server = Server::run(machine.command(&[]));
+        let tls = server.read_tls_address();
+        for _ in 0..2 {
+            wait_until("a process issues", || machine.issuer().is_some());
+            std::thread::sleep(Duration::from_millis(random.below(800)));
+            kill(machine.issuer().expect("it runs"));
+            server.await_line("is started again");
+        }
+        wait_until("a process issues", || machine.issuer().is_some());
+        presented(&tls, "example.test");
+        // A process that was killed before its order has begun leaves it to the next one.
+        wait_until("an order was placed", || machine.proxy.count("/order-plz") > 0 || machine.waits());
+        assert!(machine.proxy.count("/order-plz") <= 1, "round {round}");
+    }
 }
