@@ -12,6 +12,7 @@ pub mod diff;
 pub mod dns;
 pub mod explain;
 pub mod extract;
+pub mod follow;
 pub mod image;
 pub mod import;
 pub mod inspect;
@@ -32,6 +33,7 @@ mod reachable;
 mod release_dir;
 mod release_trust;
 mod serving_parent;
+mod store_access;
 mod summary;
 
 #[cfg(test)]
@@ -82,6 +84,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Receive(flags) => receive::run(&flags),
         Command::Rollback(flags) => publish::rollback(&flags),
         Command::Status(flags) => publish::status(&flags),
+        Command::Follow(flags) => follow::run(&flags),
         Command::Keygen(flags) => keys::generate(&flags),
         Command::Sign(flags) => keys::sign(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Diff(flags) => diff::run(&flags).map_err(|failure| failure.as_json(flags.json)),

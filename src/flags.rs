@@ -9,6 +9,7 @@ pub mod archiver;
 mod building;
 pub mod certificates;
 mod folder;
+pub mod follow;
 pub(crate) mod hints;
 mod http3;
 mod listen;

@@ -4,18 +4,23 @@
 //! - `fleet`: does the same on several targets at a time
 //! - `connection`: starts `ssh`, or `cannery receive` on this machine, and explains what went wrong
 //! - `target`: what users write for a target
+//! - `stores`: the same commands with stores, from which nodes pull releases
+//! - `compile`: compiles a folder after the newest release
 //! - `cache`: makes the next push fast
 //! - `transfer`: progress of a transfer
 
 mod cache;
+mod compile;
 mod connection;
 mod fleet;
 mod push;
 mod rollback;
 mod status;
+mod stores;
 mod target;
 mod transfer;
 
+pub(super) use fleet::reason;
 pub use push::run as push;
 pub use rollback::run as rollback;
 pub use status::run as status;

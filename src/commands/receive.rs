@@ -74,6 +74,11 @@ impl DirectoryHost {
         Ok(Some((statement, seen)))
     }
 
+    /// Removes the file of a release that won't be complete.
+    pub(super) fn abandon(&mut self) {
+        self.incoming = None;
+    }
+
     /// Returns what was accepted last.
     pub(super) fn seen(&self) -> Result<Option<Seen>, Refusal> {
         release_trust::read_seen(&self.path).map_err(|error| self.refusal("cannot read", &error))

@@ -233,6 +233,11 @@ fn is_orphan(directory: &Path, name: &OsStr) -> bool {
     })
 }
 
+/// Removes what crashed processes have left. The second argument proves that the caller holds the directory's lock.
+pub(super) fn clean(directory: &Path, _lock: &File) -> io::Result<()> {
+    remove_leftovers(directory)
+}
+
 /// Removes archives that no process is receiving any more, short files that weren't finished, and links that were not renamed to
 /// `current`.
 fn remove_leftovers(directory: &Path) -> io::Result<()> {

@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::examples;
 use super::folder::FolderFlags;
+use super::follow::StoreFlags;
 use super::signing::{SigningFlags, TrustFlags};
 
 /// Publishes a site on other machines: sends what these don't have, and switches to the new release at once.
@@ -22,8 +23,11 @@ use super::signing::{SigningFlags, TrustFlags};
             "cannery push web@a:/srv/site web@b:/srv/site site.cdb",
             "cannery push /srv/site public",
             "cannery push --ssh 'ssh -p 2222' web@example.com:/srv/site public",
+            "cannery push oci://registry.example.com/site public --secret-key site.key --site example.com",
         ],
-        "A target is a release directory: USER@HOST:DIR through ssh, or DIR on this machine. `cannery-server --releases DIR` serves it.\n\n\
+        "A target is a release directory: USER@HOST:DIR through ssh, or DIR on this machine. `cannery-server --releases DIR` serves it. \
+         Or it is a store from which nodes pull with `cannery follow`: oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ \
+         or file:///DIR.\n\n\
          Exit codes: 0 done, 1 a target failed, 2 wrong usage, 3 bad site, 5 warnings and --strict.",
     ),
 )]
@@ -50,6 +54,9 @@ pub struct Push {
 
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
+
+    #[command(flatten)]
+    pub(crate) store: StoreFlags,
 
     #[command(flatten)]
     pub(crate) signing: SigningFlags,
@@ -139,7 +146,7 @@ pub struct Receive {
     ),
 )]
 pub struct Rollback {
-    /// The targets: USER@HOST:DIR through ssh, or DIR on this machine.
+    /// The targets: USER@HOST:DIR through ssh, DIR on this machine, or a store such as oci://REGISTRY/REPOSITORY:TAG.
     #[arg(value_name = "TARGET", required = true)]
     pub targets: Vec<String>,
 
@@ -149,6 +156,9 @@ pub struct Rollback {
 
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
+
+    #[command(flatten)]
+    pub(crate) store: StoreFlags,
 
     #[command(flatten)]
     pub(crate) signing: SigningFlags,
@@ -168,12 +178,15 @@ pub struct Rollback {
     ),
 )]
 pub struct Status {
-    /// The targets: USER@HOST:DIR through ssh, or DIR on this machine.
+    /// The targets: USER@HOST:DIR through ssh, DIR on this machine, or a store such as oci://REGISTRY/REPOSITORY:TAG.
     #[arg(value_name = "TARGET", required = true)]
     pub targets: Vec<String>,
 
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
+
+    #[command(flatten)]
+    pub(crate) store: StoreFlags,
 
     /// Print the result as one JSON value.
     #[arg(long, help_heading = "Output")]

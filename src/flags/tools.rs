@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcomm
 use clap_complete::Shell;
 
 use super::certificates::{Certificates, Dns};
+use super::follow::Follow;
 use super::publish::{Diff, Push, Receive, Rollback, Status};
 use super::releases::Releases;
 use super::signing::{Keygen, Sign, TrustFlags};
@@ -89,6 +90,7 @@ pub enum Command {
     Status(Status),
     Diff(Diff),
     Receive(Receive),
+    Follow(Follow),
     Keygen(Keygen),
     Sign(Sign),
     Completions(Completions),

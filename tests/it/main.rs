@@ -39,6 +39,7 @@ mod defer_accept;
 mod documents;
 mod edit_runs;
 mod exchange;
+mod follow;
 mod go_server_errors;
 mod hostile;
 mod image;

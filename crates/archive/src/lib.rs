@@ -66,4 +66,5 @@ pub use program::{archive_position, program_bytes};
 pub use reader::{Archive, Entries};
 pub use verify::VerifyReport;
 pub use writer::assembler::Assembler;
+pub use writer::layout::BodyPositions;
 pub use writer::{WriteReport, Writer};

@@ -6,6 +6,7 @@
 //! Until [`Writer::finish`] returns, the file is not complete. Callers should only rename it to its final name after that.
 
 pub(crate) mod assembler;
+pub(crate) mod layout;
 mod output;
 
 use std::fs::File;

@@ -27,7 +27,7 @@ pub(crate) mod rebuild;
 
 use std::ops::Range;
 
-use cannery_archive::{Alignment, Archive, Corrupt, Digest, Format, Part};
+use cannery_archive::{Alignment, Archive, BodyPositions, Corrupt, Digest, Format, Part};
 
 use self::number::{put_number, take_number};
 use crate::limits::RECIPE_BYTES_MAX;
@@ -38,6 +38,8 @@ const FACTS_BYTES: usize = 96;
 const FACTS_DIGEST: usize = 64;
 /// Offset of the archive's length in its facts.
 const FACTS_LENGTH: usize = 40;
+/// Offset of the archive's serial in its facts.
+const FACTS_SERIAL: usize = 48;
 const HEAD_BYTES: usize = MAGIC.len() + 2 + FACTS_BYTES;
 
 /// Length of a body's name in bytes.
@@ -226,6 +228,35 @@ impl Recipe {
             Ok(Step::Body(body)) => Some(body),
             _ => None,
         })
+    }
+
+    /// Returns the position of each body's content in the archive. The digest of the body, 32 bytes, is right before it.
+    ///
+    /// Returns `None` if positions don't follow from what is before the bodies. No archive of ours is like this.
+    #[must_use]
+    pub fn body_positions(&self) -> Option<Vec<u64>> {
+        let count = self.names.len() / BODY_NAME_BYTES;
+        let mut layout = BodyPositions::new(self.format(), self.alignment());
+        let mut positions = Vec::with_capacity(count);
+        for step in self.steps() {
+            if positions.len() == count {
+                break;
+            }
+            match step.ok()? {
+                Step::Body(body) => positions.push(layout.body(body.length)?),
+                Step::Record { key, data } => layout.record(key.len(), data.len())?,
+                Step::Linked { .. } => return None,
+            }
+        }
+        Some(positions)
+    }
+
+    /// Returns the serial of the archive, as its facts state it.
+    #[must_use]
+    pub fn serial(&self) -> u64 {
+        let mut serial = [0; size_of::<u64>()];
+        serial.copy_from_slice(&self.facts()[FACTS_SERIAL..][..size_of::<u64>()]);
+        u64::from_le_bytes(serial)
     }
 
     pub(crate) fn steps(&self) -> Steps<'_> {

@@ -42,6 +42,17 @@ fn transfer(archive: &Archive, bases: &[Arc<Archive>]) -> Vec<u8> {
     let received = Recipe::decompress(&compressed, patch_base.as_ref()).unwrap();
     assert!(received == recipe);
 
+    // Bodies can be fetched one by one from the archive, with the digests before them.
+    let positions = recipe.body_positions().unwrap();
+    assert_eq!(positions.len(), recipe.bodies().count());
+    for (position, body) in positions.into_iter().zip(recipe.bodies()) {
+        let position = usize::try_from(position).unwrap();
+        let content = &archive.bytes()[position..][..usize::try_from(body.length).unwrap()];
+        let digest = &archive.bytes()[position - 32..position];
+        assert!(cannery_archive::Digest::of(content).0 == digest && digest.starts_with(&body.name));
+    }
+    assert_eq!(recipe.serial(), archive.facts().serial);
+
     let index = index(bases);
     let stream = missing(archive, &index, &recipe);
     let mut rest = stream.as_slice();

@@ -53,6 +53,9 @@ pub struct Plan {
     /// Folders to write certificates into. A process with such a folder does not serve any clients either: it may open
     /// connections to any address, and read the settings of the system's resolver.
     pub issue: Vec<PathBuf>,
+    /// Directories to be written, such as the release directory of a process that follows a store. It serves no clients
+    /// itself, and may connect and resolve names like one that issues certificates.
+    pub write: Vec<PathBuf>,
     /// Files to be appended to and created again, such as logs.
     pub append: Vec<PathBuf>,
     /// Files that the calling thread removes at exit. These are Unix sockets, and a profiler's temporary file.

@@ -60,7 +60,7 @@ fn each<T: Send, U: Send>(items: Vec<T>, step: impl Fn(T) -> U + Sync) -> Vec<U>
 }
 
 /// Returns the message and hint of a failure on one line, for lists of targets.
-pub(super) fn reason(failure: &Failure) -> String {
+pub(in crate::commands) fn reason(failure: &Failure) -> String {
     match failure {
         Failure::Message { message, hint: Some(hint), .. } => format!("{message} ({hint})"),
         Failure::Message { message, .. } => message.clone(),

@@ -3,27 +3,26 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use cannery_archive::Archive;
-use cannery_archiver::{Options, compile};
 use cannery_publish::protocol::{Activate, Activated, Releases, Selector};
 use cannery_publish::trust::{SecretKey, Signed, Statement};
 use cannery_publish::{Recipe, StageReport};
 use serde::Serialize;
 
 use super::cache::Cache;
+use super::compile::{Previous, compile_after};
 use super::connection::{Connection, Connector, client_failure};
 use super::fleet::{self, Member, reason};
+use super::stores;
 use super::target::Target;
 use super::transfer::TransferDisplay;
-use crate::commands::build_failure::{failure, print_diagnostics};
 use crate::commands::interrupt::Interrupt;
-use crate::commands::{diff, keys, open, release_trust, verify};
+use crate::commands::{keys, open, release_trust, verify};
 use crate::flags::publish::Push;
 use crate::format::{bytes, counted, percent, seconds};
 use crate::output::{self, Failure, Paint, one_line};
-use crate::progress::ProgressDisplay;
 
 /// A target that has the release, and what it took.
 struct StagedTarget {
@@ -47,6 +46,10 @@ struct PushedTarget {
 ///
 /// Returns an error if the site can't be compiled or opened, or if too few targets have the release in the end.
 pub fn run(flags: &Push) -> Result<(), Failure> {
+    let (words, site) = flags.targets_and_site();
+    if let Some(addresses) = stores::parse(words).map_err(|failure| failure.as_json(flags.json))? {
+        return stores::push(flags, addresses, site).map_err(|failure| failure.as_json(flags.json));
+    }
     let published = publish(flags).map_err(|failure| failure.as_json(flags.json))?;
     let Published { members, quorum, archive, started } = published;
     print(flags, &members, &archive, started)?;
@@ -171,9 +174,7 @@ fn check_quorum<T>(members: &[Member<T>], quorum: usize, step: &str, flags: &Pus
     .hint("once the cause is removed, run the same command again: it continues with what the targets have"))
 }
 
-/// Compiles a folder with the newest release of the targets as the earlier one, and returns the path of the archive.
-///
-/// If nothing has changed since that release, this is the path of the earlier one, so that there is no new release.
+/// Compiles a folder with the newest release of the targets as the earlier one. See [`compile_after`].
 fn compile_folder(
     flags: &Push,
     folder: &Path,
@@ -181,41 +182,9 @@ fn compile_folder(
     cache: Option<&Cache>,
     workplace: &Path,
 ) -> Result<PathBuf, Failure> {
-    let mut options = Options::new(folder, workplace.join("new.cdb"));
-    flags.apply(&mut options);
-    let serial_max = connected(members).map(|connection| connection.releases.serial_max()).max().unwrap_or(0);
-    options.serial = Some(serial_max.checked_add(1).ok_or_else(|| {
-        Failure::input("a release on the host has the highest possible serial, so none can follow it")
-    })?);
-    // The date is one of the release, not of its contents.
-    options.released = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|time| time.as_secs());
-    options.compress_cache = cache.map(Cache::compressed);
-    let previous = newest_release(flags, members, cache, workplace)?;
-    options.previous.extend(previous.clone());
-
-    let is_quiet = flags.quiet || flags.json;
-    let progress = if is_quiet { ProgressDisplay::hidden() } else { ProgressDisplay::on_terminal() };
-    let result = compile(&options, &progress);
-    progress.finish();
-    match result {
-        Ok(report) => {
-            if !is_quiet {
-                print_diagnostics(&report.diagnostics);
-            }
-            match previous {
-                Some(previous) if is_same_site(&previous, &options.archive)? => Ok(previous),
-                _ => Ok(options.archive),
-            }
-        }
-        Err(error) => {
-            if let cannery_archiver::Error::Strict { report, .. }
-            | cannery_archiver::Error::Sources { report, .. } = &error
-            {
-                print_diagnostics(&report.diagnostics);
-            }
-            Err(failure(&error))
-        }
-    }
+    let serial = connected(members).map(|connection| connection.releases.serial_max()).max().unwrap_or(0);
+    let path = newest_release(flags, members, cache, workplace)?;
+    compile_after(flags, folder, Previous { serial, path }, cache, workplace)
 }
 
 /// Signs the release, with a sequence that is higher than those of all targets.
@@ -233,11 +202,6 @@ fn sign(
     let seen = known.iter().map(|trust| trust.sequence).max().unwrap_or(0);
     let sequence = archive.facts().serial.max(seen.saturating_add(1));
     keys::sign_statement(key, &Statement::of(archive, &site, sequence, keys::now()))
-}
-
-fn is_same_site(previous: &Path, new: &Path) -> Result<bool, Failure> {
-    let (previous, archive) = (open::open(previous)?, open::open(new)?);
-    diff::is_same_site(&previous, &archive).map_err(open::corrupt(new))
 }
 
 fn connected(members: &mut [Member<Connection>]) -> impl Iterator<Item = &mut Connection> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::connection::{Connector, client_failure};
 use super::fleet::{self, Member, reason};
+use super::stores;
 use crate::commands::keys;
 use crate::flags::publish::Rollback;
 use crate::format::counted;
@@ -29,6 +30,9 @@ struct RolledBack {
 /// Returns an error if a target doesn't serve the release in the end.
 pub fn run(flags: &Rollback) -> Result<(), Failure> {
     let as_json = |failure: Failure| failure.as_json(flags.json);
+    if let Some(addresses) = stores::parse(&flags.targets).map_err(as_json)? {
+        return stores::rollback(flags, addresses).map_err(as_json);
+    }
     let connector = Connector::new(&flags.connection).map_err(as_json)?;
     let members = fleet::connect(&connector, fleet::parse(&flags.targets).map_err(as_json)?);
     let signer = keys::read_signer(&flags.signing).map_err(as_json)?;

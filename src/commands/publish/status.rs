@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::connection::Connector;
 use super::fleet::{self, Member};
 use super::rollback::failures;
+use super::stores;
 use crate::flags::publish::Status;
 use crate::format::{Table, bytes, counted, minute};
 use crate::output::{self, Failure, Paint, one_line};
@@ -27,6 +28,9 @@ struct TargetStatus {
 /// Returns an error if a target can't be reached.
 pub fn run(flags: &Status) -> Result<(), Failure> {
     let as_json = |failure: Failure| failure.as_json(flags.json);
+    if let Some(addresses) = stores::parse(&flags.targets).map_err(as_json)? {
+        return stores::status(flags, addresses).map_err(as_json);
+    }
     let connector = Connector::new(&flags.connection).map_err(as_json)?;
     let members = fleet::connect(&connector, fleet::parse(&flags.targets).map_err(as_json)?);
     let members = fleet::then(members, |_, connection| {

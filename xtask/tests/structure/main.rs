@@ -21,7 +21,7 @@ use manifest::Manifest;
 use sources::Source;
 
 /// The crates that each crate may import. Its tests may also import the testkit. The root package may import all of them.
-const ALLOWED_IMPORTS: [(&str, &[&str]); 16] = [
+const ALLOWED_IMPORTS: [(&str, &[&str]); 17] = [
     ("base", &[]),
     ("archive", &["base"]),
     ("site", &["base", "archive"]),
@@ -35,6 +35,7 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 16] = [
     ("archiver", &["base", "archive", "site", "wire"]),
     ("live", &["archiver", "follow"]),
     ("publish", &["archive"]),
+    ("store", &["archive", "publish"]),
     ("server", &["base", "archive", "routes", "site", "wire", "transport", "eventloop"]),
     ("cannery", &["archive", "routes", "server", "site", "wire", "archiver", "follow", "live"]),
     ("build", &["archive", "archiver"]),
@@ -54,13 +55,14 @@ const UNSAFE_FILES: [&str; 6] = [
 const UNSAFE_CRATES: [&str; 2] = ["crates/archive/src/lib.rs", "crates/eventloop/src/lib.rs"];
 
 /// The files that list each module before those that it imports.
-const ORDERED: [&str; 11] = [
+const ORDERED: [&str; 12] = [
     "crates/archiver/src/lib.rs",
     "crates/certificates/src/lib.rs",
     "crates/publish/src/lib.rs",
     "crates/server/src/lib.rs",
     "crates/site/src/lib.rs",
     "crates/site/src/steps.rs",
+    "crates/store/src/lib.rs",
     "crates/transport/src/lib.rs",
     "crates/transport/src/quic.rs",
     "crates/wire/src/lib.rs",

@@ -108,6 +108,7 @@ impl Resources {
             read: read.chain(profiler_file.clone()).collect(),
             list: of_releases.map(|named| named.path().to_owned()).collect(),
             read_below: config.acme_webroot.iter().cloned().collect(),
+            write: Vec::new(),
             compile: Vec::new(),
             issue: Vec::new(),
             // To read its file, the profiler opens it again (for writing as well as reading).

@@ -54,9 +54,10 @@ pub(in crate::sandbox) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> R
 }
 
 fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::RestrictionStatus, RulesetError> {
-    // All addresses have already been bound, so no rules are needed for them.
+    // All addresses have already been bound, so no rules are needed for them. The addresses of an authority or a store aren't known
+    // in advance.
     let mut network = AccessNet::from_all(REQUESTED);
-    if !plan.issue.is_empty() {
+    if !plan.issue.is_empty() || !plan.write.is_empty() {
         network.remove(AccessNet::ConnectTcp);
     }
     let mut rules = Ruleset::default()
@@ -90,6 +91,14 @@ fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let append = plan.append.iter().flat_map(|path| replacement_directories(path));
     let append = append.map(with(AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::Truncate));
 
+    let written = AccessFs::ReadFile
+        | AccessFs::ReadDir
+        | AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::MakeReg
+        | AccessFs::MakeSym
+        | AccessFs::RemoveFile;
+    let write = plan.write.iter().filter_map(|path| directory(path)).map(with(written));
     let remove = plan.remove.iter().filter_map(|path| parent(path)).map(with(AccessFs::RemoveFile.into()));
 
     // Files are replaced: a new one is written and renamed over the old one.
@@ -104,11 +113,15 @@ fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     ));
     // `resolv.conf` is often a symlink, and replaced whenever the network changes.
     let links = replacement_directories(Path::new("/etc/resolv.conf"));
-    let resolver = RESOLVER.iter().map(PathBuf::from).chain(links).filter(|_| !plan.issue.is_empty());
+    let resolver = RESOLVER
+        .iter()
+        .map(PathBuf::from)
+        .chain(links)
+        .filter(|_| !plan.issue.is_empty() || !plan.write.is_empty());
     let resolver = resolver.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
 
     let all = read.chain(list).chain(below).chain(compile).chain(append).chain(remove);
-    all.chain(issue).chain(resolver).collect()
+    all.chain(write).chain(issue).chain(resolver).collect()
 }
 
 /// Allows access below a path. If the path cannot be opened, it remains inaccessible.

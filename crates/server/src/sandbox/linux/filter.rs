@@ -10,8 +10,8 @@ use seccompiler::{
 };
 
 use super::system_calls::{
-    Call, Condition, DISPENSABLE, FREQUENT, compiler_calls, issuer_calls, process_calls, profiler_calls,
-    thread_calls,
+    Call, Condition, DISPENSABLE, FREQUENT, compiler_calls, follower_calls, issuer_calls, process_calls,
+    profiler_calls, thread_calls,
 };
 use crate::sandbox::{DenyAction, Layer, Plan, SandboxError, ThreadRole};
 
@@ -38,7 +38,9 @@ impl Filters {
         let of =
             |role| Filter::compile(&thread_calls(role).chain(profiler()).collect::<Vec<_>>(), deny_action);
 
-        let calls: Vec<Call> = if !plan.compile.is_empty() {
+        let calls: Vec<Call> = if !plan.write.is_empty() {
+            follower_calls().collect()
+        } else if !plan.compile.is_empty() {
             compiler_calls().collect()
         } else if !plan.issue.is_empty() {
             issuer_calls().collect()

@@ -284,6 +284,19 @@ const ISSUER: &[Call] = &[
     any(libc::SYS_getppid),
 ];
 
+/// Calls to write releases into a directory, beside [`ISSUER`], whose connections and files are alike. A process that makes them does
+/// not serve any clients.
+const FOLLOWER: &[Call] = &[
+    any(libc::SYS_pwrite64),
+    any(libc::SYS_fdatasync),
+    any(libc::SYS_unlinkat),
+    any(libc::SYS_symlinkat),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_unlink),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_symlink),
+];
+
 /// Calls that the process may make between entering its own sandbox and those of its threads.
 const START: &[Call] = &[
     // Starts threads, but no processes. Since filters cannot read the flags of `clone3`, it fails as it would
@@ -368,6 +381,11 @@ pub(super) fn profiler_calls(is_profiled: bool) -> impl Iterator<Item = Call> {
 /// Returns the calls of a process that compiles folders.
 pub(super) fn compiler_calls() -> impl Iterator<Item = Call> {
     [EVERY, LOADER, START, COMPILER].into_iter().flatten().copied()
+}
+
+/// Returns the calls of a process that follows a store of releases.
+pub(super) fn follower_calls() -> impl Iterator<Item = Call> {
+    [EVERY, LOADER, START, ISSUER, FOLLOWER].into_iter().flatten().copied()
 }
 
 /// Returns the calls of a process that issues certificates.

@@ -1,0 +1,59 @@
+//! Errors of stores: whose fault it is, and what to do.
+
+use std::io;
+
+/// Why a store didn't do something.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    /// Whose fault it is.
+    pub kind: StoreErrorKind,
+    /// The reason, as a sentence that names the place.
+    pub message: String,
+    /// The remedy, unless the message makes it clear.
+    pub hint: Option<String>,
+}
+
+/// Whose fault an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The store can't be reached, or doesn't answer in time.
+    Unreachable,
+    /// It wants other credentials.
+    Denied,
+    /// It doesn't have what it should have.
+    Missing,
+    /// It sends something else than was asked for.
+    Wrong,
+    /// It can't do it now, for example because it is overloaded.
+    Failing,
+    /// This machine can't do it.
+    Local,
+}
+
+impl StoreError {
+    /// Returns an error without a hint.
+    pub(crate) fn new(kind: StoreErrorKind, message: impl Into<String>) -> StoreError {
+        StoreError { kind, message: message.into(), hint: None }
+    }
+
+    /// Adds what to do.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> StoreError {
+        StoreError { hint: Some(hint.into()), ..self }
+    }
+
+    pub(crate) fn wrong(message: impl Into<String>) -> StoreError {
+        StoreError::new(StoreErrorKind::Wrong, message)
+    }
+
+    /// Makes an error of one of a file.
+    pub(crate) fn file(what: &str, path: &std::path::Path, error: &io::Error) -> StoreError {
+        let kind = match error.kind() {
+            io::ErrorKind::NotFound => StoreErrorKind::Missing,
+            io::ErrorKind::PermissionDenied => StoreErrorKind::Denied,
+            _ => StoreErrorKind::Local,
+        };
+        StoreError::new(kind, format!("cannot {what} {}: {error}", path.display()))
+    }
+}

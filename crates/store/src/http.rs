@@ -1,0 +1,248 @@
+//! An HTTP client with bounds on time and memory, which never sends credentials to another host.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, HeaderName, LOCATION};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use ureq::Body;
+use ureq::tls::{RootCerts, TlsConfig};
+
+use crate::error::{StoreError, StoreErrorKind};
+use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, REDIRECTS_MAX, RESPONSE_BYTES_MAX};
+
+/// A client. Connections are kept.
+#[derive(Clone)]
+pub(crate) struct Http {
+    agent: ureq::Agent,
+}
+
+/// A request without content, or with content from memory.
+pub(crate) struct Call<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) content: Option<&'a [u8]>,
+    /// The target in messages, if the URL has a signature that no log should have.
+    pub(crate) name: Option<String>,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(method: Method, url: impl Into<String>) -> Call<'a> {
+        Call { method, url: url.into(), headers: HeaderMap::new(), content: None, name: None }
+    }
+
+    pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Result<Call<'a>, StoreError> {
+        let value = HeaderValue::from_str(value).map_err(|_| {
+            StoreError::wrong(format!("`{name}` has characters that no header field may have"))
+        })?;
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// Returns what messages call the request's target.
+    pub(crate) fn shown(&self) -> &str {
+        self.name.as_ref().unwrap_or(&self.url)
+    }
+
+    pub(crate) fn content(mut self, content: &'a [u8]) -> Call<'a> {
+        self.content = Some(content);
+        self
+    }
+}
+
+impl Http {
+    /// Returns a client that trusts the web's root certificates, or only those in `roots` (PEM).
+    pub(crate) fn new(roots: Option<&[u8]>) -> Http {
+        let roots = match roots {
+            Some(pem) => {
+                let roots = CertificateDer::pem_slice_iter(pem).flatten();
+                let roots = roots.map(|der| ureq::tls::Certificate::from_der(&der).to_owned());
+                RootCerts::new_with_certs(&roots.collect::<Vec<_>>())
+            }
+            None => RootCerts::WebPki,
+        };
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = TlsConfig::builder().root_certs(roots).unversioned_rustls_crypto_provider(provider).build();
+        let config = ureq::Agent::config_builder()
+            .tls_config(tls)
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .accept_encoding("identity")
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_resolve(Some(CONNECT_TIMEOUT))
+            .timeout_recv_response(Some(IDLE_TIMEOUT))
+            .timeout_per_read(Some(IDLE_TIMEOUT))
+            .timeout_per_write(Some(IDLE_TIMEOUT))
+            .user_agent(concat!("cannery/", env!("CARGO_PKG_VERSION")));
+        Http { agent: ureq::Agent::new_with_config(config.build()) }
+    }
+
+    /// Sends a request, and follows redirects if it has no content. Credentials are sent only to the host of the first URL.
+    pub(crate) fn send(&self, call: &Call<'_>) -> Result<Response<Body>, StoreError> {
+        let first = parse_url(&call.url)?;
+        let mut url = first.clone();
+        for _ in 0..=REDIRECTS_MAX {
+            let mut headers = call.headers.clone();
+            if !is_same_host(&first, &url) {
+                headers.remove(AUTHORIZATION);
+            }
+            let response = self.send_once(call, &url, headers)?;
+            let is_redirect = matches!(
+                response.status(),
+                StatusCode::MOVED_PERMANENTLY
+                    | StatusCode::FOUND
+                    | StatusCode::TEMPORARY_REDIRECT
+                    | StatusCode::PERMANENT_REDIRECT
+            );
+            if !is_redirect || call.content.is_some() {
+                return Ok(response);
+            }
+            let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+            let location =
+                location.ok_or_else(|| StoreError::wrong(format!("{} redirects nowhere", call.shown())))?;
+            let next = resolve(&url, location)?;
+            if url.scheme_str() == Some("https") && next.scheme_str() != Some("https") {
+                return Err(StoreError::wrong(format!(
+                    "{} redirects to an address without TLS",
+                    call.shown()
+                )));
+            }
+            url = next;
+        }
+        Err(StoreError::wrong(format!("{} redirects more than {REDIRECTS_MAX} times", call.shown())))
+    }
+
+    fn send_once(
+        &self,
+        call: &Call<'_>,
+        url: &Uri,
+        headers: HeaderMap,
+    ) -> Result<Response<Body>, StoreError> {
+        let mut request = Request::builder().method(call.method.clone()).uri(url.clone());
+        if let Some(all) = request.headers_mut() {
+            *all = headers;
+        }
+        let broken = |error: &dyn std::fmt::Display| {
+            StoreError::new(StoreErrorKind::Unreachable, format!("{}: {error}", host(url)))
+        };
+        let response = match call.content {
+            Some(content) => {
+                let request = request.body(content).map_err(|error| broken(&error))?;
+                self.agent.run(request)
+            }
+            None => {
+                let request = request.body(()).map_err(|error| broken(&error))?;
+                self.agent.run(request)
+            }
+        };
+        response.map_err(|error| broken(&error))
+    }
+}
+
+/// Reads a response into memory.
+pub(crate) fn read_all(response: Response<Body>, bytes_max: u64, url: &str) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    let mut reader = response.into_body().into_reader().take(bytes_max + 1);
+    reader.read_to_end(&mut bytes).map_err(|error| {
+        StoreError::new(StoreErrorKind::Unreachable, format!("{url}: the connection was lost: {error}"))
+    })?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(StoreError::wrong(format!("{url} is longer than {bytes_max} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Turns a status that wasn't expected into an error.
+pub(crate) fn unexpected(response: Response<Body>, url: &str) -> StoreError {
+    let status = response.status();
+    let kind = match status.as_u16() {
+        401 | 403 => StoreErrorKind::Denied,
+        404 | 410 => StoreErrorKind::Missing,
+        429 | 500.. => StoreErrorKind::Failing,
+        _ => StoreErrorKind::Wrong,
+    };
+    let mut message = format!("{url} answers {status}");
+    // Most stores explain it in a few words.
+    if let Ok(body) = read_all(response, RESPONSE_BYTES_MAX, url)
+        && let Ok(text) = std::str::from_utf8(&body)
+    {
+        let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
+        if !text.is_empty() && !text.starts_with('<') {
+            message = format!("{message}: {text}");
+        }
+    }
+    let error = StoreError::new(kind, message);
+    match kind {
+        StoreErrorKind::Denied => error.hint("check the credentials, and what they permit"),
+        StoreErrorKind::Failing => error.hint("try again later, or read the log of that server"),
+        _ => error,
+    }
+}
+
+pub(crate) fn parse_url(url: &str) -> Result<Uri, StoreError> {
+    let parsed: Option<Uri> = url.parse().ok();
+    let parsed =
+        parsed.filter(|url| url.host().is_some() && matches!(url.scheme_str(), Some("http" | "https")));
+    parsed.ok_or_else(|| StoreError::wrong(format!("`{url}` is not an address of HTTP")))
+}
+
+/// Resolves the value of a `Location` field against the URL of the request.
+pub(crate) fn resolve(base: &Uri, location: &str) -> Result<Uri, StoreError> {
+    if location.contains("://") {
+        return parse_url(location);
+    }
+    let scheme = base.scheme_str().unwrap_or("https");
+    let authority = base.authority().map_or("", |authority| authority.as_str());
+    if let Some(rest) = location.strip_prefix("//") {
+        return parse_url(&format!("{scheme}://{rest}"));
+    }
+    if location.starts_with('/') {
+        return parse_url(&format!("{scheme}://{authority}{location}"));
+    }
+    let folder = base.path().rsplit_once('/').map_or("", |(folder, _)| folder);
+    parse_url(&format!("{scheme}://{authority}{folder}/{location}"))
+}
+
+/// Returns whether credentials for one URL may be sent to another one.
+pub(crate) fn is_same_host(a: &Uri, b: &Uri) -> bool {
+    a.scheme_str() == b.scheme_str()
+        && a.host().map(str::to_ascii_lowercase) == b.host().map(str::to_ascii_lowercase)
+        && port(a) == port(b)
+}
+
+fn port(url: &Uri) -> u16 {
+    url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 })
+}
+
+fn host(url: &Uri) -> &str {
+    url.authority().map_or("the server", |authority| authority.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_are_resolved() {
+        let base = parse_url("https://a.example/v2/x?y=1").unwrap();
+        let resolve = |location: &str| resolve(&base, location).map(|url| url.to_string()).ok();
+        assert_eq!(resolve("/z").as_deref(), Some("https://a.example/z"));
+        assert_eq!(resolve("z").as_deref(), Some("https://a.example/v2/z"));
+        assert_eq!(resolve("//b.example/z").as_deref(), Some("https://b.example/z"));
+        assert_eq!(resolve("http://b.example/z").as_deref(), Some("http://b.example/z"));
+        assert_eq!(resolve("file:///etc/passwd"), None);
+    }
+
+    #[test]
+    fn credentials_belong_to_scheme_host_and_port() {
+        let same = |a: &str, b: &str| is_same_host(&parse_url(a).unwrap(), &parse_url(b).unwrap());
+        assert!(same("https://a.example/x", "https://A.example:443/y"));
+        assert!(!same("https://a.example/", "http://a.example/"));
+        assert!(!same("https://a.example/", "https://a.example:8443/"));
+        assert!(!same("https://a.example/", "https://b.a.example/"));
+    }
+}

@@ -1,0 +1,36 @@
+//! Limits of what a store can make us do. Stores aren't trusted: they may be broken, or broken into.
+
+use std::time::Duration;
+
+/// Maximum length of the document that names the current release, in bytes. A release takes about 2 KiB in it.
+pub const DOCUMENT_BYTES_MAX: u64 = 256 << 10;
+
+/// Maximum number of earlier releases in the document. No publisher rolls back further, and each takes about 2 KiB.
+pub const EARLIER_MAX: usize = 32;
+
+/// Maximum number of patches of a release. Ours have up to three: nodes that are further behind take the recipe alone.
+pub const PATCHES_MAX: usize = 8;
+
+/// Maximum length of a compressed recipe or patch in bytes, as that of one without compression.
+pub const RECIPE_BLOB_BYTES_MAX: u64 = cannery_publish::limits::RECIPE_BYTES_MAX as u64;
+
+/// Maximum length of any other response that is read into memory in bytes, such as tokens and errors.
+pub const RESPONSE_BYTES_MAX: u64 = 64 << 10;
+
+/// Ranges that are at most this far apart are fetched as one: a request costs about as much as transferring this many bytes.
+pub const GAP_BYTES_MAX: u64 = 8 << 10;
+
+/// Maximum number of redirects of a request. Registries use one, to their storage.
+pub const REDIRECTS_MAX: usize = 5;
+
+/// Maximum number of attempts in a row that transfer less than [`PROGRESS_BYTES_MIN`], before a transfer is given up.
+pub const ATTEMPTS_MAX: u32 = 3;
+
+/// Bytes that an attempt must have transferred to count as a success, so that a store that sends a byte per minute is given up, too.
+pub const PROGRESS_BYTES_MIN: u64 = 64 << 10;
+
+/// Time to connect. Longer waiting doesn't help: the next attempt comes soon.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time without a byte of a response, or without sending one of a request. Storage may need seconds to find a cold object.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,0 +1,322 @@
+//! `cannery follow`: pulls the current release of a store into a release directory, again and again.
+//!
+//! The directory is that of `cannery receive`, and releases get into it in the same way ([`DirectoryHost`]). So whatever happens to
+//! this process, the directory has only complete releases, and the server serves one of them.
+
+mod report;
+mod state;
+
+use std::collections::hash_map::RandomState;
+use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cannery_publish::protocol::{Activate, Offer, Refusal, Selector};
+use cannery_publish::{Host, RebuildError};
+use cannery_server::sandbox::{Plan, Sandbox};
+use cannery_store::{Address, Look, PullError, PullReport, Store, StoredRelease, pull};
+
+use super::receive::DirectoryHost;
+use super::release_dir::{self, ReleaseDir};
+use super::release_trust::ReleaseTrust;
+use super::store_access;
+use crate::flags::follow::Follow;
+use crate::output::{self, Failure, one_line};
+use report::{Event, Report};
+use state::State;
+
+/// The longest time between two looks after failures.
+const BACKOFF_MAX: Duration = Duration::from_secs(300);
+
+/// The file whose lock shows that a process follows a store into this directory.
+const LOCK: &str = ".follow.lock";
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// Returns an error if the directory or a key can't be used, or with `--once` if the directory isn't up to date in the end.
+pub fn run(flags: &Follow) -> Result<(), Failure> {
+    let address = store_access::parse(&flags.store)?.ok_or_else(|| {
+        Failure::usage(format!("`{}` is not a store", one_line(&flags.store))).hint(
+            "write oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ or file:///DIR",
+        )
+    })?;
+    let trust = ReleaseTrust::from_flags(&flags.trust)?;
+    if trust.is_none() && !flags.unsigned {
+        return Err(Failure::usage("whose releases to accept isn't said")
+            .hint("name the key that signs them with `--public-key FILE`, or accept any with `--unsigned`"));
+    }
+    if trust.is_none() && address.is_plain_http() {
+        return Err(Failure::usage("releases that aren't signed can be changed on the way without TLS")
+            .hint("use https, or sign releases and name the key with `--public-key`"));
+    }
+    let directory = prepare_directory(&flags.into)?;
+    let _lock = lock(&directory)?;
+    let store = store_access::open(&address, &flags.connection)?;
+    // Loads what the C library needs to resolve names, while that is possible.
+    let _ = ("localhost", 0).to_socket_addrs();
+    enter_sandbox(flags, &address, &directory)?;
+
+    clean(&directory)?;
+    let report = Report::new(flags.json, flags.quiet);
+    report.event(&Event::Started { store: &address, directory: &directory });
+    let mut follower = Follower {
+        store,
+        host: DirectoryHost::new(&directory, trust),
+        keep: flags.keep,
+        once: flags.once,
+        version: None,
+        state: State::read(&directory, &address.to_string()),
+        directory,
+        address,
+        report,
+    };
+    if flags.once {
+        return follower.step();
+    }
+    let mut failures = 0;
+    loop {
+        match follower.step() {
+            Ok(()) => failures = 0,
+            // It was reported. What was refused for good isn't asked for again, so that this is a look like others.
+            Err(_) if follower.state.is_refused() => failures = 0,
+            Err(_) => failures += 1,
+        }
+        thread::sleep(delay(flags.interval(), failures, chance()));
+    }
+}
+
+/// Returns the time until the next look: doubled with each failure in a row, and up to a quarter longer by chance, so that nodes that
+/// failed together don't try again together.
+fn delay(interval: Duration, failures: u32, chance: f64) -> Duration {
+    let doubled = interval.saturating_mul(1 << failures.min(16));
+    let longest = BACKOFF_MAX.max(interval);
+    doubled.min(longest).mul_f64(1.0 + chance / 4.0)
+}
+
+/// Returns a random number in `0.0..1.0`.
+fn chance() -> f64 {
+    let random = RandomState::new().build_hasher().finish();
+    f64::from(u32::try_from(random >> 32).unwrap_or_default()) / f64::from(u32::MAX)
+}
+
+fn prepare_directory(path: &Path) -> Result<PathBuf, Failure> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(Failure::output(format!("cannot create the directory {}: {error}", path.display())));
+        }
+        _ => {}
+    }
+    // The sandbox allows this directory, so a symbolic link to it must not be followed elsewhere later.
+    fs::canonicalize(path)
+        .map_err(|error| Failure::output(format!("cannot use the directory {}: {error}", path.display())))
+}
+
+/// Makes sure that no other process follows a store into the directory.
+fn lock(directory: &Path) -> Result<File, Failure> {
+    let path = directory.join(LOCK);
+    let file = File::create(&path)
+        .map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => {
+            Err(Failure::failed(format!("another process follows a store into {}", directory.display()))
+                .hint("stop it first, or use another directory"))
+        }
+        Err(fs::TryLockError::Error(error)) => {
+            Err(Failure::output(format!("cannot lock {}: {error}", path.display())))
+        }
+    }
+}
+
+/// Removes what a process that was killed has left.
+fn clean(directory: &Path) -> Result<(), Failure> {
+    ReleaseDir::lock(directory).and_then(|lock| release_dir::clean(directory, &lock)).map_err(|error| {
+        Failure::output(format!("cannot write into the directory {}: {error}", directory.display()))
+    })
+}
+
+fn enter_sandbox(flags: &Follow, address: &Address, directory: &Path) -> Result<(), Failure> {
+    let read_below = address.folder().map(Path::to_owned).into_iter().collect();
+    let plan =
+        Plan { sandbox: flags.sandbox, write: vec![directory.to_owned()], read_below, ..Plan::default() };
+    let (_, report) = Sandbox::enter(&plan).map_err(|error| Failure::failed(error.to_string()))?;
+    for message in &report.unreachable {
+        output::note(one_line(message));
+    }
+    Ok(())
+}
+
+/// A process that follows a store.
+struct Follower {
+    store: Box<dyn Store>,
+    host: DirectoryHost,
+    keep: u32,
+    once: bool,
+    /// The version of the document that was handled last.
+    version: Option<String>,
+    state: State,
+    directory: PathBuf,
+    address: Address,
+    report: Report,
+}
+
+/// Why a release isn't served.
+enum Obstacle {
+    /// It won't be acceptable later, either.
+    Refused(Failure),
+    /// The next attempt may succeed.
+    Failed(Failure),
+}
+
+impl Follower {
+    /// Looks at the store once, and pulls what is new. Failures are reported.
+    fn step(&mut self) -> Result<(), Failure> {
+        let outcome = self.look();
+        let error = match &outcome {
+            Ok(()) => None,
+            Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => Some(failure),
+        };
+        let is_refused = matches!(outcome, Err(Obstacle::Refused(_)));
+        let is_new = self.state.record(error.map(super::publish::reason), is_refused);
+        // A single look returns its failure.
+        if let (Some(failure), true, false) = (error, is_new, self.once) {
+            self.report.event(&Event::Failed { failure, serial: self.state.serial });
+        }
+        if let Err(error) = self.state.write(&self.directory) {
+            // Serving doesn't depend on it.
+            output::note(format_args!("cannot write the state into {}: {error}", self.directory.display()));
+        }
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => Err(failure),
+        }
+    }
+
+    fn look(&mut self) -> Result<(), Obstacle> {
+        let failed = |failure: Failure| Obstacle::Failed(failure);
+        let look = self.store.look(self.version.as_deref());
+        match look.map_err(|error| failed(store_access::failure(&self.address, &error)))? {
+            Look::Same => match self.state.refusal() {
+                Some(reason) => Err(Obstacle::Refused(Failure::failed(reason))),
+                None => Ok(()),
+            },
+            Look::Empty => Err(failed(
+                Failure::failed(format!("{} has no release yet", self.address))
+                    .hint("push one with `cannery push`"),
+            )),
+            Look::New { site, version } => {
+                self.state.announce(&site.current);
+                let applied = self.apply(&site.current);
+                if !matches!(applied, Err(Obstacle::Failed(_))) {
+                    self.version = Some(version);
+                }
+                applied
+            }
+        }
+    }
+
+    /// Serves a release, after it was pulled if necessary.
+    fn apply(&mut self, release: &StoredRelease) -> Result<(), Obstacle> {
+        let started = Instant::now();
+        let digest = release.digest.to_string();
+        let offer = Offer { digest: digest.clone(), base: None, signed: release.signed.clone() };
+        let refused = |refusal: Refusal| Obstacle::Refused(refusal_failure(&refusal));
+        let local = |refusal: Refusal| Obstacle::Failed(refusal_failure(&refusal));
+
+        // Nothing is transferred before the signature is known to be right.
+        let checked = self.host.check_signed(release.signed.as_ref(), &digest).map_err(refused)?;
+        self.host.admit(&offer).map_err(refused)?;
+        let before = self.host.releases().map_err(local)?;
+        let is_current = before.current().is_some_and(|current| current.digest.as_deref() == Some(&*digest));
+        let seen = self.host.seen().map_err(local)?;
+        if is_current && checked.as_ref().map(|(_, seen)| seen) == seen.as_ref().filter(|_| checked.is_some())
+        {
+            self.state.serve(release);
+            return Ok(());
+        }
+
+        let mut transfer = PullReport::default();
+        if self.host.open(&digest).map_err(local)?.is_none() {
+            let sources = self.host.sources();
+            let bytes = checked.as_ref().map(|(statement, _)| statement.bytes);
+            let host = &mut self.host;
+            let mut create = || host.create().map_err(|refusal| with_hint(&refusal));
+            let pulled = pull(&mut *self.store, release, &sources, bytes, &mut create);
+            let (file, report) = match pulled {
+                Ok(pulled) => pulled,
+                Err(error) => {
+                    self.host.abandon();
+                    return Err(Obstacle::Failed(self.pull_failure(&error)));
+                }
+            };
+            transfer = report;
+            self.host.publish(file).map_err(local)?;
+        }
+        let activate = Activate {
+            release: Selector::Digest(digest),
+            keep: Some(self.keep),
+            signed: release.signed.clone(),
+        };
+        let activated = self.host.activate(&activate).map_err(local)?;
+        self.state.serve(release);
+        self.state.transferred(&transfer);
+        self.report.event(&Event::Activated {
+            activated: &activated,
+            transfer: &transfer,
+            archive_bytes: release.archive.bytes,
+            elapsed: started.elapsed(),
+        });
+        Ok(())
+    }
+
+    fn pull_failure(&self, error: &PullError) -> Failure {
+        let failure = Failure::failed(format!("{}: {error}", self.address));
+        match error {
+            PullError::Store(error) => store_access::failure(&self.address, error),
+            PullError::Rebuild(RebuildError::Write(_)) => Failure::output(format!(
+                "cannot write the release into {}: {error}",
+                self.directory.display()
+            ))
+            .hint("make room there; the old release is still served"),
+            PullError::Create(message) => Failure::output(message.clone()),
+            PullError::Damaged(_) => failure.hint(
+                "find it with `cannery verify`, and delete it: the next attempt pulls its contents again",
+            ),
+            _ => failure
+                .hint("the store or something on the way to it sends wrong bytes; push the release again"),
+        }
+    }
+}
+
+fn with_hint(refusal: &Refusal) -> String {
+    match &refusal.hint {
+        Some(hint) => format!("{refusal} ({hint})"),
+        None => refusal.to_string(),
+    }
+}
+
+fn refusal_failure(refusal: &Refusal) -> Failure {
+    let failure = Failure::failed(refusal.message.clone());
+    refusal.hint.iter().fold(failure, Failure::hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delay_doubles_up_to_five_minutes() {
+        let interval = Duration::from_secs(5);
+        let seconds = |failures, chance| delay(interval, failures, chance).as_secs();
+        assert_eq!([0, 1, 2, 3].map(|failures| seconds(failures, 0.0)), [5, 10, 20, 40]);
+        assert_eq!((seconds(u32::MAX, 0.0), seconds(u32::MAX, 1.0)), (300, 375));
+        assert_eq!(delay(Duration::from_secs(3600), 9, 0.0).as_secs(), 3600);
+        assert!((0.0..=1.0).contains(&chance()));
+    }
+}

@@ -1,0 +1,116 @@
+//! Prints the events of `cannery follow`: as lines for people, or as JSON for programs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use cannery_publish::protocol::Activated;
+use cannery_store::{Address, PullReport};
+use serde_json::{Value, json};
+
+use crate::format::{bytes, percent, seconds};
+use crate::output::{self, Failure, Paint, one_line};
+
+/// How events are printed.
+pub(super) enum Report {
+    Text,
+    /// Only failures.
+    Quiet,
+    Json,
+}
+
+/// Something that people or programs may want to know.
+pub(super) enum Event<'a> {
+    Started {
+        store: &'a Address,
+        directory: &'a Path,
+    },
+    Activated {
+        activated: &'a Activated,
+        transfer: &'a PullReport,
+        archive_bytes: u64,
+        elapsed: Duration,
+    },
+    /// The serial is that of the release that is still current.
+    Failed {
+        failure: &'a Failure,
+        serial: Option<u64>,
+    },
+}
+
+impl Report {
+    pub(super) fn new(json: bool, quiet: bool) -> Report {
+        match (json, quiet) {
+            (true, _) => Report::Json,
+            (false, true) => Report::Quiet,
+            (false, false) => Report::Text,
+        }
+    }
+
+    pub(super) fn event(&self, event: &Event<'_>) {
+        match self {
+            // A reader that has closed the pipe doesn't stop the process.
+            Report::Json => drop(output::print(format_args!("{}\n", as_json(event)))),
+            Report::Quiet if !matches!(event, Event::Failed { .. }) => {}
+            Report::Text | Report::Quiet => output::note(as_text(event)),
+        }
+    }
+}
+
+fn as_text(event: &Event<'_>) -> String {
+    match event {
+        Event::Started { store, directory } => {
+            format!(
+                "follows {} into {}",
+                one_line(&store.to_string()),
+                one_line(&directory.display().to_string())
+            )
+        }
+        Event::Activated { activated, transfer, archive_bytes, elapsed } => {
+            let total = transfer.recipe_bytes + transfer.range_bytes;
+            let before = match &activated.before {
+                Some(before) => format!(", instead of {}", one_line(before)),
+                None => String::new(),
+            };
+            let elapsed = seconds(elapsed.as_secs_f64());
+            format!(
+                "{} is live{before}; transferred {} of {}, {}, in {elapsed}",
+                one_line(&activated.name),
+                bytes(total),
+                bytes(*archive_bytes),
+                percent(total, *archive_bytes)
+            )
+        }
+        Event::Failed { failure, serial } => {
+            let served = match serial {
+                Some(serial) => format!("release {serial} is still served"),
+                None => "nothing is served yet".to_owned(),
+            };
+            let reason = one_line(&crate::commands::publish::reason(failure));
+            format!("{} {reason}; {served}", Paint::for_errors().error("error:"))
+        }
+    }
+}
+
+fn as_json(event: &Event<'_>) -> Value {
+    match event {
+        Event::Started { store, directory } => {
+            json!({ "event": "started", "store": store.to_string(), "directory": directory.display().to_string() })
+        }
+        Event::Activated { activated, transfer, archive_bytes, elapsed } => json!({
+            "event": "activated",
+            "release": activated.name,
+            "serial": activated.serial,
+            "before": activated.before,
+            "removed": activated.removed,
+            "archive_bytes": archive_bytes,
+            "recipe_bytes": transfer.recipe_bytes,
+            "recipe_is_patch": transfer.is_patch,
+            "ranges": transfer.ranges,
+            "range_bytes": transfer.range_bytes,
+            "seconds": elapsed.as_secs_f64(),
+        }),
+        Event::Failed { failure, serial } => {
+            json!({ "event": "failed", "error": failure.to_json(), "served_serial": serial })
+        }
+    }
+}

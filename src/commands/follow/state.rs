@@ -1,0 +1,100 @@
+//! The state of `cannery follow`, as a file in the release directory: how far behind it is, and why.
+
+use std::io;
+use std::path::Path;
+
+use cannery_store::{PullReport, StoredRelease};
+use serde::{Deserialize, Serialize};
+
+use crate::commands::keys::now;
+use crate::commands::release_trust::replace;
+
+/// The file in the release directory.
+const FILE: &str = ".follow.json";
+
+/// Facts for monitoring. Times are seconds since 1970.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct State {
+    /// The store.
+    store: String,
+    /// The serial of the release that is current here.
+    pub(super) serial: Option<u64>,
+    /// Its digest.
+    digest: Option<String>,
+    /// The serial of the release that the store names.
+    store_serial: Option<u64>,
+    /// Since when the store names another release than the one that is current here. `None` if it is the same.
+    behind_since: Option<u64>,
+    /// When the store was reached last.
+    reached: Option<u64>,
+    /// Why the last look failed, and since when looks fail.
+    error: Option<String>,
+    failing_since: Option<u64>,
+    /// Whether the release of the store was refused for good.
+    refused: bool,
+    /// Total numbers of failed looks, of pulled releases and of bytes that were transferred for them.
+    failures_total: u64,
+    pulled_total: u64,
+    transferred_bytes_total: u64,
+}
+
+impl State {
+    /// Reads the state of the last process, if it followed the same store.
+    pub(super) fn read(directory: &Path, store: &str) -> State {
+        let text = std::fs::read(directory.join(FILE)).unwrap_or_default();
+        let state: State = serde_json::from_slice(&text).unwrap_or_default();
+        if state.store == store { state } else { State { store: store.to_owned(), ..State::default() } }
+    }
+
+    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
+        replace(&directory.join(FILE), &serde_json::to_vec_pretty(self)?)
+    }
+
+    /// The store names this release.
+    pub(super) fn announce(&mut self, release: &StoredRelease) {
+        self.store_serial = Some(release.serial);
+        if self.digest.as_ref() != Some(&release.digest.to_string()) && self.behind_since.is_none() {
+            self.behind_since = Some(now());
+        }
+    }
+
+    /// This release is current here.
+    pub(super) fn serve(&mut self, release: &StoredRelease) {
+        self.serial = Some(release.serial);
+        self.digest = Some(release.digest.to_string());
+        self.behind_since = None;
+    }
+
+    pub(super) fn transferred(&mut self, transfer: &PullReport) {
+        self.pulled_total += 1;
+        self.transferred_bytes_total += transfer.recipe_bytes + transfer.range_bytes;
+    }
+
+    /// Records the outcome of a look. Returns whether it is a failure that the last look didn't have.
+    pub(super) fn record(&mut self, error: Option<String>, is_refused: bool) -> bool {
+        let is_new = error.is_some() && (self.error != error);
+        if error.is_none() || is_refused {
+            self.reached = Some(now());
+        }
+        match &error {
+            Some(_) => {
+                self.failures_total += 1;
+                self.failing_since.get_or_insert_with(now);
+            }
+            None => self.failing_since = None,
+        }
+        self.error = error;
+        self.refused = is_refused;
+        is_new
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Returns why the release of the store was refused for good.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.error.clone().filter(|_| self.refused)
+    }
+}

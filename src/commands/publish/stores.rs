@@ -1,0 +1,431 @@
+//! `cannery push`, `rollback` and `status` with stores, from which nodes pull releases.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use cannery_archive::{Archive, Loading};
+use cannery_publish::Recipe;
+use cannery_publish::trust::{SecretKey, Signed, Statement};
+use cannery_store::{
+    Address, Look, Store, StoredRelease, StoredSite, UploadError, UploadReport, pull, upload,
+};
+use serde::Serialize;
+
+use super::cache::Cache;
+use super::compile::{Previous, compile_after};
+use crate::commands::interrupt::Interrupt;
+use crate::commands::{keys, open, release_trust, store_access, verify};
+use crate::flags::follow::StoreFlags;
+use crate::flags::publish::{Push, Rollback, Status};
+use crate::format::{Table, bytes, minute, percent, seconds};
+use crate::output::{self, Failure, Paint, one_line};
+
+/// Number of earlier releases that patches are made against.
+const PATCHES: usize = 3;
+
+/// A store that was opened and read.
+struct Opened {
+    address: Address,
+    store: Box<dyn Store>,
+    site: Option<StoredSite>,
+    version: Option<String>,
+}
+
+/// Returns the stores among the targets. Either all targets are stores, or none.
+pub(super) fn parse(words: &[String]) -> Result<Option<Vec<Address>>, Failure> {
+    let mut addresses = Vec::new();
+    for word in words {
+        addresses.extend(store_access::parse(word)?);
+    }
+    match addresses.len() {
+        0 => Ok(None),
+        count if count == words.len() => Ok(Some(addresses)),
+        _ => Err(Failure::usage("stores and release directories can't be targets of the same command")
+            .hint("run the command once for the stores, and once for the directories")),
+    }
+}
+
+fn open_all(addresses: Vec<Address>, flags: &StoreFlags) -> Result<Vec<Opened>, Failure> {
+    addresses
+        .into_iter()
+        .map(|address| {
+            let mut store = store_access::open(&address, flags)?;
+            let look = store.look(None).map_err(|error| store_access::failure(&address, &error))?;
+            let (site, version) = match look {
+                Look::New { site, version } => (Some(*site), Some(version)),
+                Look::Empty | Look::Same => (None, None),
+            };
+            Ok(Opened { address, store, site, version })
+        })
+        .collect()
+}
+
+/// Returns the highest sequence that the statements of a store have.
+fn sequence(opened: &[Opened]) -> u64 {
+    let releases = opened.iter().filter_map(|opened| opened.site.as_ref()).flat_map(StoredSite::releases);
+    let statements = releases.filter_map(statement);
+    statements.map(|statement| statement.sequence).max().unwrap_or(0)
+}
+
+fn statement(release: &StoredRelease) -> Option<Statement> {
+    Statement::parse(&release.signed.as_ref()?.statement).ok()
+}
+
+#[derive(Serialize)]
+struct PushedJson {
+    serial: u64,
+    digest: String,
+    archive_bytes: u64,
+    url: Option<String>,
+    targets: Vec<PushedStore>,
+}
+
+#[derive(Serialize)]
+struct PushedStore {
+    target: String,
+    activated: bool,
+    /// Whether the store had the archive before.
+    known: bool,
+    uploaded_bytes: u64,
+    before: Option<u64>,
+}
+
+/// Pushes into stores: uploads to all of them, and then makes the release current in all.
+pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<(), Failure> {
+    let started = Instant::now();
+    if !Path::new(site).exists() {
+        return Err(Failure::input(format!("{}: no such file or folder", one_line(site)))
+            .hint("the site comes last: `cannery push TARGET... SITE`"));
+    }
+    let signer = keys::read_signer(&flags.signing)?;
+    for folder in addresses.iter().filter_map(Address::folder) {
+        // Like a release directory, it is created if its parent exists.
+        match std::fs::create_dir(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(Failure::output(format!(
+                    "cannot create the store {}: {error}",
+                    folder.display()
+                )));
+            }
+            _ => {}
+        }
+    }
+    let mut opened = open_all(addresses, &flags.store)?;
+
+    let cache = Cache::open(flags.cache.as_deref());
+    let workplace = match &cache {
+        Some(cache) => cache.temporary(),
+        None => tempfile::tempdir(),
+    };
+    let workplace =
+        workplace.map_err(|error| Failure::output(format!("cannot create a temporary folder: {error}")))?;
+    let interrupt = Interrupt::watch(Some(workplace.path().to_owned()));
+    let is_folder = Path::new(site).is_dir();
+    let path = if is_folder {
+        let previous = previous(&mut opened, cache.as_ref(), workplace.path())?;
+        compile_after(flags, Path::new(site), previous, cache.as_ref(), workplace.path())?
+    } else {
+        PathBuf::from(site)
+    };
+    let archive = open::open(&path)?;
+    archive.verify_digest().map_err(|error| verify::failure(&path, &error))?;
+    let recipe =
+        Recipe::of(&archive).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    let signed = match &signer {
+        Some((key, name)) => Some(sign(key, name.as_deref(), &opened, &archive)?),
+        None => release_trust::read_signed(Path::new(site)).map_err(|error| {
+            Failure::input(format!("cannot read the signature of {}: {error}", one_line(site)))
+        })?,
+    };
+
+    let mut uploaded = Vec::new();
+    for target in &mut opened {
+        let bases = bases(target.site.as_ref(), cache.as_ref());
+        let result = upload(&mut *target.store, &archive, &recipe, &bases, signed.clone(), keys::now());
+        uploaded.push(result.map_err(|error| upload_failure(&target.address, &error))?);
+    }
+    if let Some(cache) = &cache {
+        cache.add_recipe(&recipe);
+        if is_folder {
+            cache.add_archive(&archive.facts().digest.to_string(), &path);
+        }
+    }
+    let mut targets = Vec::new();
+    for (target, (release, report)) in opened.iter_mut().zip(uploaded) {
+        if !flags.stage_only {
+            make_current(target, release, flags.keep)?;
+        }
+        targets.push(pushed(target, &report, !flags.stage_only));
+    }
+    drop(interrupt);
+    print(flags, &archive, targets, started)
+}
+
+fn pushed(target: &Opened, report: &UploadReport, activated: bool) -> PushedStore {
+    PushedStore {
+        target: target.address.to_string(),
+        activated,
+        known: report.was_known,
+        uploaded_bytes: report.bytes,
+        before: target.site.as_ref().map(|site| site.current.serial),
+    }
+}
+
+fn upload_failure(address: &Address, error: &UploadError) -> Failure {
+    match error {
+        UploadError::Store(error) => store_access::failure(address, error),
+        _ => Failure::input(error.to_string()),
+    }
+}
+
+/// Replaces the document of a store, and then removes what no release needs any more.
+fn make_current(target: &mut Opened, release: StoredRelease, keep: u32) -> Result<(), Failure> {
+    let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+    let (site, unused) = StoredSite::with_current(target.site.as_ref(), release, keep);
+    target
+        .store
+        .point(&site, target.version.as_deref())
+        .map_err(|error| store_access::failure(&target.address, &error))?;
+    for blob in unused {
+        // It only takes space.
+        let _ = target.store.remove(&blob);
+    }
+    Ok(())
+}
+
+/// Returns the serial of the newest release, and its archive.
+fn previous(opened: &mut [Opened], cache: Option<&Cache>, workplace: &Path) -> Result<Previous, Failure> {
+    let releases =
+        |opened: &Opened| opened.site.iter().flat_map(StoredSite::releases).cloned().collect::<Vec<_>>();
+    let all: Vec<_> = opened
+        .iter()
+        .enumerate()
+        .flat_map(|(index, opened)| releases(opened).into_iter().map(move |release| (index, release)))
+        .collect();
+    let Some((index, newest)) = all.into_iter().max_by_key(|(_, release)| (release.serial, release.date))
+    else {
+        return Ok(Previous { serial: 0, path: None });
+    };
+    let path = workplace.join("previous.cdb");
+    let digest = newest.digest.to_string();
+    if let Some(cached) = cache.and_then(|cache| cache.archive(&digest)) {
+        let linked = std::fs::hard_link(&cached, &path).or_else(|_| std::fs::copy(&cached, &path).map(drop));
+        linked.map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
+    } else {
+        let mut create = || {
+            File::options()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .open(&path)
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))
+        };
+        let target = &mut opened[index];
+        pull(&mut *target.store, &newest, &[], None, &mut create)
+            .map_err(|error| Failure::failed(format!("{}: {error}", target.address)))?;
+        if let Some(cache) = cache {
+            cache.add_archive(&digest, &path);
+            if let Ok(recipe) = Archive::open(&path, Loading::Mapped)
+                .map_err(drop)
+                .and_then(|archive| Recipe::of(&archive).map_err(drop))
+            {
+                cache.add_recipe(&recipe);
+            }
+        }
+    }
+    Ok(Previous { serial: newest.serial, path: Some(path) })
+}
+
+/// Returns recipes of the newest releases, as far as the cache has them.
+fn bases(site: Option<&StoredSite>, cache: Option<&Cache>) -> Vec<Recipe> {
+    let Some(cache) = cache else { return Vec::new() };
+    let releases = site.into_iter().flat_map(StoredSite::releases).take(PATCHES);
+    releases.filter_map(|release| cache.recipe(&release.digest.to_string())).collect()
+}
+
+fn sign(
+    key: &SecretKey,
+    site: Option<&str>,
+    opened: &[Opened],
+    archive: &Archive,
+) -> Result<Signed, Failure> {
+    let known = || {
+        let current = opened.iter().find_map(|opened| statement(&opened.site.as_ref()?.current));
+        current.map(|statement| statement.site)
+    };
+    let site = site.map(str::to_owned).or_else(known).ok_or_else(|| {
+        Failure::usage("the signature needs the name of the site").hint("add `--site NAME`, such as the host")
+    })?;
+    let sequence = archive.facts().serial.max(sequence(opened).saturating_add(1));
+    keys::sign_statement(key, &Statement::of(archive, &site, sequence, keys::now()))
+}
+
+fn print(
+    flags: &Push,
+    archive: &Archive,
+    targets: Vec<PushedStore>,
+    started: Instant,
+) -> Result<(), Failure> {
+    let facts = archive.facts();
+    if flags.json {
+        return output::print_json(&PushedJson {
+            serial: facts.serial,
+            digest: facts.digest.to_string(),
+            archive_bytes: facts.file_bytes,
+            url: flags.url.clone(),
+            targets,
+        });
+    }
+    if flags.quiet {
+        return Ok(());
+    }
+    let mut text = String::new();
+    for target in targets {
+        let state = match (target.activated, target.before) {
+            (false, _) => "is uploaded".to_owned(),
+            (true, Some(before)) => format!("is current, instead of release {before}"),
+            (true, None) => "is current".to_owned(),
+        };
+        let total = percent(target.uploaded_bytes, facts.file_bytes);
+        text.push_str(&format!(
+            "{}  release {} {state}; uploaded {}, {total} of the archive\n",
+            Paint::for_results().strong(&target.target),
+            facts.serial,
+            bytes(target.uploaded_bytes),
+        ));
+    }
+    if let Some(url) = &flags.url {
+        text.push_str(&format!("{url}  in {}\n", seconds(started.elapsed().as_secs_f64())));
+    }
+    output::print(text)
+}
+
+#[derive(Serialize)]
+struct RolledBack {
+    target: String,
+    serial: u64,
+    before: u64,
+}
+
+/// Makes an earlier release of each store current. Nothing is uploaded but the document.
+pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), Failure> {
+    let signer = keys::read_signer(&flags.signing)?;
+    let mut opened = open_all(addresses, &flags.store)?;
+    let sequence = sequence(&opened).saturating_add(1);
+    let mut results = Vec::new();
+    for target in &mut opened {
+        let address = target.address.to_string();
+        let site =
+            target.site.as_ref().ok_or_else(|| Failure::failed(format!("{address} has no releases")))?;
+        let before = site.current.serial;
+        let mut release = find(site, &flags.to).cloned().ok_or_else(|| {
+            Failure::failed(format!("{address} has no release `{}`", one_line(&flags.to)))
+                .hint("`cannery status` lists the releases")
+        })?;
+        release.signed = match (&signer, statement(&release)) {
+            (Some((key, _)), Some(statement)) if statement.digest == release.digest => {
+                let statement = Statement { sequence, date: keys::now(), ..statement };
+                Some(keys::sign_statement(key, &statement)?)
+            }
+            (Some(_), _) => {
+                return Err(Failure::failed(format!(
+                    "release {} in {address} was never signed",
+                    release.serial
+                ))
+                .hint("push its archive with `--secret-key`"));
+            }
+            (None, None) => None,
+            (None, Some(_)) => {
+                return Err(Failure::failed(format!(
+                    "the releases in {address} are signed, so nodes would refuse an older statement"
+                ))
+                .hint("sign it again: add `--secret-key FILE`"));
+            }
+        };
+        let serial = release.serial;
+        make_current(target, release, u32::MAX)?;
+        results.push(RolledBack { target: address, serial, before });
+    }
+    if flags.json {
+        return output::print_json(&results);
+    }
+    let paint = Paint::for_results();
+    let lines = results.iter().map(|result| {
+        format!(
+            "{}  release {} is current, instead of release {}\n",
+            paint.strong(&result.target),
+            result.serial,
+            result.before
+        )
+    });
+    output::print(lines.collect::<String>())
+}
+
+fn find<'a>(site: &'a StoredSite, wanted: &str) -> Option<&'a StoredRelease> {
+    if wanted == "previous" {
+        let older = site.earlier.iter().filter(|release| release.serial < site.current.serial);
+        return older.max_by_key(|release| release.serial);
+    }
+    let serial: u64 = wanted.strip_suffix(".cdb").unwrap_or(wanted).parse().ok()?;
+    site.releases().find(|release| release.serial == serial)
+}
+
+#[derive(Serialize)]
+struct StoreStatus {
+    target: String,
+    releases: Vec<ReleaseJson>,
+}
+
+#[derive(Serialize)]
+struct ReleaseJson {
+    serial: u64,
+    current: bool,
+    digest: String,
+    bytes: u64,
+    date: u64,
+    /// The sequence of its statement. The signature isn't verified.
+    sequence: Option<u64>,
+}
+
+/// Lists the releases of stores.
+pub(super) fn status(flags: &Status, addresses: Vec<Address>) -> Result<(), Failure> {
+    let opened = open_all(addresses, &flags.store)?;
+    let statuses: Vec<_> = opened.iter().map(store_status).collect();
+    if flags.json {
+        return output::print_json(&statuses);
+    }
+    let paint = Paint::for_results();
+    for status in &statuses {
+        let mut table = Table::default();
+        for release in &status.releases {
+            let mark = if release.current { "current" } else { "" };
+            let row =
+                table.row(format!("release {}", release.serial)).text(mark).number(bytes(release.bytes));
+            drop(row.text(minute(release.date)));
+        }
+        let list =
+            if status.releases.is_empty() { "  no releases\n".to_owned() } else { table.render(2, paint) };
+        output::print(format_args!("{}\n{list}", paint.strong(&status.target)))?;
+    }
+    Ok(())
+}
+
+fn store_status(opened: &Opened) -> StoreStatus {
+    let current = opened.site.as_ref().map(|site| site.current.digest);
+    let mut releases: Vec<_> = opened
+        .site
+        .iter()
+        .flat_map(StoredSite::releases)
+        .map(|release| ReleaseJson {
+            serial: release.serial,
+            current: Some(release.digest) == current,
+            digest: release.digest.to_string(),
+            bytes: release.archive.bytes,
+            date: release.date,
+            sequence: statement(release).map(|statement| statement.sequence),
+        })
+        .collect();
+    releases.sort_by_key(|release| std::cmp::Reverse(release.serial));
+    StoreStatus { target: opened.address.to_string(), releases }
+}

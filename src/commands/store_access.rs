@@ -1,0 +1,48 @@
+//! Access to stores of releases, for the commands that write them and for the one that follows them.
+
+use std::fs;
+
+use cannery_store::{Address, Credentials, Store, StoreError, StoreErrorKind, StoreSettings};
+
+use crate::flags::follow::StoreFlags;
+use crate::output::Failure;
+
+/// Parses the address of a store. Returns `None` if it isn't one.
+pub(super) fn parse(word: &str) -> Result<Option<Address>, Failure> {
+    match Address::parse(word) {
+        None => Ok(None),
+        Some(Ok(address)) => Ok(Some(address)),
+        Some(Err(error)) => {
+            let failure = Failure::usage(error.message);
+            Err(error.hint.into_iter().fold(failure, Failure::hint))
+        }
+    }
+}
+
+/// Opens a store with the credentials of this user.
+pub(super) fn open(address: &Address, flags: &StoreFlags) -> Result<Box<dyn Store>, Failure> {
+    let roots = match &flags.store_roots {
+        Some(path) => Some(fs::read(path).map_err(|error| {
+            Failure::input(format!("cannot read the root certificates in {}: {error}", path.display()))
+        })?),
+        None => None,
+    };
+    let settings = StoreSettings { roots, endpoint: flags.s3_endpoint.clone() };
+    let credentials = Credentials::find(address).map_err(|error| failure(address, &error))?;
+    address.open(&settings, credentials).map_err(|error| failure(address, &error))
+}
+
+/// Explains what went wrong with a store.
+pub(super) fn failure(address: &Address, error: &StoreError) -> Failure {
+    let failure = Failure::failed(format!("{address}: {error}"));
+    match (&error.hint, error.kind) {
+        (Some(hint), _) => failure.hint(hint),
+        (None, StoreErrorKind::Unreachable) => {
+            failure.hint("check the address, the network, and whether the server runs")
+        }
+        (None, StoreErrorKind::Missing) => {
+            failure.hint("push the release again: the store has lost a part of it")
+        }
+        (None, _) => failure,
+    }
+}

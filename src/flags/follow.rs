@@ -1,0 +1,97 @@
+//! Flags of `cannery follow`, and of the other commands that use a store of releases.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cannery_server::config::SandboxPolicy;
+use clap::{Args, value_parser};
+
+use super::signing::TrustFlags;
+use super::{SANDBOX_POLICIES, examples, one_of};
+
+/// How a store of releases is reached.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct StoreFlags {
+    /// Root certificates (PEM) to trust for a store, instead of those of browsers.
+    #[arg(long, value_name = "FILE", help_heading = "Store")]
+    pub(crate) store_roots: Option<PathBuf>,
+
+    /// The endpoint of S3-compatible storage. The default is that of Amazon for the region.
+    #[arg(long, value_name = "URL", help_heading = "Store")]
+    pub(crate) s3_endpoint: Option<String>,
+}
+
+/// Follows a store: pulls each new release into a release directory, and makes it current. A process of its own, in a sandbox, beside
+/// `cannery-server --releases DIR`.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = examples(
+        &[
+            "cannery follow oci://registry.example.com/site --into /srv/cannery --public-key site.pub --site example.com",
+            "cannery follow https://example.com/store/ --into /srv/cannery --public-key site.pub",
+            "cannery follow file:///mnt/store --into /srv/cannery --unsigned --once",
+        ],
+        "A store is oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ or file:///DIR; `cannery push` fills it. \
+         Credentials are those of Docker's configuration and helpers, the variables and files of AWS, or the variable \
+         CANNERY_STORE_TOKEN.\n\n\
+         Exit codes: 0 up to date (`--once`), 1 not up to date, 2 wrong usage, 3 bad key, 4 cannot write.",
+    ),
+)]
+pub struct Follow {
+    /// The store.
+    #[arg(value_name = "STORE")]
+    pub store: String,
+
+    /// The release directory. It is created if its parent exists.
+    #[arg(long, value_name = "DIR", required = true)]
+    pub into: PathBuf,
+
+    /// Pull what is current now, and exit. By default, the process runs until it is stopped.
+    #[arg(long)]
+    pub once: bool,
+
+    /// Seconds between two looks at the store. After failures, it becomes longer, up to five minutes.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = value_parser!(u64).range(1..=86_400))]
+    interval: u64,
+
+    /// Keep this many releases, and remove older ones that were pulled or pushed. The current one is never removed.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..))]
+    pub keep: u32,
+
+    #[command(flatten)]
+    pub(crate) trust: TrustFlags,
+
+    /// Accept releases that aren't signed. Everyone who can write the store then decides what the site shows.
+    #[arg(long, conflicts_with = "public_key", help_heading = "Signatures")]
+    pub unsigned: bool,
+
+    #[command(flatten)]
+    pub(crate) connection: StoreFlags,
+
+    /// Whether the sandbox is used: if the kernel has it, always, or never.
+    #[arg(
+        long,
+        value_name = "POLICY",
+        default_value = "auto",
+        value_parser = one_of(SANDBOX_POLICIES),
+        help_heading = "Sandbox"
+    )]
+    pub sandbox: SandboxPolicy,
+
+    /// Print each event as JSON on a line.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    /// Print only errors.
+    #[arg(long, short, conflicts_with = "json", help_heading = "Output")]
+    pub quiet: bool,
+}
+
+impl Follow {
+    /// Returns the time between two looks.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        Duration::from_secs(self.interval)
+    }
+}

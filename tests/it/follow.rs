@@ -1,0 +1,481 @@
+//! `cannery follow`, and `cannery push` into stores: a folder, a web server with it, and an OCI registry.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::{Server, run, skip_outside, wait_until};
+use crate::push::Place;
+use crate::signatures::keygen;
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Pushes release `number` of the site into a store.
+fn push(place: &Place, store: &str, number: u32, flags: &[&str]) -> Value {
+    place.write_site(number);
+    place.json(&[&["push", store, &place.text("public")], flags].concat())
+}
+
+/// Follows once. The sandbox must be there.
+fn follow(place: &Place, store: &str, node: &str, flags: &[&str]) -> Output {
+    let into = place.text(node);
+    place.run(
+        &[&["follow", store, "--into", &into, "--once", "--json", "--sandbox", "require"], flags].concat(),
+    )
+}
+
+/// Follows once, which must succeed, and returns the event about the new release.
+fn followed(place: &Place, store: &str, node: &str, flags: &[&str]) -> Value {
+    let output = follow(place, store, node, flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.into_iter().find(|event| event["event"] == "activated").unwrap_or(Value::Null)
+}
+
+fn refused(output: &Output, message: &str) {
+    let code = output.status.code();
+    assert!(code == Some(1) && stderr(output).contains(message), "{code:?} {}", stderr(output));
+}
+
+/// Returns the names in a node's directory that aren't of finished releases.
+fn rubbish(place: &Place, node: &str) -> Vec<String> {
+    let known = [".follow.json", ".follow.lock", ".seen.json", "current"];
+    let is_release =
+        |name: &str| [".cdb", ".cdb.release", ".cdb.release.minisig"].iter().any(|end| name.ends_with(end));
+    place
+        .names(node)
+        .into_iter()
+        .filter(|name| !known.contains(&name.as_str()) && !is_release(name))
+        .collect()
+}
+
+fn state(place: &Place, node: &str) -> Value {
+    serde_json::from_slice(&fs::read(place.path(node).join(".follow.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn folder_is_followed_with_the_missing_contents_only() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    let first = push(&place, &store, 1, &[]);
+    assert_eq!((&first["serial"], &first["targets"][0]["activated"]), (&1.into(), &true.into()));
+    let event = followed(&place, &store, "node", &["--unsigned"]);
+    assert_eq!((&event["release"], &event["ranges"]), (&"1.cdb".into(), &1.into()));
+    assert_eq!(followed(&place, &store, "node", &["--unsigned"]), Value::Null, "nothing is new");
+
+    push(&place, &store, 2, &[]);
+    let event = followed(&place, &store, "node", &["--unsigned"]);
+    assert_eq!((&event["release"], &event["before"]), (&"2.cdb".into(), &"1.cdb".into()));
+    assert_eq!(event["recipe_is_patch"], true);
+    let bytes = event["recipe_bytes"].as_u64().unwrap() + event["range_bytes"].as_u64().unwrap();
+    assert!(bytes < event["archive_bytes"].as_u64().unwrap() / 10, "{event}");
+    let current = place.path("node").join("current");
+    assert!(run("cannery", &["verify", current.to_str().unwrap()]).status.success());
+
+    // A node without any release gets the newest one.
+    followed(&place, &store, "other", &["--unsigned"]);
+    assert_eq!(place.current("other"), "2.cdb");
+
+    let rolled_back = place.json(&["rollback", &store]);
+    assert_eq!((&rolled_back[0]["serial"], &rolled_back[0]["before"]), (&1.into(), &2.into()));
+    let event = followed(&place, &store, "node", &["--unsigned"]);
+    assert_eq!((&event["range_bytes"], place.current("node").as_str()), (&0.into(), "1.cdb"));
+    let status = place.json(&["status", &store]);
+    assert_eq!(
+        (&status[0]["releases"][0]["serial"], &status[0]["releases"][1]["current"]),
+        (&2.into(), &true.into())
+    );
+    assert_eq!(
+        (&state(&place, "node")["serial"], &state(&place, "node")["behind_since"]),
+        (&1.into(), &Value::Null)
+    );
+
+    // The next release follows the newest one, and old ones are removed on both sides.
+    assert_eq!(push(&place, &store, 3, &["--keep", "1"])["serial"], 3);
+    followed(&place, &store, "node", &["--unsigned", "--keep", "1"]);
+    assert_eq!(place.names("node"), [".follow.json", ".follow.lock", "3.cdb", "current"]);
+    let blobs = fs::read_dir(place.path("store/blobs/sha256")).unwrap().count();
+    assert!(blobs <= 4, "{blobs} blobs of one release");
+}
+
+#[test]
+fn signed_releases_are_demanded_in_order() {
+    let place = Place::new();
+    keygen(&place, "site");
+    keygen(&place, "other");
+    let store = format!("file://{}", place.text("store"));
+    let key = place.text("site.key");
+    let signing = ["--secret-key", &key, "--site", "example.com"];
+    let public = place.text("site.pub");
+    let trust = ["--public-key", &public, "--site", "example.com"];
+
+    let output = follow(&place, &store, "node", &[]);
+    assert!(
+        output.status.code() == Some(2) && stderr(&output).contains("--public-key"),
+        "{}",
+        stderr(&output)
+    );
+    push(&place, &store, 1, &[]);
+    refused(&follow(&place, &store, "node", &trust), "isn't signed");
+    push(&place, &store, 2, &signing);
+    followed(&place, &store, "node", &trust);
+    assert_eq!(place.current("node"), "2.cdb");
+    let old = fs::read(place.path("store/live.json")).unwrap();
+
+    push(&place, &store, 3, &signing);
+    followed(&place, &store, "node", &trust);
+    let good = fs::read(place.path("store/live.json")).unwrap();
+    // The store was broken into: it names an older release, whose signature is right.
+    fs::write(place.path("store/live.json"), &old).unwrap();
+    refused(&follow(&place, &store, "node", &trust), "older than what was accepted");
+    assert_eq!((place.current("node").as_str(), &state(&place, "node")["refused"]), ("3.cdb", &true.into()));
+    // It swaps the statement, or names another archive.
+    let swapped = String::from_utf8(good.clone()).unwrap().replacen("serial: 3", "serial: 4", 1);
+    fs::write(place.path("store/live.json"), swapped).unwrap();
+    refused(&follow(&place, &store, "node", &trust), "was changed");
+    let mut document: Value = serde_json::from_slice(&good).unwrap();
+    document["current"]["digest"] = document["earlier"][0]["digest"].clone();
+    fs::write(place.path("store/live.json"), document.to_string()).unwrap();
+    refused(&follow(&place, &store, "node", &trust), "about another release");
+    fs::write(place.path("store/live.json"), "{").unwrap();
+    refused(&follow(&place, &store, "node", &trust), "malformed");
+    fs::write(place.path("store/live.json"), &good).unwrap();
+    followed(&place, &store, "node", &trust);
+
+    let other = place.text("other.pub");
+    refused(&follow(&place, &store, "another", &["--public-key", &other]), "key that isn't listed");
+    refused(
+        &follow(&place, &store, "another", &["--public-key", &public, "--site", "b"]),
+        "belongs to the site",
+    );
+
+    // A rollback needs the key, and is accepted then.
+    let output = place.run(&["rollback", &store]);
+    assert!(!output.status.success() && stderr(&output).contains("--secret-key"), "{}", stderr(&output));
+    place.json(&[&["rollback", &store], &signing[..]].concat());
+    followed(&place, &store, "node", &trust);
+    assert_eq!((place.current("node").as_str(), rubbish(&place, "node").len()), ("2.cdb", 0));
+}
+
+#[test]
+fn broken_stores_change_nothing_and_leave_nothing() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    refused(&follow(&place, &store, "node", &["--unsigned"]), "store");
+    push(&place, &store, 1, &[]);
+    followed(&place, &store, "node", &["--unsigned"]);
+    push(&place, &store, 2, &[]);
+    let document: Value = serde_json::from_slice(&fs::read(place.path("store/live.json")).unwrap()).unwrap();
+    let path_of = |name: &str| {
+        let digest = document["current"][name]["digest"].as_str().unwrap();
+        place.path("store/blobs/sha256").join(digest.strip_prefix("sha256:").unwrap())
+    };
+    for name in ["archive", "recipe"] {
+        let path = path_of(name);
+        let good = fs::read(&path).unwrap();
+        let mut wrong = good.clone();
+        wrong.iter_mut().for_each(|byte| *byte ^= 0x55);
+        // A node without a base needs all of the recipe and of the archive.
+        for (what, content) in
+            [("wrong bytes", wrong), ("cut", good[..good.len() / 2].to_vec()), ("empty", Vec::new())]
+        {
+            fs::write(&path, content).unwrap();
+            let output = follow(&place, &store, "fresh", &["--unsigned"]);
+            assert_eq!(output.status.code(), Some(1), "{name}, {what}");
+            assert!(
+                stderr(&output).contains("nothing is served yet") || stderr(&output).contains("error:"),
+                "{name}, {what}"
+            );
+            assert_eq!(rubbish(&place, "fresh"), Vec::<String>::new(), "{name}, {what}");
+            assert!(!place.path("fresh").join("2.cdb").exists());
+        }
+        fs::remove_file(&path).unwrap();
+        refused(&follow(&place, &store, "fresh", &["--unsigned"]), "No such file");
+        fs::write(&path, good).unwrap();
+    }
+    assert!(state(&place, "fresh")["failures_total"].as_u64() >= Some(8), "{}", state(&place, "fresh"));
+    assert_eq!(place.current("node"), "1.cdb");
+    followed(&place, &store, "fresh", &["--unsigned"]);
+    assert_eq!(state(&place, "fresh")["error"], Value::Null);
+}
+
+#[test]
+fn two_followers_of_a_directory_are_refused() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    push(&place, &store, 1, &[]);
+    let mut first = spawn(&place, &store, &["--unsigned", "--interval", "1"]);
+    wait_until("the release is there", || place.path("node").join("current").exists());
+    refused(&follow(&place, &store, "node", &["--unsigned"]), "another process follows");
+
+    // It takes up new releases by itself.
+    push(&place, &store, 2, &[]);
+    wait_until("the second release is current", || place.current("node") == "2.cdb");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    followed(&place, &store, "node", &["--unsigned"]);
+}
+
+fn spawn(place: &Place, store: &str, flags: &[&str]) -> Child {
+    let into = place.text("node");
+    let mut command =
+        place.command(&[&["follow", store, "--into", &into, "--sandbox", "require"], flags].concat());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn killed_followers_leave_a_release_and_nothing_else() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    push(&place, &store, 1, &[]);
+    followed(&place, &store, "node", &["--unsigned"]);
+    let rounds = if std::env::var_os("CANNERY_SLOW").is_some() { 50 } else { 5 };
+    for number in 2..2 + rounds {
+        push(&place, &store, number, &[]);
+        let mut follower = spawn(&place, &store, &["--unsigned"]);
+        thread::sleep(Duration::from_millis(9 * (u64::from(number) * 7 % 13)));
+        follower.kill().unwrap();
+        follower.wait().unwrap();
+        let current = place.path("node").join("current");
+        let verified = run("cannery", &["verify", current.to_str().unwrap()]);
+        assert!(verified.status.success(), "release {number}: {}", stderr(&verified));
+    }
+    followed(&place, &store, "node", &["--unsigned"]);
+    assert_eq!(place.current("node"), format!("{}.cdb", 1 + rounds));
+    assert_eq!(rubbish(&place, "node"), Vec::<String>::new());
+}
+
+/// Relays connections to a server, and cuts each response after some bytes.
+struct Cutter {
+    address: String,
+    bytes: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Cutter {
+    fn start(server: String) -> Cutter {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (bytes, connections) = (Arc::new(AtomicUsize::new(usize::MAX)), Arc::new(AtomicUsize::new(0)));
+        let (limit, count) = (Arc::clone(&bytes), Arc::clone(&connections));
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                count.fetch_add(1, Ordering::Relaxed);
+                let (server, limit) = (server.clone(), limit.load(Ordering::Relaxed));
+                thread::spawn(move || relay(client, &server, limit));
+            }
+        });
+        Cutter { address, bytes, connections }
+    }
+}
+
+fn relay(mut client: TcpStream, server: &str, limit: usize) {
+    let Ok(mut upstream) = TcpStream::connect(server) else { return };
+    let (mut requests, mut sink) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+    thread::spawn(move || std::io::copy(&mut requests, &mut sink));
+    let mut rest = limit;
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = upstream.read(&mut buffer) {
+        let part = count.min(rest);
+        if client.write_all(&buffer[..part]).is_err() || part < count {
+            break;
+        }
+        rest -= part;
+    }
+    let _ = client.shutdown(std::net::Shutdown::Both);
+    let _ = upstream.shutdown(std::net::Shutdown::Both);
+}
+
+#[test]
+fn web_server_with_the_folder_is_followed_through_cut_connections() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    push(&place, &store, 1, &[]);
+    fs::write(place.path("store/index.html"), "a store").unwrap();
+    let server = Server::start(&["--folder", &place.text("store")]);
+    let cutter = Cutter::start(server.address.clone());
+    let url = format!("http://{}/", cutter.address);
+    followed(&place, &url, "node", &["--unsigned"]);
+
+    push(&place, &store, 2, &[]);
+    let live = || String::from_utf8(server.get("/live.json").body).unwrap().contains("\"serial\": 2");
+    wait_until("the server has the second release", live);
+    // Each connection ends after so many bytes of responses. The old release is current until one attempt gets through.
+    for bytes in [0, 1, 15, 100, 400, 700, 1500, 3000] {
+        cutter.bytes.store(bytes, Ordering::Relaxed);
+        let output = follow(&place, &url, "node", &["--unsigned"]);
+        let current = place.current("node");
+        assert!(output.status.success() == (current == "2.cdb"), "{bytes} bytes: {}", stderr(&output));
+        assert_eq!(rubbish(&place, "node"), Vec::<String>::new());
+        if current == "2.cdb" {
+            break;
+        }
+    }
+    cutter.bytes.store(usize::MAX, Ordering::Relaxed);
+    followed(&place, &url, "node", &["--unsigned"]);
+    assert_eq!(place.current("node"), "2.cdb");
+
+    // A look at an unchanged store is one short request.
+    let before = cutter.connections.load(Ordering::Relaxed);
+    let mut follower = spawn(&place, &url, &["--unsigned", "--interval", "1"]);
+    wait_until("the store was looked at", || cutter.connections.load(Ordering::Relaxed) > before);
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+
+    // Without a network, the node keeps what it has.
+    server.stop();
+    refused(&follow(&place, &url, "node", &["--unsigned"]), &url);
+    assert_eq!((place.current("node").as_str(), &state(&place, "node")["serial"]), ("2.cdb", &2.into()));
+    let output = follow(&place, "http://store.example/", "node", &["--unsigned"]);
+    assert!(
+        output.status.code() == Some(2) && stderr(&output).contains("without TLS"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// Debian's `docker-registry` on the loopback address.
+struct Registry {
+    child: Child,
+    host: String,
+}
+
+impl Registry {
+    fn start(place: &Place, port: Option<u16>) -> Registry {
+        let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let port = port.unwrap_or_else(free);
+        let config = format!(
+            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n\
+             auth:\n  htpasswd:\n    realm: test\n    path: {}\n",
+            place.text("registry"),
+            place.text("htpasswd"),
+        );
+        // The password of `web` is `secret`.
+        fs::write(place.path("htpasswd"), format!("web:{BCRYPT_OF_SECRET}\n")).unwrap();
+        fs::write(place.path("registry.yml"), config).unwrap();
+        let log = fs::File::create(place.path("registry.log")).unwrap();
+        let mut command = Command::new("docker-registry");
+        command.args(["serve", &place.text("registry.yml")]).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().expect("docker-registry is missing: `cargo xtask test` installs it");
+        wait_until("the registry listens", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        Registry { child, host: format!("127.0.0.1:{port}") }
+    }
+
+    fn port(&self) -> u16 {
+        self.host.split(':').nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const BCRYPT_OF_SECRET: &str = "$2b$05$JIlxQxOlT5rB/y/cxduYP.5L4M8FhQNRqUZoUXl.46GPxLPnCGE8S";
+
+fn docker_config(place: &Place, registry: &str, auth: &str) {
+    fs::create_dir_all(place.path("docker")).unwrap();
+    let config = format!("{{\"auths\": {{\"{registry}\": {{\"auth\": \"{auth}\"}}}}}}");
+    fs::write(place.path("docker/config.json"), config).unwrap();
+}
+
+fn with_docker_config(place: &Place, arguments: &[&str]) -> Output {
+    let mut command = place.command(arguments);
+    command.env("DOCKER_CONFIG", place.path("docker")).env_remove("REGISTRY_AUTH_FILE").output().unwrap()
+}
+
+#[test]
+fn oci_registry_is_followed() {
+    if skip_outside() {
+        return;
+    }
+    let place = Place::new();
+    keygen(&place, "site");
+    let registry = Registry::start(&place, None);
+    let store = format!("oci://{}/team/site", registry.host);
+    let (key, public, site, into) =
+        (place.text("site.key"), place.text("site.pub"), place.text("public"), place.text("node"));
+    let push = |number: u32| {
+        place.write_site(number);
+        with_docker_config(
+            &place,
+            &["push", &store, &site, "--secret-key", &key, "--site", "example.com", "--json"],
+        )
+    };
+    let follow = || {
+        with_docker_config(
+            &place,
+            &[
+                "follow",
+                &store,
+                "--into",
+                &into,
+                "--once",
+                "--json",
+                "--sandbox",
+                "require",
+                "--public-key",
+                &public,
+            ],
+        )
+    };
+
+    // Without credentials, or with wrong ones, the message says so.
+    refused(&push(1), "401");
+    docker_config(&place, &registry.host, "d2ViOndyb25n");
+    refused(&push(1), "401");
+    docker_config(&place, &registry.host, "d2ViOnNlY3JldA==");
+    let pushed = push(1);
+    assert!(pushed.status.success(), "{}", stderr(&pushed));
+    let first = follow();
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert_eq!(place.current("node"), "1.cdb");
+
+    assert!(push(2).status.success());
+    let second = follow();
+    assert!(second.status.success(), "{}", stderr(&second));
+    let event: Value =
+        serde_json::from_slice(second.stdout.split(|byte| *byte == b'\n').nth(1).unwrap()).unwrap();
+    let bytes = event["recipe_bytes"].as_u64().unwrap() + event["range_bytes"].as_u64().unwrap();
+    assert!(
+        bytes < event["archive_bytes"].as_u64().unwrap() / 10 && event["recipe_is_patch"] == true,
+        "{event}"
+    );
+
+    // The registry is killed: the node keeps what it has, and goes on once it is back.
+    let port = registry.port();
+    assert!(push(3).status.success());
+    drop(registry);
+    refused(&follow(), "Connection refused");
+    assert_eq!(place.current("node"), "2.cdb");
+    let registry = Registry::start(&place, Some(port));
+    assert!(follow().status.success());
+    assert_eq!((place.current("node").as_str(), rubbish(&place, "node").len()), ("3.cdb", 0));
+
+    let rollback = ["rollback", &store, "--to", "1", "--secret-key", &key, "--json"];
+    let output = with_docker_config(&place, &rollback);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(follow().status.success());
+    assert_eq!(place.current("node"), "1.cdb");
+
+    // A repository with something else isn't taken for a release.
+    assert!(Path::new(&place.text("registry")).exists() && registry.port() == port);
+    let empty = format!("oci://{}/team/other", registry.host);
+    refused(
+        &with_docker_config(&place, &["follow", &empty, "--into", &into, "--once", "--unsigned"]),
+        "has no release yet",
+    );
+}
