@@ -6,7 +6,7 @@
 //!
 //! Whatever fails here, the server continues to serve. So errors are printed once, and tried again later.
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::Path;
@@ -145,7 +145,11 @@ fn create_folder(path: &Path, account: Option<Account>) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    // The user must be able to enter the folders above, which are not ours alone.
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    DirBuilder::new().mode(0o700).create(path)?;
     match account {
         Some(account) => chown(path, Some(account.user), Some(account.group)),
         None => Ok(()),
