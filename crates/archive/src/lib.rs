@@ -57,7 +57,7 @@ pub use layout::record::{
     Rewrite,
 };
 pub use layout::rule_index::{AFFIX_BYTES_MAX, Candidates, INDEX_RULES_MAX, PATTERN_SEGMENTS_MAX};
-pub use layout::scope::{NewRule, NewScope, Rule, RuleFilter, Scope, ScopeEntry};
+pub use layout::scope::{AssetRule, NewRule, NewScope, Rule, RuleFilter, Scope, ScopeEntry};
 pub use layout::{RecordKind, name, split_host};
 pub use lease::{Lease, Writers, writers};
 pub use map::Loading;

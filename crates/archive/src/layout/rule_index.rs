@@ -67,13 +67,15 @@ impl IndexKind {
     }
 }
 
-/// Treatment of rules that are for pages only.
+/// Selects candidates by whether they are for pages only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageRules {
-    /// They can match.
+    /// All candidates.
     Included,
-    /// They cannot match because the path is a missing asset.
+    /// Only candidates that may match a missing asset.
     Skipped,
+    /// Only candidates that are for pages only.
+    Alone,
 }
 
 /// An index of rules.
@@ -121,20 +123,6 @@ pub struct Candidates {
 impl Default for Candidates {
     fn default() -> Candidates {
         Candidates { bits: Box::new([0; WORDS_MAX]), stripped: Box::new([0; WORDS_MAX]), words: 0 }
-    }
-}
-
-impl Candidates {
-    /// Returns the numbers of candidate rules, in ascending order.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
-        self.bits[..self.words].iter().enumerate().flat_map(|(index, word)| {
-            let mut remaining = *word;
-            std::iter::from_fn(move || {
-                let bit = remaining.trailing_zeros() as usize;
-                remaining &= remaining.wrapping_sub(1);
-                (bit < WORD_BITS).then_some(WORD_BITS * index + bit)
-            })
-        })
     }
 }
 
@@ -210,20 +198,32 @@ impl<'a> RuleIndex<'a> {
         Ok(u32::from_le_bytes(*offset) as usize)
     }
 
-    /// Returns `true` if there are rules for pages only.
-    pub(crate) fn has_rules_for_pages(&self) -> bool {
-        self.pages.iter().any(|word| *word != [0; WORD_BYTES])
+    /// Returns the numbers of the rules that a search has found, in ascending order.
+    pub(crate) fn found(
+        &self,
+        page_rules: PageRules,
+        candidates: &Candidates,
+    ) -> impl Iterator<Item = usize> {
+        let words = candidates.bits[..candidates.words].iter().zip(self.pages).enumerate();
+        words.flat_map(move |(index, (word, pages))| {
+            let pages = u64::from_le_bytes(*pages);
+            let mut remaining = match page_rules {
+                PageRules::Included => *word,
+                PageRules::Skipped => word & !pages,
+                PageRules::Alone => word & pages,
+            };
+            std::iter::from_fn(move || {
+                let bit = remaining.trailing_zeros() as usize;
+                remaining &= remaining.wrapping_sub(1);
+                (bit < WORD_BITS).then_some(WORD_BITS * index + bit)
+            })
+        })
     }
 
     /// Finds the rules that might match `path`, which is relative to its directory.
     ///
     /// Note that patterns also match paths with one more slash at the end.
-    pub(crate) fn search(
-        &self,
-        path: &[u8],
-        page_rules: PageRules,
-        candidates: &mut Candidates,
-    ) -> Result<(), Corrupt> {
+    pub(crate) fn search(&self, path: &[u8], candidates: &mut Candidates) -> Result<(), Corrupt> {
         let path_segments = Segments::of(path);
         let Segments { count, ends_with_slash, .. } = path_segments;
         candidates.words = self.words;
@@ -234,11 +234,7 @@ impl<'a> RuleIndex<'a> {
         let bits = &mut candidates.bits[..self.words];
         for (index, word) in bits.iter_mut().enumerate() {
             let stripped = shorter.get(index).map_or(0, |word| u64::from_le_bytes(*word));
-            let skipped = match page_rules {
-                PageRules::Included => 0,
-                PageRules::Skipped => u64::from_le_bytes(self.pages[index]),
-            };
-            *word = (u64::from_le_bytes(exact[index]) | stripped) & !skipped;
+            *word = u64::from_le_bytes(exact[index]) | stripped;
         }
 
         // Intersect with the rules that accept each segment. Note that a slash at the end counts as one more, empty segment.

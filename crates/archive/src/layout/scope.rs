@@ -61,24 +61,26 @@ pub enum RuleFilter {
     Forcing,
     /// Rules for paths without a record.
     Yielding,
-    /// Rules for paths without a record, except for those that are for pages only: the path is a missing asset.
-    YieldingForAssets,
 }
 
 impl RuleFilter {
     fn index_kind(self) -> IndexKind {
         match self {
             RuleFilter::Forcing => IndexKind::Forcing,
-            RuleFilter::Yielding | RuleFilter::YieldingForAssets => IndexKind::Yielding,
+            RuleFilter::Yielding => IndexKind::Yielding,
         }
     }
+}
 
-    fn page_rules(self) -> PageRules {
-        match self {
-            RuleFilter::Forcing | RuleFilter::Yielding => PageRules::Included,
-            RuleFilter::YieldingForAssets => PageRules::Skipped,
-        }
-    }
+/// What `_redirects` say about the path of a missing asset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AssetRule<T> {
+    /// A rule matches.
+    Found(T),
+    /// Only a rule matches that is for pages.
+    ForPages,
+    /// No rule matches.
+    None,
 }
 
 /// A `_redirects` rule with a pattern. Only the first matching rule is applied.
@@ -141,14 +143,53 @@ impl<'a> Scope<'a> {
     ) -> Result<Option<T>, Corrupt> {
         for index in self.indexes(filter.index_kind()) {
             let index = index?;
-            index.search(path, filter.page_rules(), candidates)?;
-            // Note that candidates from the index may not match after all. It is up to `accepts` to check.
-            for number in candidates.numbers() {
-                if let ScopeEntry::Rule(rule) = self.rule_at(index.rule_offset(number)?)?
-                    && let Some(accepted) = accepts(rule)?
-                {
-                    return Ok(Some(accepted));
-                }
+            index.search(path, candidates)?;
+            let accepted = self.first_accepted(&index, PageRules::Included, candidates, &mut accepts)?;
+            if accepted.is_some() {
+                return Ok(accepted);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Like [`Scope::first_rule`] for the path of a missing asset, which rules for pages do not apply to.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if an index or a rule is malformed, or if `accepts` does.
+    pub fn first_rule_for_asset<T>(
+        &self,
+        path: &[u8],
+        candidates: &mut Candidates,
+        mut accepts: impl FnMut(Rule<'a>) -> Result<Option<T>, Corrupt>,
+    ) -> Result<AssetRule<T>, Corrupt> {
+        let mut is_for_pages = false;
+        for index in self.indexes(IndexKind::Yielding) {
+            let index = index?;
+            index.search(path, candidates)?;
+            if let Some(accepted) =
+                self.first_accepted(&index, PageRules::Skipped, candidates, &mut accepts)?
+            {
+                return Ok(AssetRule::Found(accepted));
+            }
+            is_for_pages = is_for_pages
+                || self.first_accepted(&index, PageRules::Alone, candidates, &mut accepts)?.is_some();
+        }
+        Ok(if is_for_pages { AssetRule::ForPages } else { AssetRule::None })
+    }
+
+    /// Returns the first candidate of a search that matches. It is up to `accepts` to check this.
+    fn first_accepted<T>(
+        &self,
+        index: &RuleIndex<'a>,
+        page_rules: PageRules,
+        candidates: &Candidates,
+        accepts: &mut impl FnMut(Rule<'a>) -> Result<Option<T>, Corrupt>,
+    ) -> Result<Option<T>, Corrupt> {
+        for number in index.found(page_rules, candidates) {
+            if let ScopeEntry::Rule(rule) = self.rule_at(index.rule_offset(number)?)?
+                && let Some(accepted) = accepts(rule)?
+            {
+                return Ok(Some(accepted));
             }
         }
         Ok(None)
@@ -169,30 +210,17 @@ impl<'a> Scope<'a> {
         for index in self.indexes(IndexKind::Header) {
             let index = index?;
             match path {
-                Some(path) => index.search(path, PageRules::Included, candidates)?,
+                Some(path) => index.search(path, candidates)?,
                 None => index.search_universal(candidates),
             }
 
-            for number in candidates.numbers() {
+            for number in index.found(PageRules::Included, candidates) {
                 if let ScopeEntry::HeaderRule(rule) = self.rule_at(index.rule_offset(number)?)? {
                     each(rule)?;
                 }
             }
         }
         Ok(())
-    }
-
-    /// Returns `true` if missing assets are exempt from some of the rules for paths without a record.
-    ///
-    /// # Errors
-    /// Returns [`Corrupt`] if an index is malformed.
-    pub fn has_rules_for_pages(&self) -> Result<bool, Corrupt> {
-        for index in self.indexes(IndexKind::Yielding) {
-            if index?.has_rules_for_pages() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Returns all indexes of this kind, in the order of their rules.

@@ -59,9 +59,10 @@ fn exercise_path(archive: &Archive, host: Option<&[u8]>, key: Key<'_>) {
 fn exercise_scope(archive: &Archive, scope: Scope<'_>) {
     let mut candidates = Candidates::default();
     for path in ["", "x", "x/", "a/b.html", "docs/"] {
-        for filter in [RuleFilter::Forcing, RuleFilter::YieldingForAssets] {
-            let _ = scope.first_rule(filter, path.as_bytes(), &mut candidates, |_| Ok(None::<()>)).is_ok();
-        }
+        let path_bytes = path.as_bytes();
+        let _ =
+            scope.first_rule(RuleFilter::Forcing, path_bytes, &mut candidates, |_| Ok(None::<()>)).is_ok();
+        let _ = scope.first_rule_for_asset(path_bytes, &mut candidates, |_| Ok(None::<()>)).is_ok();
         for path in [Some(path.as_bytes()), None] {
             let _ = scope.header_rules(path, &mut candidates, |_| Ok(())).is_ok();
         }

@@ -4,7 +4,9 @@
 //! If there is a record for the path, a single lookup is enough. Otherwise, we need to search the index of rules and then walk the
 //! path once, to find all scopes from the root down to the site's deepest one.
 
-use cannery_archive::{Archive, Candidates, Corrupt, Key, Record, Resource, Rule, RuleFilter, ScopeEntry};
+use cannery_archive::{
+    Archive, AssetRule, Candidates, Corrupt, Key, Record, Resource, Rule, RuleFilter, Scope, ScopeEntry,
+};
 
 use super::asset::{PathKind, file_path, is_asset, suffix};
 use crate::answer::Reason;
@@ -76,7 +78,7 @@ fn find_path<'a>(
     search: &mut Search,
 ) -> Result<Option<Found<'a>>, Corrupt> {
     if archive.facts().forced_rules
-        && let Some(matched) = first_rule(archive, site, key, RuleFilter::Forcing, search)?
+        && let Some(matched) = first_forced_rule(archive, site, key, search)?
     {
         return Ok(Some(Found::rule(matched)));
     }
@@ -104,10 +106,13 @@ pub(crate) fn find_fallback<'a>(
     }
 
     let wanted = Wanted::new(key, intent);
-    let filter = if wanted.refuses_pages { RuleFilter::YieldingForAssets } else { RuleFilter::Yielding };
+    let mut is_refused = false;
     for site in Sites::new(archive, host) {
-        if let Some(matched) = first_rule(archive, site?, key, filter, search)? {
-            return Ok(Found::rule(matched));
+        let Some(root) = archive.root(site?)? else { continue };
+        match matching_rule(&root, key, &wanted, search)? {
+            AssetRule::Found(matched) => return Ok(Found::rule(matched)),
+            AssetRule::ForPages => is_refused = true,
+            AssetRule::None => {}
         }
     }
 
@@ -117,18 +122,7 @@ pub(crate) fn find_fallback<'a>(
             return Ok(found);
         }
     }
-    // Does a rule for pages match? Then say that it is a missing asset.
-    if wanted.refuses_pages {
-        for site in Sites::new(archive, host) {
-            let site = site?;
-            if archive.root(site)?.map_or(Ok(false), |root| root.has_rules_for_pages())?
-                && first_rule(archive, site, key, RuleFilter::Yielding, search)?.is_some()
-            {
-                return Ok(Found::MissingAsset);
-            }
-        }
-    }
-    Ok(Found::Nothing)
+    if is_refused { Ok(Found::MissingAsset) } else { Ok(Found::Nothing) }
 }
 
 /// Responses that are suitable if the path does not exist.
@@ -175,7 +169,7 @@ pub(crate) fn has_forced_rule<'a>(
     key: Key<'a>,
     search: &mut Search,
 ) -> Result<bool, Corrupt> {
-    Ok(first_rule(archive, host, key, RuleFilter::Forcing, search)?.is_some())
+    Ok(first_forced_rule(archive, host, key, search)?.is_some())
 }
 
 fn reason_of(record: Record<'_>) -> Reason {
@@ -205,25 +199,45 @@ fn other_slash<'a>(
     }))
 }
 
-/// Finds the first rule that matches. Returns it along with the path.
-fn first_rule<'a>(
+/// Finds the first rule with precedence over files that matches. Returns it along with the path.
+fn first_forced_rule<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
-    filter: RuleFilter,
     search: &mut Search,
 ) -> Result<Option<(Rule<'a>, &'a [u8])>, Corrupt> {
     let Some(root) = archive.root(host)? else { return Ok(None) };
     let path = &key.bytes()[1..];
     let Search { runs, candidates } = search;
+    root.first_rule(RuleFilter::Forcing, path, candidates, |rule| accept(rule, path, runs))
+}
 
-    root.first_rule(filter, path, candidates, |rule| {
-        let captured = Runs::match_path(rule.pattern, path)?;
-        Ok(captured.map(|captured| {
-            *runs = captured;
-            (rule, path)
-        }))
-    })
+/// Finds the first rule that matches a path without a record.
+fn matching_rule<'a>(
+    root: &Scope<'a>,
+    key: Key<'a>,
+    wanted: &Wanted<'_>,
+    search: &mut Search,
+) -> Result<AssetRule<(Rule<'a>, &'a [u8])>, Corrupt> {
+    let path = &key.bytes()[1..];
+    let Search { runs, candidates } = search;
+    let accepts = |rule: Rule<'a>| accept(rule, path, runs);
+    if wanted.refuses_pages {
+        return root.first_rule_for_asset(path, candidates, accepts);
+    }
+    let found = root.first_rule(RuleFilter::Yielding, path, candidates, accepts)?;
+    Ok(found.map_or(AssetRule::None, AssetRule::Found))
+}
+
+/// Returns the rule along with the path if its pattern matches, and sets the captures.
+fn accept<'a>(
+    rule: Rule<'a>,
+    path: &'a [u8],
+    runs: &mut Runs,
+) -> Result<Option<(Rule<'a>, &'a [u8])>, Corrupt> {
+    let Some(captured) = Runs::match_path(rule.pattern, path)? else { return Ok(None) };
+    *runs = captured;
+    Ok(Some((rule, path)))
 }
 
 /// Finds the nearest fallback page.
