@@ -286,7 +286,7 @@ impl<'a> Lookup<'a, '_> {
             return Ok(whole.answer(Method::Get));
         }
 
-        deliver::with_conditions(&whole, self.request, parts, self.now)
+        whole.answer_with_conditions(self.request, parts, self.now)
     }
 }
 

@@ -182,13 +182,17 @@ impl Site {
             match archive.path(None, place.key) {
                 Ok(Some(Record::Resource(resource))) => {
                     let delivery = Delivery::new(Reason::Path(resource.origin));
-                    let answer = match deliver::choose(archive, resource, delivery, request) {
+                    let failure = match deliver::choose(archive, resource, delivery, request) {
                         Ok(whole) if whole.is_unconditional(request) => return whole.answer(request.method),
-                        Ok(whole) => deliver::with_conditions(&whole, request, &mut buffers.parts, now),
-                        Err(failure) => Err(failure),
+                        Ok(whole) => match whole.answer_with_conditions(request, &mut buffers.parts, now) {
+                            Ok(answer) if request.method == Method::Head => return answer.without_body(),
+                            Ok(answer) => return answer,
+                            Err(failure) => failure,
+                        },
+                        Err(failure) => failure,
                     };
                     let lookup = Lookup { archive, place, query, request, now };
-                    return lookup.finish(answer, header_rules, HeadKind::Complete);
+                    return lookup.finish(Err(failure), header_rules, HeadKind::Complete);
                 }
                 Ok(Some(record)) => Ok(Found::path(record)),
                 Ok(None) => {

@@ -1,6 +1,6 @@
 //! Sends a resource: chooses the representation, then checks conditions and ranges.
 
-use cannery_archive::{Archive, Head, Representation, Resource};
+use cannery_archive::{Archive, Extent, Head, Representation, Resource};
 
 use super::failure::Failure;
 use super::negotiate;
@@ -91,56 +91,71 @@ pub(crate) fn choose<'a>(
     Ok(Whole { status, head, validators, chosen, reason: delivery.reason })
 }
 
-/// Answers a request that has conditions or a range.
-#[inline(never)]
-pub(crate) fn with_conditions<'a>(
-    whole: &Whole<'a>,
-    request: &Request<'a>,
-    buffer: &'a mut Parts,
-    now: u64,
-) -> Result<Answer<'a>, Failure> {
-    let Whole { head, validators, chosen, reason, .. } = *whole;
-    let conditions = &request.conditions;
+/// What a request with conditions or a range gets.
+enum Outcome {
+    Whole,
+    NotModified,
+    /// One part of the representation.
+    Part(Extent),
+    /// Several parts, which together are shorter than the representation.
+    Parts,
+    Failed(Failure),
+}
 
-    match conditional::evaluate(conditions, validators, now) {
-        Verdict::Send => {}
-        Verdict::NotModified => return Ok(Answer::not_modified(head, validators, reason)),
-        Verdict::Failed => return Err(Failure::new(412, Reason::Precondition)),
+impl<'a> Whole<'a> {
+    /// Answers a request that has conditions or a range.
+    // Answers are large, so inline this: it only builds them, and each call would copy them.
+    #[inline(always)]
+    pub(crate) fn answer_with_conditions(
+        self,
+        request: &Request<'a>,
+        buffer: &'a mut Parts,
+        now: u64,
+    ) -> Result<Answer<'a>, Failure> {
+        let outcome = self.evaluate(request, buffer, now);
+        let Whole { status, head, validators, chosen, reason } = self;
+        Ok(match outcome {
+            Outcome::Whole => Answer::resource(status, head, validators, chosen, reason),
+            Outcome::NotModified => Answer::not_modified(head, validators, reason),
+            Outcome::Part(part) => Answer::partial(head, validators, chosen.body, part, reason),
+            Outcome::Parts => {
+                let multipart = Multipart::new(buffer, head, chosen.etag, chosen.body);
+                Answer::multipart(multipart, validators, reason)
+            }
+            Outcome::Failed(failure) => return Err(failure),
+        })
     }
 
-    // `Range` is only for GET (RFC 9110 §14.2).
-    if let Single::Value(range) = conditions.range
-        && request.method == Method::Get
-        && conditional::range_applies(conditions.if_range, validators, now)
-    {
+    /// Checks conditions, then the range. If several parts should be sent, they are in `buffer`.
+    #[inline(never)]
+    fn evaluate(&self, request: &Request<'a>, buffer: &mut Parts, now: u64) -> Outcome {
+        let Whole { head, validators, chosen, .. } = *self;
+        let conditions = &request.conditions;
+
+        match conditional::evaluate(conditions, validators, now) {
+            Verdict::Send => {}
+            Verdict::NotModified => return Outcome::NotModified,
+            Verdict::Failed => return Outcome::Failed(Failure::new(412, Reason::Precondition)),
+        }
+
+        // `Range` is only for GET (RFC 9110 §14.2).
+        let Single::Value(range) = conditions.range else { return Outcome::Whole };
+        if request.method != Method::Get || !conditional::range_applies(conditions.if_range, validators, now)
+        {
+            return Outcome::Whole;
+        }
+
         match range::parse(range, chosen.body.length) {
-            Ranges::Ignored => {}
-            Ranges::Unsatisfiable => return Err(Failure::unsatisfiable(chosen.body.length)),
+            Ranges::Ignored => Outcome::Whole,
+            Ranges::Unsatisfiable => Outcome::Failed(Failure::unsatisfiable(chosen.body.length)),
             Ranges::Parts(parts) => {
-                *buffer = parts;
-                if let Some(answer) = partial(buffer, head, validators, &chosen, reason) {
-                    return Ok(answer);
+                if let [part] = parts.as_slice() {
+                    return Outcome::Part(*part);
                 }
+                *buffer = parts;
+                let length = Multipart::new(buffer, head, chosen.etag, chosen.body).length();
+                if length < chosen.body.length { Outcome::Parts } else { Outcome::Whole }
             }
         }
     }
-
-    Ok(Answer::resource(200, head, validators, chosen, reason))
-}
-
-/// Returns an answer with several parts, or `None` if it would not be shorter than the whole representation.
-fn partial<'a>(
-    parts: &'a Parts,
-    head: Head<'a>,
-    validators: Validators<'a>,
-    chosen: &Representation<'a>,
-    reason: Reason,
-) -> Option<Answer<'a>> {
-    if let [part] = parts.as_slice() {
-        return Some(Answer::partial(head, validators, chosen.body, *part, reason));
-    }
-
-    let multipart = Multipart::new(parts, head, chosen.etag, chosen.body);
-    let is_shorter = multipart.length() < chosen.body.length;
-    is_shorter.then(|| Answer::multipart(multipart, validators, reason))
 }
