@@ -71,5 +71,11 @@ pub(crate) fn is_name<const BYTES: usize>(token: &[u8], known: &[u8; BYTES]) -> 
     differences == 0
 }
 
+/// Returns the last letter of a token in lower case. Without a letter there, it may be any byte.
+#[inline]
+pub(crate) fn last_letter(token: &[u8]) -> u8 {
+    token.last().map_or(0, |byte| byte | CASE_BIT)
+}
+
 #[cfg(test)]
 mod tests;
