@@ -219,7 +219,7 @@ pub(crate) fn receive_messages(
         header.msg_iov = vector;
         header.msg_iovlen = 1;
         header.msg_control = envelope.control.0.as_mut_ptr().cast();
-        header.msg_controllen = envelope.control.0.len();
+        header.msg_controllen = envelope.control.0.len() as _;
         capacity += 1;
     }
 
@@ -234,7 +234,7 @@ pub(crate) fn receive_messages(
     let count = check_bytes(received)?.unwrap_or(0);
     for (header, envelope) in headers.iter().zip(envelopes).take(count) {
         envelope.bytes = header.msg_len as usize;
-        envelope.control_bytes = header.msg_hdr.msg_controllen;
+        envelope.control_bytes = header.msg_hdr.msg_controllen as _;
         envelope.is_truncated = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
     }
     Ok(count)
@@ -287,7 +287,7 @@ fn header_of(message: &OutgoingMessage<'_>, vector: &IoSlice<'_>) -> libc::msghd
     header.msg_iov = (&raw const *vector).cast_mut().cast();
     header.msg_iovlen = 1;
     header.msg_control = control.as_ptr().cast_mut().cast();
-    header.msg_controllen = control.len();
+    header.msg_controllen = control.len() as _;
     header
 }
 
@@ -345,7 +345,7 @@ fn sendmsg(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], flags: libc::c_int) -> 
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     // `IoSlice` is documented to have the layout of `iovec` on Unix; the kernel only reads them.
     message.msg_iov = runs.as_ptr().cast_mut().cast();
-    message.msg_iovlen = runs.len();
+    message.msg_iovlen = runs.len() as _;
     // SAFETY: `message` and the runs that it points to live until the call returns. The arguments match `sendmsg(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, flags) })
 }
@@ -440,7 +440,7 @@ pub(crate) fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
     // SAFETY: takes numbers and touches no memory of ours. In a shared table it would close descriptors
     // that other threads own. Our only caller has just given this thread a table of its own, and excludes the
     // descriptors that the thread owns.
-    check(unsafe { libc::close_range(bound(first), bound(last), 0) })?;
+    check_bytes(unsafe { libc::syscall(libc::SYS_close_range, bound(first), bound(last), 0) })?;
     Ok(())
 }
 
@@ -449,7 +449,7 @@ pub(crate) fn close_on_exec(first: RawFd) -> io::Result<()> {
     let first = libc::c_uint::try_from(first).expect("descriptors are not negative");
     let flags = libc::CLOSE_RANGE_CLOEXEC.cast_signed();
     // SAFETY: takes numbers and touches no memory of ours. With this flag, it sets a flag of each descriptor and closes none.
-    check(unsafe { libc::close_range(first, libc::c_uint::MAX, flags) })?;
+    check_bytes(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, flags) })?;
     Ok(())
 }
 
