@@ -400,9 +400,8 @@ pub(super) fn status(flags: &Status, addresses: Vec<Address>) -> Result<(), Fail
         let mut table = Table::default();
         for release in &status.releases {
             let mark = if release.current { "current" } else { "" };
-            let row =
-                table.row(format!("release {}", release.serial)).text(mark).number(bytes(release.bytes));
-            drop(row.text(minute(release.date)));
+            let row = table.row(format!("release {}", release.serial));
+            row.text(mark).number(bytes(release.bytes)).text(minute(release.date));
         }
         let list =
             if status.releases.is_empty() { "  no releases\n".to_owned() } else { table.render(2, paint) };

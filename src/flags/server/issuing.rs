@@ -134,8 +134,8 @@ impl IssuingFlags {
             ("--staging", self.acme_staging),
             ("--no-check", self.acme_no_check),
         ];
-        let mut arguments: Vec<OsString> =
-            switches.iter().filter_map(|(flag, is_given)| is_given.then(|| flag.into())).collect();
+        let given = switches.iter().filter(|(_, is_given)| *is_given);
+        let mut arguments: Vec<OsString> = given.map(|(flag, _)| flag.into()).collect();
         let texts = [
             ("--contact", self.acme_contact.as_deref()),
             ("--directory-url", self.acme_directory_url.as_deref()),
