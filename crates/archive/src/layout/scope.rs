@@ -72,7 +72,7 @@ impl RuleFilter {
     }
 }
 
-/// What `_redirects` say about the path of a missing asset.
+/// Outcome of searching `_redirects` for the path of a missing asset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AssetRule<T> {
     /// A rule matches.

@@ -91,7 +91,7 @@ pub(crate) fn choose<'a>(
     Ok(Whole { status, head, validators, chosen, reason: delivery.reason })
 }
 
-/// What a request with conditions or a range gets.
+/// Outcome of conditions and range.
 enum Outcome {
     Whole,
     NotModified,
