@@ -439,7 +439,7 @@ fn hosts_that_cannot_receive_are_explained() {
         .output()
         .unwrap();
     assert!(stderr(&output).contains("/nowhere/ssh"), "{}", stderr(&output));
-    for target in ["-oProxyCommand=true:/srv", "s3://bucket/site", "host:"] {
+    for target in ["-oProxyCommand=true:/srv", "ftp://host/site", "host:"] {
         let output = place.run(&["push", "--", target, &site]);
         assert_eq!(output.status.code(), Some(2), "{target}: {}", stderr(&output));
     }
