@@ -138,7 +138,13 @@ pub struct Certificates {
     pub profile: Option<String>,
 
     /// The key identifier of an external account, for authorities that require one (external account binding).
-    #[arg(long, value_name = "ID", requires = "eab_key", help_heading = "Authority")]
+    #[arg(
+        long,
+        value_name = "ID",
+        allow_hyphen_values = true,
+        requires = "eab_key",
+        help_heading = "Authority"
+    )]
     pub eab_id: Option<String>,
 
     /// A file with the HMAC key of the external account, in base64url.

@@ -298,7 +298,7 @@ struct ResponseFlags {
 
     /// Answer the challenges of the ACME account with this thumbprint, for every token and host and without a redirect to https:
     /// for `cannery certificates`, which prints it, and other ACME clients in stateless mode.
-    #[arg(long, value_name = "THUMBPRINT")]
+    #[arg(long, value_name = "THUMBPRINT", allow_hyphen_values = true)]
     acme_thumbprint: Option<Thumbprint>,
 
     /// Ignore the `Host` of requests: serve the default site for every host.

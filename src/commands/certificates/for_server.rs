@@ -111,8 +111,11 @@ fn issue(flags: &Certificates, server: &ForServer, start: IssueStart) -> Result<
     };
     if let Err(error) = told {
         messages.print(&error);
-        // The server should not wait any longer.
-        let _ = output::print("\n");
+        if start == IssueStart::First {
+            // The server should not wait any longer. Without the thumbprint it answers no challenges, so there is nothing left to do.
+            let _ = output::print("\n");
+            return Ok(());
+        }
     }
     if start == IssueStart::First {
         await_challenges();

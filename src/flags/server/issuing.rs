@@ -59,7 +59,7 @@ pub(super) struct IssuingFlags {
     acme_profile: Option<String>,
 
     /// The key identifier of an external account, for authorities that require one (external account binding).
-    #[arg(long, value_name = "ID", requires = "acme_eab_key")]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true, requires = "acme_eab_key")]
     acme_eab_id: Option<String>,
 
     /// A file with the HMAC key of the external account, in base64url.

@@ -29,6 +29,13 @@ fn addresses_add_up_and_replace_the_default() {
 }
 
 #[test]
+fn thumbprint_may_begin_with_a_hyphen() {
+    let thumbprint = "-jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI";
+    let server = server(&format!("--archive a --acme-thumbprint {thumbprint}")).unwrap();
+    assert_eq!(server.config.acme_thumbprint, Some(thumbprint.parse().unwrap()));
+}
+
+#[test]
 fn archives_are_loaded_in_three_ways() {
     for (flag, expected) in [
         ("--archive-mmap", Loading::Mapped),
