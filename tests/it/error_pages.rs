@@ -180,9 +180,24 @@ fn page_names_a_host_without_site() {
     let archive = folder.path().join("site.cdb");
     crate::harness::write_folder(&source, &pages(&[("index.html", "home")]));
     crate::harness::compile(&source, &archive, &[]);
-    let server = Server::start(&["--archive", &format!("a.example={}", archive.to_str().unwrap())]);
+    let named = format!("a.example={}", archive.to_str().unwrap());
+    let server = Server::start(&["--archive", &named]);
     let response = server.request_host("b.example:80", "GET", "/", "");
     let text = String::from_utf8(response.body).unwrap();
     assert_eq!(response.status, 421);
     assert!(text.contains("no site for the host name") && text.contains("<code>b.example</code>"), "{text}");
+
+    // A body here would be taken for the next response.
+    let received = server.raw(
+        b"HEAD / HTTP/1.1\r\nHost: b.example\r\n\r\nGET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n",
+    );
+    let (head, rest) = parse(&received, "HEAD");
+    assert_eq!(head.status, 421);
+    let next = parse(rest, "GET").0;
+    assert_eq!((next.status, next.body.as_slice()), (200, b"home".as_slice()));
+
+    let server = Server::start_on_all_transports(&["--archive", &named]);
+    for _ in 0..2 {
+        assert_eq!(server.request_host("b.example", "HEAD", "/", "").status, 421);
+    }
 }

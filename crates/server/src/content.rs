@@ -318,14 +318,14 @@ fn answer_from_sites<'a>(
         if let Some(page) = sites.page_of_any_host(request) {
             return answer_page(exchange, &page, fields, output);
         }
-        if sites.entries().is_empty() {
-            let answer = Answer::built_in(404, Reason::NotFound);
-            exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
-            return LoggedResponse::Site(answer);
-        }
-        // See RFC 9110 §15.5.20.
-        let host = Target::parse(request.target).and_then(|target| target.host(request.host));
-        let answer = Answer::built_in(421, Reason::Host).with_subject(host.unwrap_or_default());
+        let answer = if sites.entries().is_empty() {
+            Answer::built_in(404, Reason::NotFound)
+        } else {
+            // See RFC 9110 §15.5.20.
+            let host = Target::parse(request.target).and_then(|target| target.host(request.host));
+            Answer::built_in(421, Reason::Host).with_subject(host.unwrap_or_default())
+        };
+        let answer = if request.method == Method::Head { answer.without_body() } else { answer };
         exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
         return LoggedResponse::Site(answer);
     };
