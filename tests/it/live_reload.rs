@@ -179,6 +179,21 @@ fn only_documents_have_the_script() {
     assert_eq!(get("/fragment", &format!("Sec-Fetch-Dest: empty\r\n{lines}")).status, 304);
     let head = request_at(&live.address, "HEAD", "/fragment", "Sec-Fetch-Dest: document\r\n");
     assert_eq!(head.field("Content-Length"), Some(with_script.len().to_string().as_str()));
+
+    // What is no page has no script, and no body for HEAD either. The next response would come after it.
+    live.write("folder/index.html", "page");
+    wait_until("the folder is served", || request_at(&live.address, "GET", "/folder/", "").status == 200);
+    for (target, status) in [("/a.css", 200), ("/folder", 308), ("/missing.css", 404)] {
+        let mut client = http1::Client::new(connect(&live.address));
+        let mut request = |method: &str, target: &str| {
+            let lines = "Host: localhost\r\nSec-Fetch-Dest: document";
+            client
+                .request(format!("{method} {target} HTTP/1.1\r\n{lines}\r\n\r\n").as_bytes(), method)
+                .unwrap()
+        };
+        assert_eq!(request("HEAD", target).status, status, "{target}");
+        assert_eq!(request("GET", "/fragment").body, with_script.as_bytes(), "{target}");
+    }
 }
 
 #[test]

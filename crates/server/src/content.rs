@@ -212,11 +212,8 @@ impl Content {
         let IncomingRequest { mut exchange, peer, tls, fields, .. } = incoming;
         let head = exchange.head();
 
-        let (mut answer, archive) = self.refusal(refusal);
-        // RFC 9110 §9.3.2 does not make an exception for errors.
-        if head.request.method == Method::Head {
-            answer = answer.without_body();
-        }
+        let (answer, archive) = self.refusal(refusal);
+        let answer = answer.for_method(head.request.method);
         exchange.respond(&Response { answer: &answer, archive, fields }, output);
 
         observer.request_refused(&RefusedRequest {
@@ -325,7 +322,7 @@ fn answer_from_sites<'a>(
             let host = Target::parse(request.target).and_then(|target| target.host(request.host));
             Answer::built_in(421, Reason::Host).with_subject(host.unwrap_or_default())
         };
-        let answer = if request.method == Method::Head { answer.without_body() } else { answer };
+        let answer = answer.for_method(request.method);
         exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
         return LoggedResponse::Site(answer);
     };
@@ -382,13 +379,16 @@ fn answer_with_script<'a>(
     }
 
     let (number, site) = source;
-    let response = Response { answer: &answer, archive: archive_ref(number, site), fields };
+    let archive = archive_ref(number, site);
+    let response = Response { answer: &answer, archive, fields };
     if let Some(generated) = document::compose(&response, site, is_document.then_some(script)) {
         exchange.respond_with_generated(&generated, output);
         let content_bytes = if head.request.method == Method::Head { 0 } else { generated.body.len() as u64 };
         return LoggedResponse::Own { status: generated.status, content_bytes };
     }
-    exchange.respond(&response, output);
+    // The script may have asked for the content that `HEAD` does not get.
+    let answer = answer.for_method(head.request.method);
+    exchange.respond(&Response { answer: &answer, archive, fields }, output);
     LoggedResponse::Site(answer)
 }
 

@@ -20,6 +20,7 @@ use self::error_page::ErrorPage;
 use self::location::Location;
 use self::multipart::Multipart;
 use self::site_fields::SiteFields;
+use crate::request::Method;
 use crate::request::conditional::Validators;
 use crate::request::target::Target;
 
@@ -287,6 +288,14 @@ impl<'a> Answer<'a> {
                 self.content_length.unwrap_or(0)
             }
         }
+    }
+
+    /// Returns the answer to a request with this method, without the body for `HEAD`. RFC 9110 §9.3.2 does not make an exception for
+    /// errors and redirects.
+    #[must_use]
+    #[inline]
+    pub fn for_method(self, method: Method) -> Answer<'a> {
+        if method == Method::Head { self.without_body() } else { self }
     }
 
     /// Returns the answer without the body, for `HEAD`.

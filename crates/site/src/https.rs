@@ -4,8 +4,8 @@
 
 use crate::answer::location::{LOCATION_BYTES_MAX, Location};
 use crate::answer::{Answer, Reason};
+use crate::request::Request;
 use crate::request::target::Target;
-use crate::request::{Method, Request};
 use crate::site::Scratch;
 
 /// Path prefix at which certificate authorities request ACME challenges, using plain HTTP (RFC 8555 §8.3).
@@ -30,12 +30,12 @@ pub fn https_redirect<'a>(request: &Request<'a>, port: u16, scratch: &mut Scratc
     }
 
     let location = Location::https(target.host(request.host)?, port, target.path, target.query);
-    if location.length() > LOCATION_BYTES_MAX {
-        return Some(Answer::built_in(414, Reason::LongLocation));
-    }
-
-    let answer = Answer::redirect(308, location, Reason::Https);
-    Some(if request.method == Method::Head { answer.without_body() } else { answer })
+    let answer = if location.length() > LOCATION_BYTES_MAX {
+        Answer::built_in(414, Reason::LongLocation)
+    } else {
+        Answer::redirect(308, location, Reason::Https)
+    };
+    Some(answer.for_method(request.method))
 }
 
 #[cfg(test)]

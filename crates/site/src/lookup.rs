@@ -205,7 +205,7 @@ impl<'a> Lookup<'a, '_> {
             answer.site_fields = Some(&header_rules.fields);
         }
 
-        if self.request.method == Method::Head { answer.without_body() } else { answer }
+        answer.for_method(self.request.method)
     }
 
     /// Returns the error page for a failure. It mentions the requested path.

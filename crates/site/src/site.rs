@@ -185,8 +185,7 @@ impl Site {
                     let failure = match deliver::choose(archive, resource, delivery, request) {
                         Ok(whole) if whole.is_unconditional(request) => return whole.answer(request.method),
                         Ok(whole) => match whole.answer_with_conditions(request, &mut buffers.parts, now) {
-                            Ok(answer) if request.method == Method::Head => return answer.without_body(),
-                            Ok(answer) => return answer,
+                            Ok(answer) => return answer.for_method(request.method),
                             Err(failure) => failure,
                         },
                         Err(failure) => failure,

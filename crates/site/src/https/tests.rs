@@ -1,7 +1,8 @@
 //! Tests where redirects point to, and which requests are not redirected.
 
 use super::*;
-use crate::answer::Fields;
+use crate::answer::{Body, Fields};
+use crate::request::Method;
 
 fn location(host: Option<&str>, target: &str, port: u16) -> Option<String> {
     let request = Request { host: host.map(str::as_bytes), ..Request::new(Method::Get, target.as_bytes()) };
@@ -48,4 +49,8 @@ fn long_location_is_refused() {
     let target = format!("/{}", "\"".repeat(LOCATION_BYTES_MAX / 2));
     let request = Request { host: Some(b"h"), ..Request::new(Method::Get, target.as_bytes()) };
     assert_eq!(https_redirect(&request, 443, &mut Scratch::default()).map(|answer| answer.status), Some(414));
+
+    let request = Request { method: Method::Head, ..request };
+    let answer = https_redirect(&request, 443, &mut Scratch::default()).unwrap();
+    assert!(answer.status == 414 && matches!(answer.body, Body::Empty));
 }

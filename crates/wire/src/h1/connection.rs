@@ -2,7 +2,7 @@
 //!
 //! An idle connection keeps nothing but this state. We should keep it small.
 
-use cannery_site::Method;
+use cannery_site::{Body as AnswerBody, Method};
 
 use super::content::{Content, Unreadable};
 use super::encode::put_response;
@@ -373,6 +373,8 @@ impl Connection {
     /// Writes the response to the last request.
     #[inline]
     pub fn respond(&mut self, head: &Head<'_>, response: &Response<'_>, output: &mut Output) {
+        let is_head = head.common.request.method == Method::Head;
+        debug_assert!(!is_head || matches!(response.answer.body, AnswerBody::Empty));
         self.begin_response(head, output);
         let option = connection_option(!self.is_closing(), head);
         put_response(output, response, option);
