@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use cannery_base::hex::Hex;
+
 /// A BLAKE3 digest. We treat contents as equal if their digests are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; Digest::BYTES]);
@@ -27,7 +29,7 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        Hex(&self.0).fmt(f)
     }
 }
 

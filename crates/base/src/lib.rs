@@ -9,6 +9,8 @@
 
 // Byte search, eight bytes at a time.
 pub mod swar;
+// Hexadecimal digits.
+pub mod hex;
 // HTTP dates and RFC 3339 timestamps.
 pub mod date;
 // Reason phrases of HTTP status codes.

@@ -3,9 +3,8 @@
 //! It is JSON. Everything in it is checked before use, and what matters is signed: the statement has the digest of the archive, and no
 //! other part of the document can lead to an archive with another one.
 
-use std::fmt;
-
 use cannery_archive::Digest;
+use cannery_base::hex::{self, Hex};
 use cannery_publish::trust::Signed;
 use serde::{Deserialize, Serialize};
 
@@ -81,30 +80,8 @@ impl Blob {
     }
 
     pub(crate) fn parse(digest: &str, bytes: u64) -> Option<Blob> {
-        Some(Blob { sha256: from_hex(digest.strip_prefix("sha256:")?)?, bytes })
+        Some(Blob { sha256: hex::decode(digest.strip_prefix("sha256:")?)?, bytes })
     }
-}
-
-/// Shows bytes as hexadecimal digits.
-pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut out = [0; 32];
-    let digits = text.as_bytes();
-    if digits.len() != 2 * out.len() {
-        return None;
-    }
-    for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
-        let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-        *byte = value(pair[0])? << 4 | value(pair[1])?;
-    }
-    Some(out)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -223,14 +200,14 @@ impl StoredRelease {
         }
         let patch = |json: &PatchJson| {
             Some(Patch {
-                base: Digest(from_hex(&json.base)?),
-                base_recipe: Digest(from_hex(&json.base_recipe)?),
+                base: Digest(hex::decode(&json.base)?),
+                base_recipe: Digest(hex::decode(&json.base_recipe)?),
                 blob: recipe_blob(&json.blob)?,
             })
         };
         Some(StoredRelease {
             serial: document.serial,
-            digest: Digest(from_hex(&document.digest)?),
+            digest: Digest(hex::decode(&document.digest)?),
             date: document.date,
             archive: blob(&document.archive)?,
             recipe: recipe_blob(&document.recipe)?,

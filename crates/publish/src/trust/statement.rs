@@ -1,9 +1,8 @@
 //! Statements: what a publisher says about a release, as lines of text.
 
-use std::fmt::Write;
-
 use aws_lc_rs::digest::{SHA256, digest};
 use cannery_archive::{Archive, Digest};
+use cannery_base::hex::{self, Hex};
 
 use crate::limits::{SITE_BYTES_MAX, STATEMENT_BYTES_MAX};
 
@@ -90,7 +89,7 @@ impl Statement {
     #[must_use]
     pub fn to_text(&self) -> String {
         let Statement { site, serial, sequence, bytes, digest, sha256, date } = self;
-        let sha256 = hex(sha256);
+        let sha256 = Hex(sha256);
         format!(
             "{TITLE}\nsite: {site}\nserial: {serial}\nsequence: {sequence}\nbytes: {bytes}\nblake3: {digest}\nsha256: {sha256}\n\
              date: {date}\n"
@@ -119,7 +118,7 @@ impl Statement {
             }
         };
         let number = |name| field(name)?.parse::<u64>().map_err(|_| malformed(name));
-        let digest = |name| from_hex(field(name)?).ok_or(malformed(name));
+        let digest = |name| hex::decode(field(name)?).ok_or(malformed(name));
 
         let site = field("site")?;
         if !is_site_name(site) {
@@ -147,26 +146,6 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.copy_from_slice(digest(&SHA256, bytes).as_ref());
     out
-}
-
-fn hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut out = [0; 32];
-    let digits = text.as_bytes();
-    if digits.len() != 2 * out.len() {
-        return None;
-    }
-    for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
-        let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-        *byte = value(pair[0])? << 4 | value(pair[1])?;
-    }
-    Some(out)
 }
 
 #[cfg(test)]

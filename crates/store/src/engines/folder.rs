@@ -6,10 +6,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use cannery_base::hex::Hex;
+
 use super::{DOCUMENT, blob_path};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::limits::DOCUMENT_BYTES_MAX;
-use crate::release::{Blob, Hex, StoredSite};
+use crate::release::{Blob, StoredSite};
 use crate::store::{Look, Opened, Store};
 
 pub(super) struct FolderStore {
