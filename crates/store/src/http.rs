@@ -1,7 +1,8 @@
 //! An HTTP client with bounds on time and memory, which never sends credentials to another host.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::header::{AUTHORIZATION, HeaderName, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -11,7 +12,7 @@ use ureq::Body;
 use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, REDIRECTS_MAX, RESPONSE_BYTES_MAX};
+use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, REDIRECTS_MAX, RESPONSE_BYTES_MAX, RESPONSE_TIMEOUT};
 
 /// A client. Connections are kept.
 #[derive(Clone)]
@@ -145,11 +146,24 @@ impl Http {
 
 /// Reads a response into memory.
 pub(crate) fn read_all(response: Response<Body>, bytes_max: u64, url: &str) -> Result<Vec<u8>, StoreError> {
+    let lost = |why: &dyn std::fmt::Display| {
+        StoreError::new(StoreErrorKind::Unreachable, format!("{url}: the connection was lost: {why}"))
+    };
+    let began = Instant::now();
     let mut bytes = Vec::new();
     let mut reader = response.into_body().into_reader().take(bytes_max + 1);
-    reader.read_to_end(&mut bytes).map_err(|error| {
-        StoreError::new(StoreErrorKind::Unreachable, format!("{url}: the connection was lost: {error}"))
-    })?;
+    let mut part = [0; 8192];
+    loop {
+        match reader.read(&mut part) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&part[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(lost(&error)),
+        }
+        if began.elapsed() > RESPONSE_TIMEOUT {
+            return Err(lost(&"it is too slow"));
+        }
+    }
     if bytes.len() as u64 > bytes_max {
         return Err(StoreError::wrong(format!("{url} is longer than {bytes_max} bytes")));
     }

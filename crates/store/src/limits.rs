@@ -26,8 +26,15 @@ pub const REDIRECTS_MAX: usize = 5;
 /// Maximum number of attempts in a row that transfer less than [`PROGRESS_BYTES_MIN`], before a transfer is given up.
 pub const ATTEMPTS_MAX: u32 = 3;
 
-/// Bytes that an attempt must have transferred to count as a success, so that a store that sends a byte per minute is given up, too.
+/// Wanted bytes that an attempt must have transferred to count as a success, and bytes that it must transfer in each
+/// [`PROGRESS_TIME`], so that a store that sends a byte from time to time is given up, too.
 pub const PROGRESS_BYTES_MIN: u64 = 64 << 10;
+
+/// The time in which an attempt must transfer [`PROGRESS_BYTES_MIN`].
+pub const PROGRESS_TIME: Duration = Duration::from_secs(60);
+
+/// Time for the whole of a response that is read into memory.
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time to connect. Longer waiting doesn't help: the next attempt comes soon.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,15 +4,16 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use cannery_archive::{Archive, Digest};
 use cannery_publish::{BodyIndex, RebuildError, Recipe, RecipeError, rebuild};
 
-use crate::error::StoreError;
-use crate::limits::{ATTEMPTS_MAX, GAP_BYTES_MAX, PROGRESS_BYTES_MIN};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::limits::{ATTEMPTS_MAX, GAP_BYTES_MAX, PROGRESS_BYTES_MIN, PROGRESS_TIME};
 use crate::release::{Blob, StoredRelease};
-use crate::store::Store;
+use crate::store::{Opened, Store};
 
 /// Length of the digest before each body in an archive.
 const DIGEST_BYTES: u64 = Digest::BYTES as u64;
@@ -172,8 +173,34 @@ struct Transfer {
     reader: Box<dyn Read + Send>,
     /// Position of the next byte.
     position: u64,
-    /// Bytes since it was opened.
-    received: u64,
+    /// Position after the last byte that it has.
+    end: u64,
+    /// Bytes that were wanted, since it was opened.
+    read: u64,
+    pace: Pace,
+}
+
+/// How fast a transfer is: one that is too slow is given up.
+struct Pace {
+    since: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    fn start() -> Pace {
+        Pace { since: Instant::now(), bytes: 0 }
+    }
+
+    /// Counts bytes. Returns `false` if there were too few in the last [`PROGRESS_TIME`].
+    fn is_sufficient(&mut self, count: usize) -> bool {
+        self.bytes += count as u64;
+        if self.since.elapsed() < PROGRESS_TIME {
+            return true;
+        }
+        let is_sufficient = self.bytes >= PROGRESS_BYTES_MIN;
+        *self = Pace::start();
+        is_sufficient
+    }
 }
 
 impl<'a> RangeReader<'a> {
@@ -194,16 +221,8 @@ impl<'a> RangeReader<'a> {
     /// Reads from the current transfer, after skipping up to `start`. Returns 0 if it has ended early.
     fn read_at(&mut self, start: u64, buffer: &mut [u8]) -> Result<usize, StoreError> {
         let mut transfer = match self.current.take() {
-            Some(transfer) if transfer.position <= start => transfer,
-            _ => {
-                while self.ends.last().is_some_and(|end| *end <= start) {
-                    self.ends.pop();
-                }
-                let end = self.ends.last().copied().unwrap_or(start);
-                self.requests += 1;
-                let opened = self.store.open(&self.blob, start..end)?;
-                Transfer { reader: opened.reader, position: opened.start, received: 0 }
-            }
+            Some(transfer) if transfer.position <= start && start < transfer.end => transfer,
+            _ => self.open(start)?,
         };
         let mut skipped = [0; 8192];
         loop {
@@ -221,19 +240,52 @@ impl<'a> RangeReader<'a> {
                 Err(_) => 0,
             };
             transfer.position += count as u64;
-            transfer.received += count as u64;
             self.transferred += count as u64;
-            if transfer.received >= PROGRESS_BYTES_MIN {
-                self.failures = 0;
-            }
             if count == 0 {
                 return Ok(0);
             }
+            let is_fast_enough = transfer.pace.is_sufficient(count);
             if gap == 0 {
-                self.current = Some(transfer);
+                // Skipped bytes are no progress: a store could send them again and again.
+                transfer.read += count as u64;
+                if transfer.read >= PROGRESS_BYTES_MIN {
+                    self.failures = 0;
+                }
+                // What has arrived is used; the rest comes with another attempt, which counts as a failure.
+                if is_fast_enough {
+                    self.current = Some(transfer);
+                } else {
+                    self.failures += 1;
+                }
                 return Ok(count);
             }
+            if !is_fast_enough {
+                return Ok(0);
+            }
         }
+    }
+
+    fn give_up(&mut self) -> io::Error {
+        let message = format!(
+            "the connection was lost or too slow {} times while {} was transferred",
+            self.failures,
+            self.blob.digest()
+        );
+        self.failure = Some(StoreError::new(StoreErrorKind::Unreachable, message));
+        io::ErrorKind::ConnectionAborted.into()
+    }
+
+    /// Opens a transfer for the wanted range that begins at `start`, and for those close to it.
+    fn open(&mut self, start: u64) -> Result<Transfer, StoreError> {
+        while self.ends.last().is_some_and(|end| *end <= start) {
+            self.ends.pop();
+        }
+        let end = self.ends.last().copied().unwrap_or(start);
+        self.requests += 1;
+        let Opened { start: position, reader } = self.store.open(&self.blob, start..end)?;
+        // Some stores send the whole blob instead.
+        let end = if position == start { end } else { self.blob.bytes };
+        Ok(Transfer { reader, position, end, read: 0, pace: Pace::start() })
     }
 }
 
@@ -252,19 +304,16 @@ impl Read for RangeReader<'_> {
                     if self.failures < ATTEMPTS_MAX {
                         continue;
                     }
-                    let message = format!(
-                        "the connection was lost {} times while {} was transferred",
-                        self.failures,
-                        self.blob.digest()
-                    );
-                    self.failure = Some(StoreError::new(crate::error::StoreErrorKind::Unreachable, message));
-                    return Err(io::ErrorKind::ConnectionAborted.into());
+                    return Err(self.give_up());
                 }
+                Ok(_) if self.failures >= ATTEMPTS_MAX => return Err(self.give_up()),
                 Ok(count) => {
                     let start = range.start + count as u64;
                     self.wanted.pop();
                     if start < range.end {
                         self.wanted.push(start..range.end);
+                    } else {
+                        self.failures = 0;
                     }
                     return Ok(count);
                 }
@@ -281,7 +330,7 @@ impl Read for RangeReader<'_> {
 mod tests {
     use super::*;
     use crate::release::StoredSite;
-    use crate::store::{Look, Opened};
+    use crate::store::Look;
 
     /// A blob in memory, whose transfers end after some bytes.
     struct Memory {
@@ -354,6 +403,27 @@ mod tests {
         let mut memory = memory(usize::MAX, true);
         assert!(read(&mut memory, &WANTED).unwrap() == expected(&memory));
         assert_eq!(memory.opened.len(), 1);
+    }
+
+    #[test]
+    fn many_short_ranges_need_a_request_each() {
+        let wanted: Vec<_> = (0..20).map(|index| index * 20_000..index * 20_000 + 500).collect();
+        let mut memory = memory(usize::MAX, false);
+        assert_eq!(read(&mut memory, &wanted).unwrap().len(), 20 * 500);
+        assert_eq!(memory.opened, wanted);
+
+        memory.ignores_ranges = true;
+        memory.opened.clear();
+        assert_eq!(read(&mut memory, &wanted).unwrap().len(), 20 * 500);
+        assert!(memory.opened.len() <= 2, "{:?}", memory.opened);
+    }
+
+    /// A store that sends everything from the start, and never gets as far as what is wanted.
+    #[test]
+    fn skipped_bytes_are_no_progress() {
+        let mut memory = memory(150_000, true);
+        assert!(read(&mut memory, &[300_000..300_100]).is_err());
+        assert_eq!(memory.opened.len(), ATTEMPTS_MAX as usize);
     }
 
     #[test]

@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use http::header::{
-    AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LAST_MODIFIED, RANGE,
-};
+use http::header::{AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RANGE};
 use http::{HeaderMap, Method, Response, StatusCode};
 use ureq::Body;
 
@@ -91,7 +89,8 @@ impl Store for WebStore {
 /// Makes a request fail if the document isn't the one that was seen.
 pub(super) fn compare<'a>(call: Call<'a>, seen: Option<&str>) -> Result<Call<'a>, StoreError> {
     match seen {
-        Some(etag) if etag.ends_with('"') => call.header(IF_MATCH, etag),
+        // Weak tags never match (RFC 9110 §13.1.1).
+        Some(etag) if etag.starts_with('"') => call.header(IF_MATCH, etag),
         Some(_) => Ok(call),
         None => call.header(IF_NONE_MATCH, "*"),
     }
@@ -123,8 +122,8 @@ pub(super) fn parse_document(
         headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
     };
     let etag = text(response.headers(), ETAG);
-    // Without either, the body decides.
-    let version = etag.or(text(response.headers(), LAST_MODIFIED));
+    // Without it, the body decides: two releases within a second have the same date.
+    let version = etag;
     let bytes = read_all(response, DOCUMENT_BYTES_MAX, url)?;
     let version = version.filter(|version| version.len() <= 200).unwrap_or_else(|| digest_version(&bytes));
     if known == Some(&version) {

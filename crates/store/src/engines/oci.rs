@@ -125,7 +125,7 @@ impl OciStore {
             url: call.url.clone(),
             headers: call.headers.clone(),
             content: call.content,
-            name: None,
+            name: call.name.clone(),
         };
         // A location that the registry has named may be on another host.
         let is_registry = is_same_host(&parse_url(&self.base)?, &parse_url(&call.url)?);
@@ -264,10 +264,12 @@ impl Store for OciStore {
         let location = resolve(&parse_url(&call.url)?, location)?.to_string();
         let separator = if location.contains('?') { '&' } else { '?' };
         let url = format!("{location}{separator}digest={}", blob.digest());
-        let call =
+        let mut call =
             Call::new(Method::PUT, url).header(CONTENT_TYPE, "application/octet-stream")?.content(content);
+        // Some registries sign it.
+        call.name = Some(location.split('?').next().unwrap_or_default().to_owned());
         let response = self.send(&call)?;
-        check_written(response, &call.url)
+        check_written(response, call.shown())
     }
 
     fn point(&mut self, site: &StoredSite, _: Option<&str>) -> Result<(), StoreError> {

@@ -74,7 +74,10 @@ impl S3Store {
             "DELETE" => DeleteObject::new(&self.bucket, credentials, &key).sign(VALID),
             _ => GetObject::new(&self.bucket, credentials, &key).sign(VALID),
         };
-        Call::new(method, url)
+        // Signed URLs are secrets.
+        let mut call = Call::new(method, url);
+        call.name = Some(self.named(name));
+        call
     }
 
     fn named(&self, name: &str) -> String {
@@ -109,8 +112,7 @@ impl Store for S3Store {
 
     fn open(&mut self, blob: &Blob, range: Range<u64>) -> Result<Opened, StoreError> {
         let name = blob_path(&blob.hex());
-        let mut call = self.call(Method::GET, &name);
-        call.name = Some(self.named(&name));
+        let call = self.call(Method::GET, &name);
         open_range(&self.http, call, blob, range)
     }
 
