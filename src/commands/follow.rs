@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cannery_publish::protocol::{Activate, Offer, Refusal, Selector};
+use cannery_publish::protocol::{Activate, Offer, Refusal, RefusalKind, Selector};
 use cannery_publish::{Host, RebuildError};
 use cannery_server::sandbox::{Plan, Sandbox};
 use cannery_store::{Address, Look, PullError, PullReport, Store, StoredRelease, pull};
@@ -226,7 +226,11 @@ impl Follower {
         let started = Instant::now();
         let digest = release.digest.to_string();
         let offer = Offer { digest: digest.clone(), base: None, signed: release.signed.clone() };
-        let refused = |refusal: Refusal| Obstacle::Refused(refusal_failure(&refusal));
+        // What this machine can't read or write may work later, and what was published won't change.
+        let refused = |refusal: Refusal| match refusal.kind {
+            RefusalKind::Host => Obstacle::Failed(refusal_failure(&refusal)),
+            _ => Obstacle::Refused(refusal_failure(&refusal)),
+        };
         let local = |refusal: Refusal| Obstacle::Failed(refusal_failure(&refusal));
 
         // Nothing is transferred before the signature is known to be right.

@@ -7,6 +7,7 @@
 //! - `stores`: the same commands with stores, from which nodes pull releases
 //! - `compile`: compiles a folder after the newest release
 //! - `cache`: makes the next push fast
+//! - `signer`: signs releases, and trusts no statement that it did not sign
 //! - `transfer`: progress of a transfer
 
 mod cache;
@@ -15,6 +16,7 @@ mod connection;
 mod fleet;
 mod push;
 mod rollback;
+mod signer;
 mod status;
 mod stores;
 mod target;

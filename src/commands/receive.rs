@@ -290,7 +290,7 @@ fn info(directory: &ReleaseDir, release: &Release) -> ReleaseInfo {
         paths: label.map_or(0, |label| label.paths),
         date: release.date(),
         damaged: label.err().map(ToString::to_string),
-        statement: release_trust::read_statement(&directory.path, &release.name),
+        signed: release_trust::read_signed(&directory.path.join(&release.name)).ok().flatten(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Signed releases of a directory: which keys are accepted, the statements beside archives, and what was accepted last.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -111,11 +110,6 @@ pub(super) fn read_signed(archive: &Path) -> io::Result<Option<Signed>> {
     let Some(statement) = read_short(&beside(archive, STATEMENT_SUFFIX))? else { return Ok(None) };
     let signature = read_short(&beside(archive, SIGNATURE_SUFFIX))?;
     Ok(signature.map(|signature| Signed { statement, signature }))
-}
-
-/// Returns the statement about a release.
-pub(super) fn read_statement(directory: &Path, name: &OsStr) -> Option<String> {
-    read_short(&beside(&directory.join(name), STATEMENT_SUFFIX)).ok().flatten()
 }
 
 /// Verifies the statement beside an archive, whose digest was verified before.

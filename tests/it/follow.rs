@@ -168,6 +168,52 @@ fn signed_releases_are_demanded_in_order() {
     assert_eq!((place.current("node").as_str(), rubbish(&place, "node").len()), ("2.cdb", 0));
 }
 
+/// The publisher's signature makes nodes accept a release, so a store must not be able to choose what is signed.
+#[test]
+fn publishers_sign_nothing_that_a_broken_store_claims() {
+    let place = Place::new();
+    keygen(&place, "site");
+    keygen(&place, "other");
+    let store = format!("file://{}", place.text("store"));
+    let key = place.text("site.key");
+    let other = place.text("other.key");
+    let signing = ["--secret-key", &key, "--site", "example.com"];
+    push(&place, &store, 1, &signing);
+    push(&place, &store, 2, &signing);
+    let path = place.path("store/live.json");
+    let good = fs::read(&path).unwrap();
+    let change = |edit: &dyn Fn(&mut String)| {
+        let mut document: Value = serde_json::from_slice(&good).unwrap();
+        let text = &mut document["earlier"][0]["signed"]["statement"];
+        let mut changed = text.as_str().unwrap().to_owned();
+        edit(&mut changed);
+        *text = changed.into();
+        fs::write(&path, document.to_string()).unwrap();
+    };
+
+    // Another statement about the earlier release.
+    change(&|text| *text = text.replace("sequence: 1", "sequence: 7"));
+    refused(&place.run(&[&["rollback", &store], &signing[..]].concat()), "never signed with this key");
+    // A sequence after which there is none.
+    change(&|text| *text = text.replace("sequence: 1", "sequence: 18446744073709551615"));
+    place.write_site(3);
+    let site = place.text("public");
+    refused(&place.run(&[&["push", &store, &site], &signing[..]].concat()), "this key has signed none above");
+
+    // A release of somebody else isn't built upon: its files would be signed along with ours.
+    fs::write(&path, &good).unwrap();
+    let built_upon = |node: &str| {
+        followed(&place, &store, node, &["--unsigned"]);
+        let archive = fs::read(place.path(node).join("current")).unwrap();
+        archive.windows(6).any(|bytes| bytes == b"run(2)")
+    };
+    push(&place, &store, 3, &["--secret-key", &other, "--site", "example.com"]);
+    assert!(!built_upon("with another key"));
+    fs::write(&path, &good).unwrap();
+    push(&place, &store, 3, &signing);
+    assert!(built_upon("with the same key"));
+}
+
 #[test]
 fn broken_stores_change_nothing_and_leave_nothing() {
     let place = Place::new();

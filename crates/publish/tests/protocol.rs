@@ -54,7 +54,7 @@ impl Host for MemoryHost {
             paths: release.facts().paths,
             date: None,
             damaged: None,
-            statement: None,
+            signed: None,
         };
         Ok(Releases {
             directory: "memory".into(),

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use cannery_archive::Archive;
-use cannery_publish::protocol::{Activate, Activated, Releases, Selector};
-use cannery_publish::trust::{SecretKey, Signed, Statement};
+use cannery_publish::protocol::{Activate, Activated, ReleaseInfo, Releases, Selector};
+use cannery_publish::trust::{Signed, Statement};
 use cannery_publish::{Recipe, StageReport};
 use serde::Serialize;
 
@@ -15,11 +15,12 @@ use super::cache::Cache;
 use super::compile::{Previous, compile_after};
 use super::connection::{Connection, Connector, client_failure};
 use super::fleet::{self, Member, reason};
+use super::signer::Signer;
 use super::stores;
 use super::target::Target;
 use super::transfer::TransferDisplay;
 use crate::commands::interrupt::Interrupt;
-use crate::commands::{keys, open, release_trust, verify};
+use crate::commands::{open, release_trust, verify};
 use crate::flags::publish::Push;
 use crate::format::{bytes, counted, percent, seconds};
 use crate::output::{self, Failure, Paint, one_line};
@@ -71,7 +72,7 @@ fn publish(flags: &Push) -> Result<Published, Failure> {
     let targets = fleet::parse(words)?;
     let quorum = quorum(flags, targets.len())?;
     let connector = Connector::new(&flags.connection)?;
-    let signer = keys::read_signer(&flags.signing)?;
+    let signer = Signer::read(&flags.signing)?;
     if !Path::new(site).exists() {
         return Err(Failure::input(format!("{}: no such file or folder", one_line(site)))
             .hint("the site comes last: `cannery push TARGET... SITE`"));
@@ -90,7 +91,14 @@ fn publish(flags: &Push) -> Result<Published, Failure> {
     let interrupt = Interrupt::watch(Some(workplace.path().to_owned()));
     let is_folder = Path::new(site).is_dir();
     let path = if is_folder {
-        compile_folder(flags, Path::new(site), &mut members, cache.as_ref(), workplace.path())?
+        compile_folder(
+            flags,
+            Path::new(site),
+            signer.as_ref(),
+            &mut members,
+            cache.as_ref(),
+            workplace.path(),
+        )?
     } else {
         PathBuf::from(site)
     };
@@ -99,8 +107,8 @@ fn publish(flags: &Push) -> Result<Published, Failure> {
     let recipe =
         Recipe::of(&archive).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
 
-    let signed = match signer {
-        Some((key, site)) => Some(sign(&key, site, &mut members, &archive)?),
+    let signed = match &signer {
+        Some(signer) => Some(sign(signer, &mut members, &archive)?),
         None => release_trust::read_signed(Path::new(site)).map_err(|error| {
             Failure::input(format!("cannot read the signature of {}: {error}", one_line(site)))
         })?,
@@ -178,46 +186,51 @@ fn check_quorum<T>(members: &[Member<T>], quorum: usize, step: &str, flags: &Pus
 fn compile_folder(
     flags: &Push,
     folder: &Path,
+    signer: Option<&Signer>,
     members: &mut [Member<Connection>],
     cache: Option<&Cache>,
     workplace: &Path,
 ) -> Result<PathBuf, Failure> {
     let serial = connected(members).map(|connection| connection.releases.serial_max()).max().unwrap_or(0);
-    let path = newest_release(flags, members, cache, workplace)?;
+    let path = newest_release(flags, signer, members, cache, workplace)?;
     compile_after(flags, folder, Previous { serial, path }, cache, workplace)
 }
 
 /// Signs the release, with a sequence that is higher than those of all targets.
-fn sign(
-    key: &SecretKey,
-    site: Option<String>,
-    members: &mut [Member<Connection>],
-    archive: &Archive,
-) -> Result<Signed, Failure> {
-    let known = connected(members).filter_map(|connection| connection.releases.trust.clone());
-    let known: Vec<_> = known.collect();
-    let site = site.or_else(|| known.iter().find_map(|trust| trust.site.clone())).ok_or_else(|| {
-        Failure::usage("the signature needs the name of the site").hint("add `--site NAME`, such as the host")
-    })?;
-    let seen = known.iter().map(|trust| trust.sequence).max().unwrap_or(0);
-    let sequence = archive.facts().serial.max(seen.saturating_add(1));
-    keys::sign_statement(key, &Statement::of(archive, &site, sequence, keys::now()))
+fn sign(signer: &Signer, members: &mut [Member<Connection>], archive: &Archive) -> Result<Signed, Failure> {
+    let own: Vec<_> =
+        connected(members).flat_map(|connection| own_statements(signer, &connection.releases)).collect();
+    let trust = connected(members).filter_map(|connection| connection.releases.trust.as_ref());
+    let claimed = trust.map(|trust| trust.sequence).max().unwrap_or(0);
+    signer.sign(archive, &own, claimed)
+}
+
+/// Returns the statements of a host that our key has signed.
+pub(super) fn own_statements(signer: &Signer, releases: &Releases) -> Vec<Statement> {
+    let own =
+        |release: &ReleaseInfo| signer.own_statement(release.signed.as_ref(), release.digest.as_deref()?);
+    releases.releases.iter().filter_map(own).collect()
 }
 
 fn connected(members: &mut [Member<Connection>]) -> impl Iterator<Item = &mut Connection> {
     members.iter_mut().filter_map(|member| member.outcome.as_mut().ok())
 }
 
-/// Returns the path of the newest release of any target: from the cache, or else fetched.
+/// Returns the path of the newest release of any target: from the cache, or else fetched. The new release contains files of it, so with
+/// a signer it must be one of ours.
 fn newest_release(
     flags: &Push,
+    signer: Option<&Signer>,
     members: &mut [Member<Connection>],
     cache: Option<&Cache>,
     workplace: &Path,
 ) -> Result<Option<PathBuf>, Failure> {
     let newest = connected(members)
         .flat_map(|connection| connection.releases.releases.clone())
-        .filter(|release| release.digest.is_some())
+        .filter(|release| {
+            let Some(digest) = &release.digest else { return false };
+            signer.is_none_or(|signer| signer.own_statement(release.signed.as_ref(), digest).is_some())
+        })
         .max_by_key(|release| (release.serial, release.date));
     let Some(newest) = newest else { return Ok(None) };
     let digest = newest.digest.unwrap_or_default();

@@ -1,13 +1,14 @@
 //! `cannery rollback`: makes targets serve an earlier release.
 
 use cannery_publish::protocol::{Activate, Activated, ReleaseInfo, Releases, Selector};
-use cannery_publish::trust::{SecretKey, Signed, Statement};
+use cannery_publish::trust::Signed;
 use serde::Serialize;
 
 use super::connection::{Connector, client_failure};
 use super::fleet::{self, Member, reason};
+use super::push::own_statements;
+use super::signer::{Signer, not_ours};
 use super::stores;
-use crate::commands::keys;
 use crate::flags::publish::Rollback;
 use crate::format::counted;
 use crate::output::{self, Failure, Paint, one_line};
@@ -35,11 +36,11 @@ pub fn run(flags: &Rollback) -> Result<(), Failure> {
     }
     let connector = Connector::new(&flags.connection).map_err(as_json)?;
     let members = fleet::connect(&connector, fleet::parse(&flags.targets).map_err(as_json)?);
-    let signer = keys::read_signer(&flags.signing).map_err(as_json)?;
+    let signer = Signer::read(&flags.signing).map_err(as_json)?;
     let members = fleet::then(members, |_, mut connection| {
         let mut activate = Activate { release: Selector::Name(flags.to.clone()), keep: None, signed: None };
-        if let (Some((key, site)), Some(_)) = (&signer, &connection.releases.trust) {
-            let (digest, signed) = sign_again(key, site.as_deref(), &connection.releases, &flags.to)?;
+        if let (Some(signer), Some(_)) = (&signer, &connection.releases.trust) {
+            let (digest, signed) = sign_again(signer, &connection.releases, &flags.to)?;
             activate.release = Selector::Digest(digest);
             activate.signed = Some(signed);
         }
@@ -68,33 +69,15 @@ pub fn run(flags: &Rollback) -> Result<(), Failure> {
 }
 
 /// Signs the statement about an earlier release again, with a higher sequence. Returns the digest of the release, too.
-fn sign_again(
-    key: &SecretKey,
-    site: Option<&str>,
-    releases: &Releases,
-    wanted: &str,
-) -> Result<(String, Signed), Failure> {
+fn sign_again(signer: &Signer, releases: &Releases, wanted: &str) -> Result<(String, Signed), Failure> {
     let release = find(releases, wanted)?;
-    let name = one_line(&release.name);
-    let text = release.statement.as_deref().ok_or_else(|| {
-        Failure::failed(format!("{name} was never signed, so the target doesn't accept it"))
-            .hint("push its archive with `--secret-key`")
-    })?;
-    let statement = Statement::parse(text).map_err(|error| Failure::failed(format!("{name}: {error}")))?;
-    // We sign what the target says, so it must be about the release that it lists.
-    if Some(statement.digest.to_string()) != release.digest || Some(statement.serial) != release.serial {
-        return Err(Failure::failed(format!("the statement about {name} is about another release")));
-    }
-    if let Some(site) = site.filter(|site| *site != statement.site) {
-        return Err(Failure::failed(format!(
-            "{name} belongs to the site `{}`, not to `{site}`",
-            statement.site
-        )));
-    }
-    let seen = releases.trust.as_ref().map_or(0, |trust| trust.sequence);
-    let sequence = seen.saturating_add(1);
-    let digest = statement.digest.to_string();
-    Ok((digest, keys::sign_statement(key, &Statement { sequence, date: keys::now(), ..statement })?))
+    let digest = release.digest.clone().unwrap_or_default();
+    let statement = signer.own_statement(release.signed.as_ref(), &digest);
+    let statement = statement.filter(|statement| Some(statement.serial) == release.serial);
+    let statement = statement.ok_or_else(|| not_ours(&release.name))?;
+    let claimed = releases.trust.as_ref().map_or(0, |trust| trust.sequence);
+    let signed = signer.sign_again(statement, &own_statements(signer, releases), claimed)?;
+    Ok((digest, signed))
 }
 
 /// Finds a release in the list of a target, as the target does for a file name, a serial, or `previous`.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use cannery_archive::{Archive, Loading};
 use cannery_publish::Recipe;
-use cannery_publish::trust::{SecretKey, Signed, Statement};
+use cannery_publish::trust::Statement;
 use cannery_store::{
     Address, Look, Store, StoredRelease, StoredSite, UploadError, UploadReport, pull, upload,
 };
@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::cache::Cache;
 use super::compile::{Previous, compile_after};
+use super::signer::{Signer, not_ours};
 use crate::commands::interrupt::Interrupt;
 use crate::commands::{keys, open, release_trust, store_access, verify};
 use crate::flags::follow::StoreFlags;
@@ -61,15 +62,25 @@ fn open_all(addresses: Vec<Address>, flags: &StoreFlags) -> Result<Vec<Opened>, 
         .collect()
 }
 
-/// Returns the highest sequence that the statements of a store have.
-fn sequence(opened: &[Opened]) -> u64 {
-    let releases = opened.iter().filter_map(|opened| opened.site.as_ref()).flat_map(StoredSite::releases);
-    let statements = releases.filter_map(statement);
-    statements.map(|statement| statement.sequence).max().unwrap_or(0)
+/// Returns the statements of all stores that our key has signed.
+fn own_statements(signer: &Signer, opened: &[Opened]) -> Vec<Statement> {
+    let own =
+        |release: &StoredRelease| signer.own_statement(release.signed.as_ref(), &release.digest.to_string());
+    releases(opened).filter_map(own).collect()
 }
 
-fn statement(release: &StoredRelease) -> Option<Statement> {
+/// Returns the highest sequence in the statements of all stores, whoever has signed them.
+fn claimed_sequence(opened: &[Opened]) -> u64 {
+    releases(opened).filter_map(claimed_statement).map(|statement| statement.sequence).max().unwrap_or(0)
+}
+
+/// Returns what a store says that was signed.
+fn claimed_statement(release: &StoredRelease) -> Option<Statement> {
     Statement::parse(&release.signed.as_ref()?.statement).ok()
+}
+
+fn releases(opened: &[Opened]) -> impl Iterator<Item = &StoredRelease> {
+    opened.iter().filter_map(|opened| opened.site.as_ref()).flat_map(StoredSite::releases)
 }
 
 #[derive(Serialize)]
@@ -98,7 +109,7 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
         return Err(Failure::input(format!("{}: no such file or folder", one_line(site)))
             .hint("the site comes last: `cannery push TARGET... SITE`"));
     }
-    let signer = keys::read_signer(&flags.signing)?;
+    let signer = Signer::read(&flags.signing)?;
     for folder in addresses.iter().filter_map(Address::folder) {
         // Like a release directory, it is created if its parent exists.
         match std::fs::create_dir(folder) {
@@ -123,7 +134,7 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
     let interrupt = Interrupt::watch(Some(workplace.path().to_owned()));
     let is_folder = Path::new(site).is_dir();
     let path = if is_folder {
-        let previous = previous(&mut opened, cache.as_ref(), workplace.path())?;
+        let previous = previous(&mut opened, signer.as_ref(), cache.as_ref(), workplace.path())?;
         compile_after(flags, Path::new(site), previous, cache.as_ref(), workplace.path())?
     } else {
         PathBuf::from(site)
@@ -133,7 +144,10 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
     let recipe =
         Recipe::of(&archive).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
     let signed = match &signer {
-        Some((key, name)) => Some(sign(key, name.as_deref(), &opened, &archive)?),
+        Some(signer) => {
+            let own = own_statements(signer, &opened);
+            Some(signer.sign(&archive, &own, claimed_sequence(&opened))?)
+        }
         None => release_trust::read_signed(Path::new(site)).map_err(|error| {
             Failure::input(format!("cannot read the signature of {}: {error}", one_line(site)))
         })?,
@@ -194,18 +208,26 @@ fn make_current(target: &mut Opened, release: StoredRelease, keep: u32) -> Resul
     Ok(())
 }
 
-/// Returns the serial of the newest release, and its archive.
-fn previous(opened: &mut [Opened], cache: Option<&Cache>, workplace: &Path) -> Result<Previous, Failure> {
-    let releases =
-        |opened: &Opened| opened.site.iter().flat_map(StoredSite::releases).cloned().collect::<Vec<_>>();
-    let all: Vec<_> = opened
-        .iter()
-        .enumerate()
-        .flat_map(|(index, opened)| releases(opened).into_iter().map(move |release| (index, release)))
-        .collect();
-    let Some((index, newest)) = all.into_iter().max_by_key(|(_, release)| (release.serial, release.date))
-    else {
-        return Ok(Previous { serial: 0, path: None });
+/// Returns the serial of the newest release, and the archive of the newest one that may be built upon. The new release contains files
+/// of it, so with a signer it must be one of ours.
+fn previous(
+    opened: &mut [Opened],
+    signer: Option<&Signer>,
+    cache: Option<&Cache>,
+    workplace: &Path,
+) -> Result<Previous, Failure> {
+    let serial = releases(opened).map(|release| release.serial).max().unwrap_or(0);
+    let is_trusted = |release: &StoredRelease| {
+        let statement =
+            |signer: &Signer| signer.own_statement(release.signed.as_ref(), &release.digest.to_string());
+        signer.is_none_or(|signer| statement(signer).is_some())
+    };
+    let all = opened.iter().enumerate().flat_map(|(index, opened)| {
+        let releases = opened.site.iter().flat_map(StoredSite::releases);
+        releases.filter(|release| is_trusted(release)).map(move |release| (index, release.clone()))
+    });
+    let Some((index, newest)) = all.max_by_key(|(_, release)| (release.serial, release.date)) else {
+        return Ok(Previous { serial, path: None });
     };
     let path = workplace.join("previous.cdb");
     let digest = newest.digest.to_string();
@@ -234,7 +256,7 @@ fn previous(opened: &mut [Opened], cache: Option<&Cache>, workplace: &Path) -> R
             }
         }
     }
-    Ok(Previous { serial: newest.serial, path: Some(path) })
+    Ok(Previous { serial, path: Some(path) })
 }
 
 /// Returns recipes of the newest releases, as far as the cache has them.
@@ -242,23 +264,6 @@ fn bases(site: Option<&StoredSite>, cache: Option<&Cache>) -> Vec<Recipe> {
     let Some(cache) = cache else { return Vec::new() };
     let releases = site.into_iter().flat_map(StoredSite::releases).take(PATCHES);
     releases.filter_map(|release| cache.recipe(&release.digest.to_string())).collect()
-}
-
-fn sign(
-    key: &SecretKey,
-    site: Option<&str>,
-    opened: &[Opened],
-    archive: &Archive,
-) -> Result<Signed, Failure> {
-    let known = || {
-        let current = opened.iter().find_map(|opened| statement(&opened.site.as_ref()?.current));
-        current.map(|statement| statement.site)
-    };
-    let site = site.map(str::to_owned).or_else(known).ok_or_else(|| {
-        Failure::usage("the signature needs the name of the site").hint("add `--site NAME`, such as the host")
-    })?;
-    let sequence = archive.facts().serial.max(sequence(opened).saturating_add(1));
-    keys::sign_statement(key, &Statement::of(archive, &site, sequence, keys::now()))
 }
 
 fn print(
@@ -310,9 +315,10 @@ struct RolledBack {
 
 /// Makes an earlier release of each store current. Nothing is uploaded but the document.
 pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), Failure> {
-    let signer = keys::read_signer(&flags.signing)?;
+    let signer = Signer::read(&flags.signing)?;
     let mut opened = open_all(addresses, &flags.store)?;
-    let sequence = sequence(&opened).saturating_add(1);
+    let own = signer.as_ref().map(|signer| own_statements(signer, &opened)).unwrap_or_default();
+    let claimed = claimed_sequence(&opened);
     let mut results = Vec::new();
     for target in &mut opened {
         let address = target.address.to_string();
@@ -323,17 +329,12 @@ pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), 
             Failure::failed(format!("{address} has no release `{}`", one_line(&flags.to)))
                 .hint("`cannery status` lists the releases")
         })?;
-        release.signed = match (&signer, statement(&release)) {
-            (Some((key, _)), Some(statement)) if statement.digest == release.digest => {
-                let statement = Statement { sequence, date: keys::now(), ..statement };
-                Some(keys::sign_statement(key, &statement)?)
-            }
-            (Some(_), _) => {
-                return Err(Failure::failed(format!(
-                    "release {} in {address} was never signed",
-                    release.serial
-                ))
-                .hint("push its archive with `--secret-key`"));
+        release.signed = match (&signer, &release.signed) {
+            (Some(signer), signed) => {
+                let statement = signer.own_statement(signed.as_ref(), &release.digest.to_string());
+                let statement = statement.filter(|statement| statement.serial == release.serial);
+                let name = format!("release {} in {address}", release.serial);
+                Some(signer.sign_again(statement.ok_or_else(|| not_ours(&name))?, &own, claimed)?)
             }
             (None, None) => None,
             (None, Some(_)) => {
@@ -422,7 +423,7 @@ fn store_status(opened: &Opened) -> StoreStatus {
             digest: release.digest.to_string(),
             bytes: release.archive.bytes,
             date: release.date,
-            sequence: statement(release).map(|statement| statement.sequence),
+            sequence: claimed_statement(release).map(|statement| statement.sequence),
         })
         .collect();
     releases.sort_by_key(|release| std::cmp::Reverse(release.serial));

@@ -99,9 +99,9 @@ pub struct ReleaseInfo {
     pub date: Option<u64>,
     /// Why it can't be opened.
     pub damaged: Option<String>,
-    /// The signed text about it, if it came with one. Its signature isn't needed by those who sign it again.
+    /// The statement about it, if it came with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub statement: Option<String>,
+    pub signed: Option<Signed>,
 }
 
 /// Asks for an archive of the host.

@@ -160,6 +160,15 @@ impl SecretKey {
         Ok((secret.into_string(), public.into_string()))
     }
 
+    /// Returns the public key.
+    ///
+    /// # Errors
+    /// Returns [`KeyError`] if the secret key is inconsistent.
+    pub fn public(&self) -> Result<PublicKeys, KeyError> {
+        let key = minisign::PublicKey::from_secret_key(&self.key);
+        PublicKeys::parse(&key.map_err(|error| KeyError::Failed(error.to_string()))?.to_base64())
+    }
+
     /// Signs a statement.
     ///
     /// # Errors
