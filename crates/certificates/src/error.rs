@@ -279,7 +279,15 @@ impl Error {
 
 /// Replaces the flags of `cannery certificates` by those of the server.
 fn with_server_flags(hint: &str) -> String {
-    hint.replace("`--", "`--acme-").replace("`--acme-acme-", "`--acme-")
+    let mut parts = hint.split("`--");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // Not the first line of a PEM file, for example.
+        let is_flag = part.starts_with(|letter: char| letter.is_ascii_lowercase());
+        text.push_str(if is_flag && !part.starts_with("acme-") { "`--acme-" } else { "`--" });
+        text.push_str(part);
+    }
+    text
 }
 
 /// Says what to do about a problem type of RFC 8555 §6.7 or an extension.
@@ -315,4 +323,23 @@ fn refusal_hint(kind: &str) -> Option<&'static str> {
         "alreadyReplaced" => "nothing to do: the next order doesn't name the certificate that it replaces",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_flags_are_those_of_the_server() {
+        for (hint, expected) in [
+            ("add `--agree`", "add `--acme-agree`"),
+            ("`--contact` and `--acme-thumbprint`", "`--acme-contact` and `--acme-thumbprint`"),
+            (
+                "a line `-----BEGIN CERTIFICATE-----` is expected",
+                "a line `-----BEGIN CERTIFICATE-----` is expected",
+            ),
+        ] {
+            assert_eq!(with_server_flags(hint), expected);
+        }
+    }
 }

@@ -70,10 +70,13 @@ impl BuiltinPages {
     #[cold]
     fn heartbeat(&self, target: &Target<'_>) -> Option<Page<'_>> {
         let page = self.special.as_ref()?.heartbeat(target.path)?;
-        let problems = match target.query {
-            Some(b"certificates") => self.certificate_health.problems(),
-            _ => None,
+        let is_wanted = |query: &[u8]| {
+            query
+                .split(|byte| *byte == b'&')
+                .any(|part| part.split(|byte| *byte == b'=').next() == Some(b"certificates"))
         };
+        let problems =
+            target.query.is_some_and(is_wanted).then(|| self.certificate_health.problems()).flatten();
         Some(match problems {
             Some(problems) => Page { status: 503, body: problems.into_bytes().into(), ..page },
             None => page,

@@ -4,7 +4,8 @@
 //! if it ends, which the sandbox doesn't allow. The server is at the other end of their standard input. On standard output it
 //! expects one line, the thumbprint of the account key, and on standard input it sends a byte once it answers challenges.
 //!
-//! Whatever fails here, the server continues to serve. So errors are printed once, and tried again later.
+//! Whatever fails here, the server continues to serve. So errors are printed once, and tried again later. Only without a thumbprint at
+//! the first start there is nothing to try again, because the server answers no challenges.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read};
@@ -126,7 +127,12 @@ fn issue(flags: &Certificates, server: &ForServer, start: IssueStart) -> Result<
     loop {
         let error = match Issuer::open(settings.clone()) {
             Ok(mut issuer) => {
+                let opened = Instant::now();
                 let Err(error) = issuer.run(&mut |event| report.event(event));
+                if opened.elapsed() > RETRY_INTERVAL {
+                    // It has worked meanwhile, so the same error is news.
+                    messages = Messages::default();
+                }
                 error
             }
             Err(error) => error,

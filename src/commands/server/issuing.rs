@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cannery_server::Config;
 
@@ -37,8 +37,9 @@ impl CertificateProcess {
         let Some(issuing) = &options.issuing else { return Ok(None) };
         let failed = |error: std::io::Error| Failure::failed(format!("cannot start a process: {error}"));
         let (socket, theirs) = UnixStream::pair().map_err(failed)?;
-        let mut child = command(issuing, options, config)?;
-        let mut child = child.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let mut command = command(issuing, options, config)?;
+        let mut child =
+            command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).spawn().map_err(failed)?;
 
         let thumbprint = child.stdout.take().and_then(|output| {
             // A pipe has no timeout, so another thread ends the wait. It ends with this function, because the sandbox comes later.
@@ -46,13 +47,15 @@ impl CertificateProcess {
             read_line_within(output.into(), THUMBPRINT_WITHIN, &mut line);
             line.trim().parse().ok()
         });
-        if thumbprint.is_none() {
-            // The process has printed the reason.
+        let is_told = thumbprint.is_some();
+        config.acme_thumbprint = thumbprint;
+        if !is_told {
+            // The process has printed the reason, unless it hangs.
             super::warn(
                 "the server does not answer challenges, so it gets no certificates until it is started again",
             );
+            let _ = child.kill().and_then(|()| child.wait());
         }
-        config.acme_thumbprint = thumbprint;
 
         if !options.quiet {
             for served in issuing.served().iter().filter(|served| !served.bundle.exists()) {
@@ -62,7 +65,8 @@ impl CertificateProcess {
                 ));
             }
         }
-        Ok(Some(CertificateProcess { socket }))
+        // The rest of the process ends along with the socket.
+        Ok(is_told.then_some(CertificateProcess { socket }))
     }
 
     /// Tells the process that the server answers challenges.
@@ -75,12 +79,18 @@ impl CertificateProcess {
 /// Reads a line, or nothing if it doesn't arrive in time.
 fn read_line_within(output: OwnedFd, time: Duration, line: &mut String) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let Ok(timeout) = Timespec::try_from(time) else { return };
-    let mut polled = [PollFd::new(&output, PollFlags::IN)];
-    if matches!(poll(&mut polled, Some(&timeout)), Ok(1..)) {
-        // The process writes the line as a whole.
-        let _ = BufReader::new(std::fs::File::from(output)).read_line(line);
+    let end = Instant::now() + time;
+    loop {
+        let Ok(timeout) = Timespec::try_from(end.saturating_duration_since(Instant::now())) else { return };
+        match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&timeout)) {
+            // A signal that the server handles.
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(1..) => break,
+            _ => return,
+        }
     }
+    // The process writes the line as a whole.
+    let _ = BufReader::new(std::fs::File::from(output)).read_line(line);
 }
 
 fn command(issuing: &Issuing, options: &ServerOptions, config: &Config) -> Result<Command, Failure> {

@@ -59,11 +59,11 @@ pub(super) struct IssuingFlags {
     acme_profile: Option<String>,
 
     /// The key identifier of an external account, for authorities that require one (external account binding).
-    #[arg(long, value_name = "ID", allow_hyphen_values = true, requires = "acme_eab_key")]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true, requires_all = ["acme_eab_key", "certificates"])]
     acme_eab_id: Option<String>,
 
     /// A file with the HMAC key of the external account, in base64url.
-    #[arg(long, value_name = "FILE", requires = "acme_eab_id")]
+    #[arg(long, value_name = "FILE", requires_all = ["acme_eab_id", "certificates"])]
     acme_eab_key: Option<PathBuf>,
 
     /// The kind of the certificates' keys.

@@ -147,9 +147,15 @@ fn one_command_ends_in_a_certificate() {
 
     // The next start serves it at once, and orders nothing.
     let server = Server::run(machine.command(&[]));
-    assert!(presented(&server.read_tls_address(), "example.test") == issued);
+    let tls = server.read_tls_address();
+    assert!(presented(&tls, "example.test") == issued);
     server.await_line("the next renewal is at");
     assert_eq!(machine.proxy.count("/order-plz"), 1);
+
+    // A file that disappears takes nothing from clients.
+    fs::rename(folder.join("example.test.pem"), folder.join("away")).unwrap();
+    server.await_line("the previous certificates are still used");
+    assert!(presented(&tls, "example.test") == issued);
 }
 
 /// The process is restarted if it ends, is replaced in a takeover, and ends with the server.

@@ -54,7 +54,7 @@ impl CertificateLoader {
         // Do this before reading the files, so that we notice every later change.
         let files = file_versions(&tls);
         let now = SystemTime::now();
-        let (certificates, origins) = load(&tls, &names, now)?;
+        let (certificates, origins) = load(&tls, &names, now, &[])?;
         for notice in notices(certificates.warnings()) {
             (config.on_notice.0)(&notice);
         }
@@ -146,7 +146,7 @@ impl CertificateLoader {
 
     /// Reads the files and replaces the certificates. Returns notices for the operator.
     fn replace(&mut self, now: SystemTime) -> Result<Vec<Notice>, cannery_transport::Error> {
-        let (certificates, origins) = load(&self.tls, &self.names, now)?;
+        let (certificates, origins) = load(&self.tls, &self.names, now, &self.origins)?;
         let mut notices = notices(certificates.warnings());
         self.context.replace_certificates(certificates, now)?;
         self.origins = origins;
@@ -162,15 +162,19 @@ fn notices(warnings: &[Warning]) -> Vec<Notice> {
 /// A temporary certificate is valid from a day before it was made, in seconds.
 const TEMPORARY_SINCE: i64 = 24 * 60 * 60;
 
-/// Loads all certificates, and says where each of them comes from.
+/// Loads all certificates, and says where each of them comes from. `served` are those that are served now.
 fn load(
     tls: &Tls,
     names: &[String],
     now: SystemTime,
+    served: &[Origin],
 ) -> Result<(Certificates, Vec<Origin>), cannery_transport::Error> {
-    // Bundles that don't exist yet are replaced by temporary certificates, so that no client is refused.
+    // Bundles that don't exist yet are replaced by temporary certificates, so that no client is refused. One that has disappeared is an
+    // error: the certificate that was in it is better than any temporary one.
+    let is_served =
+        |file: &Path| served.iter().any(|origin| origin.kind == CertificateKind::File && origin.file == file);
     let (issued, missing): (Vec<_>, Vec<_>) =
-        tls.issued().iter().partition(|issued| !is_missing(&issued.bundle));
+        tls.issued().iter().partition(|issued| is_served(&issued.bundle) || !is_missing(&issued.bundle));
     let bundle = |issued: &IssuedCertificate| CertificateFiles {
         chain: issued.bundle.clone(),
         key: None,

@@ -61,7 +61,8 @@ impl CertificateStatus {
     /// the last tenth of the certificate's life begins (or the last day, or a third of a short life), whatever the authority
     /// advises. So half of that time is left when this turns red, and more if the attempts are known to fail.
     pub(crate) fn problem(&self, now: i64) -> Option<String> {
-        let name = if self.name.is_empty() { self.file.to_string_lossy() } else { self.name.as_str().into() };
+        // Any client may read this, so it has no path.
+        let name = if self.name.is_empty() { "a certificate without a name" } else { self.name.as_str() };
         match self.kind {
             CertificateKind::Test => return None,
             CertificateKind::Temporary => {

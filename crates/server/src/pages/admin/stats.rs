@@ -3,6 +3,7 @@
 //! Other processes might send any numbers, so all sums saturate.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +80,9 @@ pub(super) struct CertificateStats {
     /// State of the renewal, if the process that issues the certificate has written one.
     #[serde(default)]
     pub(super) renewal: Option<RenewalStats>,
+    /// Whether an operator should look after it.
+    #[serde(default)]
+    pub(super) has_problem: bool,
 }
 
 /// State of a certificate's renewal.
@@ -125,6 +129,9 @@ impl Stats {
         let (served, refused) = status.reloads();
         let mut counted = Snapshot::of(workers);
         counted.log_lines_dropped = counted.log_lines_dropped.saturating_add(status.log_lines_lost());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        let certificates = status.certificates();
 
         Stats {
             processes: vec![std::process::id()],
@@ -135,7 +142,10 @@ impl Stats {
             processor_seconds: processor_seconds(),
             process: ProcessUsage::of(&status.process, status.started_unix),
             listeners: status.listeners().iter().map(ListenerStats::of).collect(),
-            certificates: status.certificates().iter().map(CertificateStats::of).collect(),
+            certificates: certificates
+                .iter()
+                .map(|certificate| CertificateStats::of(certificate, now))
+                .collect(),
             has_certificate_problems: !status.has_healthy_certificates(),
             sites: status.sites().iter().map(SiteStats::of).collect(),
             counted,
@@ -183,13 +193,21 @@ impl Stats {
         self.add_counted(other);
     }
 
-    /// Adds the certificates of another process. If a file occurs twice, keeps the earlier expiry.
+    /// Adds the certificates of another process. If a file occurs twice, keeps what is worse.
     fn add_certificates(&mut self, others: &[CertificateStats]) {
         for other in others {
             let is_same =
                 |known: &&mut CertificateStats| known.file == other.file && known.name == other.name;
             match self.certificates.iter_mut().find(is_same) {
-                Some(known) => known.not_after = known.not_after.min(other.not_after),
+                Some(known) => {
+                    known.not_after = known.not_after.min(other.not_after);
+                    known.is_temporary |= other.is_temporary;
+                    known.has_problem |= other.has_problem;
+                    let has_error = |renewal: &RenewalStats| renewal.error.is_some();
+                    if !known.renewal.as_ref().is_some_and(has_error) && other.renewal.is_some() {
+                        known.renewal.clone_from(&other.renewal);
+                    }
+                }
                 None => self.certificates.push(other.clone()),
             }
         }
@@ -215,7 +233,7 @@ impl ListenerStats {
 }
 
 impl CertificateStats {
-    fn of(status: &CertificateStatus) -> CertificateStats {
+    fn of(status: &CertificateStatus, now: i64) -> CertificateStats {
         let error = |error: &RenewalError| RenewalErrorStats {
             at: error.at,
             kind: error.kind.clone(),
@@ -230,6 +248,7 @@ impl CertificateStats {
                 succeeded_at: renewal.succeeded_at,
                 error: renewal.error.as_ref().map(error),
             }),
+            has_problem: status.problem(now).is_some(),
         }
     }
 }
