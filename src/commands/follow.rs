@@ -226,7 +226,7 @@ impl Follower {
         let started = Instant::now();
         let digest = release.digest.to_string();
         let offer = Offer { digest: digest.clone(), base: None, signed: release.signed.clone() };
-        // What this machine can't read or write may work later, and what was published won't change.
+        // Faults of this machine may end, but a release that was refused does not change.
         let refused = |refusal: Refusal| match refusal.kind {
             RefusalKind::Host => Obstacle::Failed(refusal_failure(&refusal)),
             _ => Obstacle::Refused(refusal_failure(&refusal)),

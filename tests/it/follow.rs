@@ -200,7 +200,7 @@ fn publishers_sign_nothing_that_a_broken_store_claims() {
     let site = place.text("public");
     refused(&place.run(&[&["push", &store, &site], &signing[..]].concat()), "this key has signed none above");
 
-    // A release of somebody else isn't built upon: its files would be signed along with ours.
+    // A release with the signature of another key isn't built upon: its files would be signed along with ours.
     fs::write(&path, &good).unwrap();
     let built_upon = |node: &str| {
         followed(&place, &store, node, &["--unsigned"]);

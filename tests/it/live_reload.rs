@@ -180,7 +180,7 @@ fn only_documents_have_the_script() {
     let head = request_at(&live.address, "HEAD", "/fragment", "Sec-Fetch-Dest: document\r\n");
     assert_eq!(head.field("Content-Length"), Some(with_script.len().to_string().as_str()));
 
-    // What is no page has no script, and no body for HEAD either. The next response would come after it.
+    // Other files have no script, and no body for HEAD either. The next response would come after it.
     live.write("folder/index.html", "page");
     wait_until("the folder is served", || request_at(&live.address, "GET", "/folder/", "").status == 200);
     for (target, status) in [("/a.css", 200), ("/folder", 308), ("/missing.css", 404)] {

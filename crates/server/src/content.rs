@@ -8,7 +8,7 @@ pub(crate) mod open;
 mod releases;
 mod sites;
 
-pub(crate) use current::Current;
+pub(crate) use current::{Current, Mark};
 pub(crate) use exchange::{OnH1, OnStream};
 pub(crate) use releases::{OpenRelease, Releases, Trigger};
 pub(crate) use sites::{Entry, Sites};

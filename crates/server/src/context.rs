@@ -32,7 +32,7 @@ use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 use cannery_wire::{HeadStore, KeptLines, Output, ServerFields};
 
 use crate::config::Timeouts;
-use crate::content::{Content, Current};
+use crate::content::{Content, Current, Mark};
 use crate::observe::Observer;
 use crate::routes::{ConnectionAddress, Dispatch, RouteClient, WorkerRoutes};
 
@@ -94,6 +94,8 @@ pub(crate) struct Clock {
 pub(crate) struct CurrentRelease {
     pub(crate) content: Arc<Content>,
     pub(crate) since: Instant,
+    /// Tells the housekeeper that we respond from this content.
+    mark: Mark,
     /// Where to find the newest release.
     newest: Arc<Current>,
 }
@@ -115,6 +117,7 @@ impl WorkerContext {
         fields: &AddedFields,
         observer: Observer,
     ) -> WorkerContext {
+        let (content, mark) = newest.adopt();
         let mut context = WorkerContext {
             clock: Clock {
                 now: now.instant,
@@ -122,7 +125,7 @@ impl WorkerContext {
                 idle_until: None,
                 draining_since: None,
             },
-            release: CurrentRelease { content: newest.get(), since: now.instant, newest },
+            release: CurrentRelease { content, since: now.instant, mark, newest },
             responder: Responder {
                 fields: Fields::new(fields, now.unix_seconds),
                 scratch: Scratch::default(),
@@ -152,11 +155,12 @@ impl WorkerContext {
     /// the current release.
     pub(crate) fn adopt_release(&mut self) {
         debug_assert!(self.batch.is_empty());
-        let content = self.release.newest.get();
+        let (content, mark) = self.release.newest.adopt();
         if !Arc::ptr_eq(&content, &self.release.content) {
             self.release.content = content;
             self.release.since = self.clock.now;
         }
+        self.release.mark = mark;
     }
 
     /// Waits until recent changes of an edited folder are served.

@@ -251,7 +251,7 @@ impl<'a> RangeReader<'a> {
                 if transfer.read >= PROGRESS_BYTES_MIN {
                     self.failures = 0;
                 }
-                // What has arrived is used; the rest comes with another attempt, which counts as a failure.
+                // The received bytes are used; the rest comes with another attempt, which counts as a failure.
                 if is_fast_enough {
                     self.current = Some(transfer);
                 } else {

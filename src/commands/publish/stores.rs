@@ -69,7 +69,7 @@ fn own_statements(signer: &Signer, opened: &[Opened]) -> Vec<Statement> {
     releases(opened).filter_map(own).collect()
 }
 
-/// Returns the highest sequence in the statements of all stores, whoever has signed them.
+/// Returns the highest sequence in the statements of all stores.
 fn claimed_sequence(opened: &[Opened]) -> u64 {
     releases(opened).filter_map(claimed_statement).map(|statement| statement.sequence).max().unwrap_or(0)
 }

@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Lease, Loading, OpenError};
 use cannery_eventloop::Waker;
@@ -14,10 +15,16 @@ use cannery_site::{Site, VirtualHosts};
 use super::archive_file::{ArchiveFile, FileState};
 use super::{NextArchive, Outcome, Reporter};
 use crate::config::{self, Config};
-use crate::content::{Content, Current, Entry, OpenRelease, Releases, Trigger, open};
+use crate::content::{Content, Current, Entry, Mark, OpenRelease, Releases, Sites, Trigger, open};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::pages::Challenges;
+
+/// How long to wait until all workers have adopted a new release. They do so between two events, unless one hangs.
+const ADOPTED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Time between two looks at whether they have.
+const ADOPTION_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The archives being served.
 pub(crate) struct Archives {
@@ -100,12 +107,39 @@ impl Archives {
         self.files.iter().filter_map(|file| file.releases.as_ref()).any(Releases::is_incomplete)
     }
 
-    /// Replaces the content, and wakes up the workers because they would not notice otherwise.
-    fn replace(&self, content: Content) {
-        self.current.replace(Arc::new(content));
+    /// Serves new sites in place of those in `sites`.
+    ///
+    /// Workers do not switch at the same moment. A client may get a page of the new release from one of them and ask another
+    /// for its script. For this reason, all workers serve the immutable paths of a new release before any serves its pages.
+    fn switch(&self, sites: &Sites, entries: Vec<Entry>, released: &[(usize, Arc<Site>)]) {
+        let mut announced = sites.entries().to_vec();
+        let mut is_news = false;
+        for (index, site) in released {
+            let Some(entry) = announced.get_mut(*index) else { continue };
+            let digest = site.archive().facts().digest;
+            if entry.earlier.iter().all(|earlier| earlier.archive().facts().digest != digest) {
+                entry.earlier.insert(0, Arc::clone(site));
+                is_news = true;
+            }
+        }
+        if is_news {
+            let replaced = self.replace(Content::Sites(sites.with(announced)));
+            let end = Instant::now() + ADOPTED_WITHIN;
+            while !replaced.is_unused() && Instant::now() < end {
+                thread::sleep(ADOPTION_INTERVAL);
+            }
+        }
+        self.replace(Content::Sites(sites.with(entries)));
+    }
+
+    /// Replaces the content, and wakes up the workers because they would not notice otherwise. Returns the mark of those that
+    /// have not noticed yet.
+    fn replace(&self, content: Content) -> Mark {
+        let mark = self.current.replace(Arc::new(content));
         for waker in &self.wakers {
             waker.wake();
         }
+        mark
     }
 
     /// Serves `next` as the archive with this index.
@@ -137,8 +171,8 @@ impl Archives {
         }
         let facts = *site.archive().facts();
         let is_release = facts.digest != entry.site.archive().facts().digest;
-        self.exchange(index, entry, site, None);
-        self.replace(Content::Sites(sites.with(entries)));
+        self.exchange(index, entry, Arc::clone(&site), None);
+        self.switch(sites, entries, &[(index, site)]);
         if is_release {
             reporter.status.released(index, &facts);
         }
@@ -168,7 +202,7 @@ impl Archives {
         }
 
         if findings.is_replaced {
-            self.replace(Content::Sites(sites.with(entries)));
+            self.switch(sites, entries, &findings.released);
         }
         // Do not report a release until it is being served.
         findings.report(reporter)
