@@ -38,6 +38,9 @@ pub(crate) struct Archives {
     current: Arc<Current>,
     /// The workers that serve the content.
     wakers: Vec<Waker>,
+    /// Before each request, workers wait for the newest state of an edited folder. So none can be behind, and they could not adopt
+    /// anything meanwhile.
+    is_awaited: bool,
 }
 
 /// A site that we do not serve any more.
@@ -89,6 +92,7 @@ impl Archives {
             watch,
             current: Arc::new(Current::new(Arc::new(content))),
             wakers,
+            is_awaited: config.live_folder.is_some(),
         })
     }
 
@@ -114,7 +118,7 @@ impl Archives {
     fn switch(&self, sites: &Sites, entries: Vec<Entry>, released: &[(usize, Arc<Site>)]) {
         let mut announced = sites.entries().to_vec();
         let mut is_news = false;
-        for (index, site) in released {
+        for (index, site) in released.iter().filter(|_| !self.is_awaited) {
             let Some(entry) = announced.get_mut(*index) else { continue };
             let digest = site.archive().facts().digest;
             if entry.earlier.iter().all(|earlier| earlier.archive().facts().digest != digest) {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -205,6 +206,8 @@ struct Running {
     other_client: Option<PeerId>,
     handlers: Handlers,
     awaits_uploads: bool,
+    /// Number of uploads that handlers had answered after the last step.
+    answered: usize,
 }
 
 enum RunningClient {
@@ -264,6 +267,7 @@ impl Running {
             other_client,
             handlers,
             awaits_uploads,
+            answered: 0,
         }
     }
 
@@ -275,11 +279,15 @@ impl Running {
             self.network.wake();
         }
         self.worker.run_iteration(None);
-        if self.awaits_uploads && self.handlers.pools.has_uploads() {
+        if self.awaits_uploads {
             while self.handlers.pools.has_uploads() {
                 std::thread::yield_now();
             }
-            self.network.wake();
+            // The pool may have answered before the iteration ended.
+            let answered = self.handlers.answered.load(Ordering::Relaxed);
+            if std::mem::replace(&mut self.answered, answered) != answered {
+                self.network.wake();
+            }
         }
         if self.handlers.write_bodies() {
             self.network.wake();
@@ -352,6 +360,8 @@ struct Handlers {
     routes: Arc<Routes>,
     pools: Pools,
     watchdog: RefCell<Watchdog>,
+    /// Number of uploads that were answered.
+    answered: Arc<AtomicUsize>,
     /// The handler that is stuck waits until this is dropped.
     _stuck_until: Sender<()>,
 }
@@ -361,6 +371,9 @@ impl Handlers {
         let (stuck_until, end) = channel();
         let end = Arc::new(Mutex::new(end));
         let (silent, endless) = (Arc::default(), Arc::default());
+        let answered = Arc::new(AtomicUsize::new(0));
+        let answers = [Arc::clone(&answered), Arc::clone(&answered)];
+        let [early, read] = answers.map(|answered| move || answered.fetch_add(1, Ordering::Relaxed));
 
         let body = |writers: &Arc<Mutex<Vec<BodyWriter>>>| {
             let writers = Arc::clone(writers);
@@ -387,16 +400,19 @@ impl Handlers {
             .upload_route("POST /unread", move |_, _| unread())
             .upload_route("POST /early", move |_, content| {
                 unused.lock().unwrap().push(content);
+                early();
                 "early"
             })
-            .upload_route("POST /read", |_, mut content| {
-                std::io::copy(&mut content, &mut std::io::sink()).map(|_| "read")
+            .upload_route("POST /read", move |_, mut content| {
+                let copied = std::io::copy(&mut content, &mut std::io::sink());
+                read();
+                copied.map(|_| "read")
             });
         let routes = Arc::new(Routes::new(&group, 0).unwrap());
         let status = Arc::new(Status::new(std::iter::empty(), Arc::default()));
         let (pools, watchdog) = Pools::new(1, usize::MAX, &routes, Duration::MAX, &status);
         let watchdog = RefCell::new(watchdog);
-        Handlers { silent, endless, routes, pools, watchdog, _stuck_until: stuck_until }
+        Handlers { silent, endless, routes, pools, watchdog, answered, _stuck_until: stuck_until }
     }
 
     fn routes(&self) -> WorkerRoutes {
