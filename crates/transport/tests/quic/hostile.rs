@@ -414,9 +414,9 @@ fn fragments_of_the_handshake_take_little_memory() {
         }
     });
     let counted = target.connection.as_mut().unwrap().kept_bytes();
-    // Buffers for datagrams of 1,472 bytes are in use again.
+    // Buffers for datagrams of 1,472 bytes are in use again, but for the first one.
     let kept = u64::try_from(kept.bytes_current).unwrap();
-    assert!(kept < 120_000 && counted + 60_000 > kept && counted > 20_000, "{counted} of {kept} bytes");
+    assert!(kept < 121_500 && counted + 60_000 > kept && counted > 20_000, "{counted} of {kept} bytes");
 }
 
 #[test]

@@ -74,8 +74,11 @@ pub(crate) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
         let Some((position, frame)) = frames.next() else { break };
         match frame {
             Frame::Padding => {
+                // `quinn-proto` derives the number of bytes that it may send at first from the length of the
+                // first packet, so that one stays as it is.
+                let is_first = packets.is_none();
                 // Keep one byte because packets without any frames are not allowed.
-                if position.end == payload.len() && position.len() >= PADDING_BYTES_MIN {
+                if position.end == payload.len() && position.len() >= PADDING_BYTES_MIN && !is_first {
                     length = position.start + 1;
                 }
             }

@@ -20,9 +20,15 @@ fn long_padding_at_the_end_is_cut_off() {
         (&[0x08, 4], 100, 102),
         (&[0x20], 100, 101),
     ] {
-        let payload = opened(Level::Application, &padded(frames, padding), None);
+        let payload = opened(Level::Application, &padded(frames, padding), Some(&Records::default()));
         assert_eq!(payload.len(), expected, "{frames:x?}");
     }
+}
+
+#[test]
+fn first_packet_keeps_its_length() {
+    let padded = [&[1][..], &[0; 1100]].concat();
+    assert_eq!(opened(Level::Initial, &padded, None), padded);
 }
 
 #[test]
