@@ -12,6 +12,9 @@ pub(crate) mod self_signed;
 // Reads PEM files and OCSP responses.
 mod files;
 
+// Compresses certificate messages.
+pub(crate) mod compression;
+
 // Finds certificates by server name.
 mod names;
 

@@ -19,6 +19,11 @@ pub const RECORD_BYTES_MAX: usize = 16 * 1024 + 2048 + 5;
 /// typically send one at a time; BoringSSL and `rustls` accept 32 key updates.
 pub const EMPTY_RECORDS_MAX: u8 = 32;
 
+/// Limits the certificate messages that are kept in their compressed form, in bytes for each algorithm,
+/// including the uncompressed messages. This is enough for about 200 chains; others are compressed in each
+/// handshake with less effort.
+pub const COMPRESSED_CERTIFICATES_BYTES_MAX: usize = 1024 * 1024;
+
 /// Maximum content length of records that we send, in bytes (RFC 8446 §5.1).
 pub const CONTENT_BYTES_MAX: usize = 16 * 1024;
 

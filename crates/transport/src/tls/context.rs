@@ -16,6 +16,7 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, St
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
 
+use crate::credentials::compression;
 use crate::credentials::seed::{Seed, StaticSecret};
 use crate::credentials::tickets::{Tickets, Transport};
 use crate::credentials::validity::unix_seconds;
@@ -162,6 +163,7 @@ impl Context {
         certificates.check_replaces(&self.resolver.certificates(), now)?;
         let mut current = self.resolver.certificates.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(certificates);
+        compression::forget_messages();
         Ok(())
     }
 
@@ -200,6 +202,8 @@ fn server_config(
     // A client can use one ticket for all of its connections, so another one would only add bytes.
     config.send_tls13_tickets = usize::from(tickets.is_some());
     config.max_early_data_size = 0;
+    config.cert_compressors = compression::compressors();
+    config.cert_compression_cache = compression::disabled_cache();
     if let Some(tickets) = tickets {
         config.ticketer = tickets;
     }

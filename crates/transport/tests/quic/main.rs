@@ -6,6 +6,9 @@
 
 mod addresses;
 mod amplification;
+mod compression;
+#[path = "../support/decompressor.rs"]
+mod decompressor;
 mod early_data;
 mod handshake;
 mod hostile;

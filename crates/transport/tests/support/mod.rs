@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "not every test uses everything")]
 
 pub(crate) mod certs;
+pub(crate) mod decompressor;
 
 use std::io::{IoSlice, Read, Write};
 use std::sync::Arc;
