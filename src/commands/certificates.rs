@@ -88,23 +88,35 @@ fn incomplete(flags: &Certificates, failed: &[String]) -> Failure {
         let mut others = stems.iter().filter(|stem| !is_explained(stem));
         others.any(|stem| state.path == flags.directory.join(format!("{stem}.pem")))
     };
-    let mut states = status(&flags.directory).unwrap_or_default().into_iter().filter(is_ours);
-    let last = states.find_map(|state| Some((state.journal.attempt, state.journal.last_error?)));
-    match last {
-        Some((attempt, error)) => {
-            let mut message = format!("not all certificates are up to date: {}", error.message);
-            if let Some(attempt) = attempt.filter(|attempt| attempt.next_at > Timestamp::now()) {
-                message = format!("{message}; the next attempt is possible at {}", time(attempt.next_at));
-            }
-            let failure = Failure::failed(message);
-            match error.hint {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
+    let states: Vec<_> = status(&flags.directory).unwrap_or_default().into_iter().filter(is_ours).collect();
+    let next_at = |state: &CertificateStatus| {
+        let next_at = state.journal.attempt.map(|attempt| attempt.next_at)?;
+        (next_at > Timestamp::now()).then(|| time(next_at))
+    };
+    let mut message = "not all certificates are up to date".to_owned();
+
+    if let Some((state, error)) =
+        states.iter().find_map(|state| Some((state, state.journal.last_error.as_ref()?)))
+    {
+        message = format!("{message}: {}", error.message);
+        if let Some(next_at) = next_at(state) {
+            message = format!("{message}; the next attempt is possible at {next_at}");
         }
-        None if !failed.is_empty() && !flags.json => Failure::Reported(Exit::Failed),
-        None => Failure::failed("not all certificates are up to date"),
+        let failure = Failure::failed(message);
+        return match &error.hint {
+            Some(hint) => failure.hint(hint.clone()),
+            None => failure,
+        };
     }
+    if !failed.is_empty() && !flags.json {
+        return Failure::Reported(Exit::Failed);
+    }
+    // For example, the bundle was removed after an order.
+    if let Some(next_at) = states.iter().filter(|state| state.not_after.is_none()).find_map(next_at) {
+        message =
+            format!("{message}: the last order was a moment ago, and the next one is possible at {next_at}");
+    }
+    Failure::failed(message)
 }
 
 fn read_external_account(id: &str, path: &Path) -> Result<ExternalAccount, Failure> {

@@ -335,7 +335,9 @@ fn refusals_and_failed_checks_say_what_to_do() {
         "--directory-url",
         &directory,
     ]);
-    command.args(["--no-check", "--directory-roots", text(&world.place.path().join("roots.pem"))]);
+    // Nothing listens where it would check itself: the terms come first.
+    command.args(["--check-via", "127.0.0.1:1"]);
+    command.args(["--directory-roots", text(&world.place.path().join("roots.pem"))]);
     let terms = Outcome::new(&command.output().unwrap());
     let terms = terms.event("failed");
     assert_eq!(terms["kind"], "terms");
@@ -416,6 +418,13 @@ fn failure_is_printed_once() {
     let again = once(&["limited.test"]);
     assert!(again.contains("the next attempt is possible at"), "{again}");
     count(&again, "rateLimited");
+
+    // The certificate was removed right after its order.
+    world.proxy.plan(|_, _| Fault::None);
+    world.once(&["removed.test"]).assert_issued();
+    fs::remove_file(world.file("removed.test.pem")).unwrap();
+    let again = once(&["removed.test"]);
+    assert!(again.contains("the last order was a moment ago, and the next one is possible at"), "{again}");
 }
 
 #[test]

@@ -106,6 +106,18 @@ impl Authority {
         &self.settings.directory
     }
 
+    /// Checks whether the terms of service are agreed to, if we have no account yet.
+    pub(crate) fn check_terms(&self, folder: &Folder) -> Result<(), Error> {
+        let has_account = || {
+            let accounts = Accounts::read(folder)?;
+            Ok(self.account.is_some() || accounts.get(&self.settings.directory).is_some())
+        };
+        if self.settings.agrees || has_account()? {
+            return Ok(());
+        }
+        self.read_directory()?.meta.check_agreement(self.settings.agrees)
+    }
+
     /// Orders a certificate. Returns a bundle in PEM.
     pub(crate) fn order(
         &mut self,
@@ -166,9 +178,16 @@ impl Authority {
 
     fn register(&self, key: &AccountKey) -> Result<String, Error> {
         let directory = self.read_directory()?;
-        match &directory.meta.terms_of_service {
-            Some(url) if !self.settings.agrees => Err(Error::Terms { url: url.clone() }),
-            _ => registration::register(&self.http, &directory, key, &self.settings),
+        directory.meta.check_agreement(self.settings.agrees)?;
+        registration::register(&self.http, &directory, key, &self.settings)
+    }
+}
+
+impl Meta {
+    fn check_agreement(&self, agrees: bool) -> Result<(), Error> {
+        match &self.terms_of_service {
+            Some(url) if !agrees => Err(Error::Terms { url: url.clone() }),
+            _ => Ok(()),
         }
     }
 }

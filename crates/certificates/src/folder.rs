@@ -48,6 +48,9 @@ impl Folder {
             .create(path)
             .map_err(|source| Error::folder("create", path, source))?;
         let lock = Lock::take(path)?;
+        if readers == BundleReaders::Group {
+            add_mode(path, mode)?;
+        }
         Ok(Folder { path: path.to_owned(), readers, _lock: lock })
     }
 
@@ -69,6 +72,14 @@ impl Folder {
     /// Replaces a file without secrets.
     pub(crate) fn write_public(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         self.write(name, 0o644, content)?.publish()
+    }
+
+    /// Lets the readers of bundles read one that was written with other settings. It may be missing.
+    pub(crate) fn admit_readers(&self, bundle: &str) -> Result<(), Error> {
+        match self.readers {
+            BundleReaders::Owner => Ok(()),
+            BundleReaders::Group => add_mode(&self.file(bundle), 0o640),
+        }
     }
 
     /// Writes a bundle next to its final place. The caller checks it before it is published.
@@ -120,6 +131,20 @@ impl Unpublished {
     }
 }
 
+/// Adds permissions to a file or folder, if it exists.
+fn add_mode(path: &Path, mode: u32) -> Result<(), Error> {
+    let permissions = match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.is_symlink() => metadata.permissions(),
+        _ => return Ok(()),
+    };
+    let wider = permissions.mode() | mode;
+    if wider == permissions.mode() {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(wider))
+        .map_err(|source| Error::folder("change the mode of", path, source))
+}
+
 /// Reads a regular file. Returns `None` if it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     let failed = |source| Error::folder("read", path, source);
@@ -161,6 +186,24 @@ mod tests {
         assert_eq!((modes, mode(&path)), ([0o600, 0o644, 0o640, 0o600], 0o750));
         assert_eq!(folder.read("a.pem").unwrap().unwrap().as_slice(), b"bundle");
         assert!(folder.read("b.pem").unwrap().is_none());
+    }
+
+    #[test]
+    fn group_may_read_bundles_of_an_earlier_run() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("certificates");
+        let folder = Folder::open(&path, BundleReaders::Owner).unwrap();
+        folder.write_bundle("a.pem", b"bundle").unwrap().publish().unwrap();
+        folder.write_private("account.pem", b"key").unwrap();
+        folder.admit_readers("a.pem").unwrap();
+        assert_eq!((mode(&path), mode(&folder.file("a.pem"))), (0o700, 0o600));
+        drop(folder);
+
+        let folder = Folder::open(&path, BundleReaders::Group).unwrap();
+        folder.admit_readers("a.pem").unwrap();
+        folder.admit_readers("missing.pem").unwrap();
+        let modes = ["a.pem", "account.pem"].map(|name| mode(&folder.file(name)));
+        assert_eq!((mode(&path), modes), (0o750, [0o640, 0o600]));
     }
 
     #[test]

@@ -212,6 +212,8 @@ impl Issuer {
 
     /// Checks the names, orders a certificate and puts it into the folder.
     fn obtain(&mut self, position: usize, replaces: bool) -> Result<Certificate, Error> {
+        // Before the names are checked: the operator should learn of both in any case, and this takes one word.
+        self.authority.check_terms(&self.folder)?;
         let managed = &self.certificates[position];
         for name in managed.names.as_slice() {
             if matches!(self.challenges.method(name), Method::Http) {

@@ -53,6 +53,7 @@ impl Managed {
             journal.attempt = Some(Attempt { at: now, failures: 0, next_at: now + ORDER_INTERVAL_MIN });
         }
 
+        folder.admit_readers(&format!("{stem}.pem"))?;
         let seen = read_certificate(folder, &stem)?;
         let is_of_authority = journal.directory == directory;
         let is_of_other = !is_of_authority && !journal.directory.is_empty();
