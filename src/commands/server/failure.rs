@@ -5,6 +5,7 @@ use std::io;
 
 use cannery_server::sandbox::SandboxError;
 use cannery_server::{Address, StartError};
+use rustix::io::Errno;
 
 use crate::commands::open;
 use crate::output::{Exit, Failure};
@@ -20,16 +21,50 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
         }
         StartError::NoCertificate => Failure::failed(error.to_string())
             .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` makes one for tests"),
-        StartError::Sandbox(SandboxError::Privileges { .. }) if !rustix::process::getuid().is_root() => {
-            Failure::failed(error.to_string()).hint(
-                "only a server that root starts can change its user: leave `--user` out, or start it as root",
-            )
-        }
+        StartError::Sandbox(sandbox) => with_hint(Failure::failed(error.to_string()), sandbox_hint(sandbox)),
         StartError::AccessLog { .. } => Failure::new(Exit::Output, error.to_string()),
         StartError::Tls(_) | StartError::Webroot { .. } => Failure::input(error.to_string()),
         // For the others, the message has to do.
-        _ => Failure::failed(error.to_string()),
+        _ => with_hint(Failure::failed(error.to_string()), descriptors_hint(error)),
     }
+}
+
+fn with_hint(failure: Failure, hint: Option<&str>) -> Failure {
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn sandbox_hint(error: &SandboxError) -> Option<&'static str> {
+    match error {
+        SandboxError::User { .. } if !rustix::process::getuid().is_root() => Some(
+            "only a server that root starts can change its user: leave `--user` out, or start it as root",
+        ),
+        SandboxError::Privileges { .. } => Some(
+            "the container or service manager that runs the server forbids this step: permit it, or add `--sandbox off`",
+        ),
+        SandboxError::Filesystem(_) | SandboxError::SystemCalls(_) => Some(
+            "the kernel is too old for it, or a container forbids it: without `--sandbox require` and `--seccomp-enable`, \
+             the server starts with what is left, and `--debug` prints that",
+        ),
+        _ => None,
+    }
+}
+
+/// Returns a hint if no descriptor was left.
+fn descriptors_hint(error: &StartError) -> Option<&'static str> {
+    if any_io_error(error, |error| error.raw_os_error() == Some(Errno::MFILE.raw_os_error())) {
+        return Some(
+            "raise the limit of open files: `--limit-descriptors`, `ulimit -n`, or `LimitNOFILE=` of a unit of systemd",
+        );
+    }
+    if any_io_error(error, |error| error.raw_os_error() == Some(Errno::NFILE.raw_os_error())) {
+        return Some(
+            "all processes together have too many open files: raise the system's limit, `fs.file-max`",
+        );
+    }
+    None
 }
 
 /// Adds a hint if the server cannot listen at an address.
@@ -65,12 +100,17 @@ pub(super) fn memory_hint(failure: Failure, error: &StartError, memory_max: Opti
 
 /// Whether there is not enough memory, according to the error or one of its sources.
 fn is_out_of_memory(error: &StartError) -> bool {
+    // If there is no memory for the stack of a thread, `pthread_create` fails with EAGAIN.
+    any_io_error(error, |error| {
+        matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock)
+    })
+}
+
+/// Whether the error or one of its sources is an I/O error that `matches` accepts.
+fn any_io_error(error: &StartError, matches: impl Fn(&io::Error) -> bool) -> bool {
     let mut source: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = source {
-        if let Some(error) = error.downcast_ref::<io::Error>()
-            // If there is no memory for the stack of a thread, `pthread_create` fails with EAGAIN.
-            && matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock)
-        {
+        if error.downcast_ref::<io::Error>().is_some_and(&matches) {
             return true;
         }
         source = error.source();
@@ -94,6 +134,26 @@ mod tests {
             let failure =
                 start_failure(&StartError::Listen { address: address.clone(), source: kind.into() });
             assert!(matches!(failure, Failure::Message { hint: Some(_), .. }), "{kind}");
+        }
+    }
+
+    #[test]
+    fn full_descriptors_and_refused_sandboxes_have_hints() {
+        let no_descriptor = || io::Error::from(Errno::MFILE);
+        let refused =
+            |what| SandboxError::Privileges { what, source: io::ErrorKind::PermissionDenied.into() };
+        for (error, words) in [
+            (StartError::EventLoop(no_descriptor()), "--limit-descriptors"),
+            (StartError::Uring(no_descriptor()), "--limit-descriptors"),
+            (StartError::Signals(Errno::NFILE.into()), "fs.file-max"),
+            (StartError::Sandbox(refused("forbid new privileges")), "--sandbox off"),
+            (StartError::Sandbox(SandboxError::Filesystem("no".into())), "--sandbox require"),
+            (StartError::Sandbox(SandboxError::SystemCalls("no".into())), "--seccomp-enable"),
+        ] {
+            let Failure::Message { hint: Some(hint), .. } = start_failure(&error) else {
+                panic!("{error} has no hint")
+            };
+            assert!(hint.contains(words), "{error}: {hint}");
         }
     }
 }

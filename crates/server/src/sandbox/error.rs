@@ -31,6 +31,14 @@ pub enum SandboxError {
         /// The cause.
         source: io::Error,
     },
+    /// The kernel has refused to change the user or its groups.
+    #[error("cannot {what}: {source}")]
+    User {
+        /// The step that failed.
+        what: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
     /// The kernel has refused to drop a privilege.
     #[error("cannot {what}: {source}")]
     Privileges {

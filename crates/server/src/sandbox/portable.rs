@@ -23,7 +23,7 @@ pub(super) fn thread_count() -> usize {
 pub(super) fn drop_privileges(account: Option<&Account>, _private: bool) -> Result<Layer, SandboxError> {
     if account.is_some() {
         let source = io::Error::new(io::ErrorKind::Unsupported, ONLY_LINUX);
-        return Err(SandboxError::Privileges { what: "change the user", source });
+        return Err(SandboxError::User { what: "change the user", source });
     }
     let user = getuid();
     let group = getgid();

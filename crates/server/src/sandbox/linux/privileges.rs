@@ -115,10 +115,10 @@ fn become_account(account: &Account) -> Result<(), SandboxError> {
     match set_thread_groups(&[]) {
         // If the process already has the right account and is not root, it keeps its groups.
         Err(_) if already && !getuid().is_root() => return Ok(()),
-        done => step("leave the other groups", done)?,
+        done => user_step("leave the other groups", done)?,
     }
-    step("change the group", set_thread_res_gid(group, group, group))?;
-    step("change the user", set_thread_res_uid(user, user, user))
+    user_step("change the group", set_thread_res_gid(group, group, group))?;
+    user_step("change the user", set_thread_res_uid(user, user, user))
 }
 
 /// Drops all capabilities except `kept`. Returns the ones that are left.
@@ -134,6 +134,10 @@ fn keep_only(kept: CapabilitySet) -> Result<CapabilitySet, SandboxError> {
 /// Ignores the error of kernels that do not have ambient capabilities.
 fn is_unknown(error: rustix::io::Errno) -> rustix::io::Result<()> {
     if error == rustix::io::Errno::INVAL { Ok(()) } else { Err(error) }
+}
+
+fn user_step(what: &'static str, done: rustix::io::Result<()>) -> Result<(), SandboxError> {
+    done.map_err(|errno| SandboxError::User { what, source: io::Error::from(errno) })
 }
 
 fn step<T>(what: &'static str, done: rustix::io::Result<T>) -> Result<T, SandboxError> {
