@@ -100,6 +100,7 @@ const EVERY: &[Call] = &[
     any(libc::SYS_ppoll),
     only(libc::SYS_sendto, &[Without(3, FAST_OPEN), Is(4, 0)]),
     only(libc::SYS_ioctl, &[Is(1, libc::TCGETS as u64)]),
+    only(libc::SYS_ioctl, &[Is(1, libc::TIOCGWINSZ as u64)]),
     any(libc::SYS_rt_sigaction),
     any(libc::SYS_rt_sigprocmask),
     any(libc::SYS_rt_sigreturn),
@@ -149,6 +150,14 @@ const WORKER: &[Call] = &[
 /// Calls for files: inspect, open, verify, map, lease.
 const LOADER: &[Call] = &[
     only(libc::SYS_openat, &[Without(2, WRITING)]),
+    // On this architecture, musl prefers the older calls. Its `open` sets close-on-exec a second time, for old kernels.
+    #[cfg(target_arch = "x86_64")]
+    only(libc::SYS_open, &[Without(1, WRITING)]),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_stat),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_lstat),
+    only(libc::SYS_fcntl, &[Is(1, libc::F_SETFD as u64)]),
     // Lists a release directory.
     any(libc::SYS_getdents64),
     any(libc::SYS_read),
@@ -168,6 +177,9 @@ const LOADER: &[Call] = &[
 /// Calls for the log: reopen, and truncate if the disk is full and has cut a line.
 const LOG: &[Call] = &[
     any(libc::SYS_openat),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_open),
+    only(libc::SYS_fcntl, &[Is(1, libc::F_SETFD as u64)]),
     any(libc::SYS_fstat),
     any(libc::SYS_statx),
     any(libc::SYS_lseek),
@@ -265,8 +277,6 @@ const ISSUER: &[Call] = &[
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_open),
     #[cfg(target_arch = "x86_64")]
-    any(libc::SYS_stat),
-    #[cfg(target_arch = "x86_64")]
     any(libc::SYS_access),
     any(libc::SYS_faccessat),
     any(libc::SYS_faccessat2),
@@ -274,6 +284,8 @@ const ISSUER: &[Call] = &[
     any(libc::SYS_readlink),
     any(libc::SYS_readlinkat),
     any(libc::SYS_mmap),
+    // Streams of musl.
+    any(libc::SYS_readv),
     any(libc::SYS_sysinfo),
     any(libc::SYS_uname),
     any(libc::SYS_getcwd),

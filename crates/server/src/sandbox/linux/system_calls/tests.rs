@@ -92,6 +92,41 @@ fn arguments_reach_no_other_process_or_socket() {
     }
 }
 
+/// glibc uses the newer calls, and musl the older ones.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn older_calls_are_allowed_where_the_newer_ones_are() {
+    let roles = [
+        ThreadRole::Worker,
+        ThreadRole::Loader,
+        ThreadRole::Log,
+        ThreadRole::Coordinator,
+        ThreadRole::Receiver,
+        ThreadRole::Main,
+    ];
+    let of_threads = roles.map(|role| thread_calls(role).collect::<Vec<_>>());
+    let of_processes = [
+        process_calls(true, true).collect::<Vec<_>>(),
+        compiler_calls().collect(),
+        issuer_calls().collect(),
+        follower_calls().collect(),
+    ];
+    for calls in of_threads.into_iter().chain(of_processes) {
+        let with = |number| calls.iter().filter(move |call| call.number == number);
+        for (newer, older) in [
+            (libc::SYS_openat, libc::SYS_open),
+            (libc::SYS_newfstatat, libc::SYS_stat),
+            (libc::SYS_newfstatat, libc::SYS_lstat),
+        ] {
+            assert_eq!(with(newer).next().is_some(), with(older).next().is_some(), "{newer}, {older}");
+        }
+        // The flags are one argument further to the front.
+        let only_reads =
+            |number, flags: u8| with(number).all(|call| call.conditions == [Without(flags, WRITING)]);
+        assert_eq!(only_reads(libc::SYS_openat, 2), only_reads(libc::SYS_open, 1));
+    }
+}
+
 #[test]
 fn main_thread_only_waits() {
     let main = numbers(thread_calls(ThreadRole::Main));
