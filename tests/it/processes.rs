@@ -12,7 +12,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::harness::{Server, compile, parse, request_at, run, server_command, wait_until};
+use cannery_testkit::http1;
+
+use crate::harness::{
+    Server, TLS_FLAGS, compile, pages, parse, request_at, run, server_command, wait_until, write_folder,
+};
+use crate::transports::connect_tls;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cannery-server");
 
@@ -240,6 +245,60 @@ fn activated(socket: &TcpListener, arguments: &[&str], notify: Option<&str>) -> 
         command.env("NOTIFY_SOCKET", name);
     }
     command.spawn().unwrap()
+}
+
+/// Starts a server as a service manager does: with a listening socket of this name as descriptor 3.
+fn activated_with_flags(socket: &TcpListener, name: &str, flags: &[&str]) -> Command {
+    let script = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 0</dev/null";
+    let server = server_command();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script])
+        .arg(server.get_program())
+        .args(server.get_args())
+        .env("LISTEN_FDNAMES", name);
+    command.args(["--threads", "1"]).args(flags);
+    command.stdin(Stdio::from(OwnedFd::from(socket.try_clone().unwrap())));
+    command
+}
+
+/// `cannery.socket` has port 80, and the service's flags add HTTPS.
+#[test]
+fn addresses_for_tls_complete_passed_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    write_folder(&source, &pages(&[("index.html", "<title>page</title>")]));
+    compile(&source, &archive, &[]);
+    for processes in [&[][..], &["--processes", "2"]] {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let flags = [&[archive.to_str().unwrap(), "--https-redirect"], &TLS_FLAGS[..], processes].concat();
+        let server = Server::run(activated_with_flags(&socket, "cannery.socket", &flags));
+        assert_eq!(server.address, socket.local_addr().unwrap().to_string());
+        let tls = server.read_tls_address();
+        let mut client = http1::Client::new(connect_tls(&tls, &["http/1.1"]));
+        let response = client.request(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET").unwrap();
+        assert_eq!(response.status, 200);
+        // The redirect leads to the socket that the server has opened.
+        let response = server.request("GET", "/", "");
+        let location = response.field("Location").unwrap();
+        assert!(location.ends_with(&format!(":{}/", tls.rsplit(':').next().unwrap())), "{location}");
+    }
+}
+
+#[test]
+fn passed_socket_for_tls_replaces_addresses() {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    // The server would fail to open this address.
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let used = other.local_addr().unwrap().to_string();
+    let flags =
+        ["--dummy", "--bind-tls", &used, "--bind", &used, "--tls-self-ecdsa", "--admin", "127.0.0.1:0"];
+    let server = Server::run(activated_with_flags(&socket, "tls", &flags));
+    let mut client =
+        http1::Client::new(connect_tls(&socket.local_addr().unwrap().to_string(), &["http/1.1"]));
+    let response = client.request(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET").unwrap();
+    assert_eq!(response.status, 200);
+    drop(server);
 }
 
 #[test]

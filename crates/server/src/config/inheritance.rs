@@ -9,8 +9,10 @@ use super::ListenerKind;
 #[doc(hidden)]
 #[derive(Debug, Clone, Default)]
 pub struct Inheritance {
-    /// Listening sockets, which replace the configured addresses for TCP and Unix sockets.
+    /// Listening sockets, which replace the configured addresses for TCP and Unix sockets, except as `opens_tls` says.
     pub listeners: Vec<(ListenerKind, i32)>,
+    /// The configured addresses for TLS are opened nevertheless: a service manager has passed no socket for TLS.
+    pub opens_tls: bool,
     /// Listening sockets that belong to other processes.
     pub standby: Vec<Standby<i32>>,
     /// UDP sockets, which replace the configured addresses for HTTP/3.

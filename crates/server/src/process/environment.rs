@@ -16,17 +16,19 @@ use crate::error::StartError;
 /// The first descriptor passed by a service manager (`SD_LISTEN_FDS_START`).
 const FIRST_PASSED: i32 = 3;
 
-/// Returns the listening sockets from the supervisor, or those from a service manager (`sd_listen_fds(3)`).
-pub(super) fn listeners() -> Result<Vec<(ListenerKind, i32)>, StartError> {
-    if let Some(descriptors) = descriptors(LISTENERS_VARIABLE)? {
-        let tls = descriptors_or_none(TLS_LISTENERS_VARIABLE)?;
-        let with_kind = |descriptor| (kind(tls.contains(&descriptor)), descriptor);
-        return Ok(descriptors.into_iter().map(with_kind).collect());
-    }
+/// Returns the listening sockets from the supervisor or a predecessor, or `None` if there is neither.
+pub(super) fn listeners() -> Result<Option<Vec<(ListenerKind, i32)>>, StartError> {
+    let Some(descriptors) = descriptors(LISTENERS_VARIABLE)? else { return Ok(None) };
+    let tls = descriptors_or_none(TLS_LISTENERS_VARIABLE)?;
+    let with_kind = |descriptor| (kind(tls.contains(&descriptor)), descriptor);
+    Ok(Some(descriptors.into_iter().map(with_kind).collect()))
+}
 
+/// Returns the listening sockets from a service manager (`sd_listen_fds(3)`).
+pub(super) fn passed_listeners() -> Vec<(ListenerKind, i32)> {
     let is_listener = |(_, name): &(i32, String)| !name.starts_with("quic");
     let with_kind = |(descriptor, name): (i32, String)| (kind(name.starts_with("tls")), descriptor);
-    Ok(passed().filter(is_listener).map(with_kind).collect())
+    passed().filter(is_listener).map(with_kind).collect()
 }
 
 /// Returns the sockets from a service manager, and their names (`sd_listen_fds(3)`).

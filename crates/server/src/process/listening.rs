@@ -25,7 +25,25 @@ impl Listening {
     /// # Errors
     /// Returns an error if an address is not available, or if an inherited descriptor is not a listening socket.
     pub(crate) fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
-        if config.inheritance.listeners.is_empty() { open(config, workers) } else { inherit(config, workers) }
+        let inheritance = &config.inheritance;
+        if inheritance.listeners.is_empty() {
+            return open(config, config.listen_addresses(), workers);
+        }
+        let mut listening = inherit(config, workers)?;
+        if inheritance.opens_tls {
+            let tls = config.listen_addresses().filter(|(kind, _)| *kind == ListenerKind::Tls);
+            listening.add(open(config, tls, workers)?);
+        }
+        Ok(listening)
+    }
+
+    /// Adds listeners for as many workers.
+    fn add(&mut self, others: Listening) {
+        self.addresses.extend(others.addresses);
+        self.claims.extend(others.claims);
+        for (listeners, more) in self.by_worker.iter_mut().zip(others.by_worker) {
+            listeners.extend(more);
+        }
     }
 
     /// Returns the server's addresses, and the kind of connections for each.
@@ -62,10 +80,14 @@ impl Listening {
     }
 }
 
-fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
+fn open<'a>(
+    config: &Config,
+    addresses: impl Iterator<Item = (ListenerKind, &'a Address)>,
+    workers: usize,
+) -> Result<Listening, StartError> {
     let options = ListenOptions { mode: config.local_mode, defer_accept: config.defer_accept };
     let mut claims = Vec::new();
-    for (kind, address) in config.listen_addresses() {
+    for (kind, address) in addresses {
         let failed = |source| StartError::Listen { address: address.clone(), source };
         claims.push((kind, Claim::with_options(address, options).map_err(failed)?));
     }

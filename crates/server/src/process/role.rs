@@ -82,8 +82,13 @@ impl Role {
     /// certificate that we do not have.
     pub fn inherit(self, config: &mut Config) -> Result<(), StartError> {
         let udp = if config.leaves_udp_sockets { InheritedUdp::None } else { environment::datagrams()? };
+        let inherited = environment::listeners()?;
+        let is_passed = inherited.is_none();
+        let listeners = inherited.unwrap_or_else(environment::passed_listeners);
         config.inheritance = Inheritance {
-            listeners: environment::listeners()?,
+            // Other processes pass all listeners of the server.
+            opens_tls: is_passed && listeners.iter().all(|(kind, _)| *kind == ListenerKind::Plain),
+            listeners,
             udp,
             generation: environment::generation()?,
             ..Inheritance::default()
