@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::counts;
 use crate::error::Error;
+use crate::minute;
 use crate::outside;
 use crate::project::{self, cargo};
 use crate::steps::Steps;
@@ -95,6 +96,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     if extent != Extent::Fast {
         portable(&mut steps, packages, extent);
     }
+    walk_from_an_empty_machine(&mut steps, extent);
     steps.finish()
 }
 
@@ -286,6 +288,18 @@ fn pack(steps: &mut Steps, extent: Extent) {
     }
     let publish = "publish --quiet --workspace --dry-run --no-verify --allow-dirty";
     steps.run(PACKAGES, || project::run(&mut cargo(publish)));
+}
+
+/// Installs, configures and publishes by the commands of README.md, with the programs that the tests have built.
+fn walk_from_an_empty_machine(steps: &mut Steps, extent: Extent) {
+    const MINUTE: &str = "minute";
+    if extent != Extent::Slow {
+        return steps.skip(MINUTE, "it starts a machine; `--slow` runs it, or `cargo xtask minute`");
+    }
+    if !outside::is_root() {
+        return steps.skip(MINUTE, "needs root, to start a machine: `sudo -E cargo xtask minute`");
+    }
+    steps.run(MINUTE, || minute::run(None));
 }
 
 /// Counts the instructions of the request path and compares them with the table.

@@ -129,6 +129,17 @@ pub(crate) fn run(words: Words) -> Result<(), Error> {
     steps.finish()
 }
 
+/// Makes a Debian package of the programs that the tests use, beside the results of a release, and returns its path.
+pub(crate) fn package_of_tests() -> Result<PathBuf, Error> {
+    let release =
+        Release { directory: project::root().join("target/packages-of-tests"), ..Release::detect()? };
+    release.clear()?;
+    let target = &TARGETS[0];
+    let built = project::target().join("debug");
+    let programs = Programs::strip(&built, &release.work(target.triple), &tools::objcopy(target)?)?;
+    packages::write_deb_of(&release, target, &programs)
+}
+
 impl Options {
     fn parse(mut words: Words) -> Result<Options, Error> {
         let mut targets = Vec::new();
@@ -165,7 +176,7 @@ impl Options {
             Some(directory) => directory.clone(),
             None => build::run(target, &self.profile, release)?,
         };
-        Programs::strip(&directory, &release.work(target.triple))
+        Programs::strip(&directory, &release.work(target.triple), &tools::objcopy(target)?)
     }
 }
 

@@ -10,6 +10,8 @@ mod counts;
 mod dist;
 mod error;
 mod links;
+mod machine;
+mod minute;
 mod outside;
 mod pgo;
 mod project;
@@ -19,7 +21,7 @@ mod wording;
 mod words;
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -49,6 +51,8 @@ usage: cargo xtask TASK
                                      --programs DIR: pack the programs in DIR instead of building any
                                      --dirty: although files differ from the commit
                                      --check: also check them by installing and starting them; needs root
+  minute [--deb FILE]                from an empty machine to a trusted site by the commands of README.md; needs root
+                                     --deb: with this package, instead of one of the programs in target/debug
   edits [COUNT]                      edits in each way of saving while a client reads, 10,000 by default
   tiles DIR [--count N] [--seed S]   write a pyramid of map tiles
 
@@ -91,6 +95,11 @@ fn run(mut words: Words) -> Result<(), Error> {
         }
         "pgo" => words.finish().and_then(|()| pgo::run()),
         "dist" => dist::run(words),
+        "minute" => {
+            let package = words.value("--deb")?.map(PathBuf::from);
+            words.finish()?;
+            minute::run(package)
+        }
         "edits" => edit(words),
         "tiles" => write_tiles(words),
         "help" | "--help" | "-h" => {

@@ -62,11 +62,13 @@ const FOR_COUNTS: [Requirement; 1] =
     [Requirement { package: "valgrind", evidence: Evidence::Program("valgrind") }];
 
 /// The requirements of `dist --check`.
-const FOR_PACKAGES: [Requirement; 7] = [
+const FOR_PACKAGES: [Requirement; 9] = [
     Requirement { package: "binutils", evidence: Evidence::Program("objcopy") },
     Requirement { package: "debootstrap", evidence: Evidence::Program("debootstrap") },
     Requirement { package: "golang-go", evidence: Evidence::Program("go") },
     Requirement { package: "lintian", evidence: Evidence::Program("lintian") },
+    Requirement { package: "qemu-user", evidence: Evidence::Program("qemu-aarch64") },
+    Requirement { package: "rpmlint", evidence: Evidence::Program("rpmlint") },
     Requirement { package: "skopeo", evidence: Evidence::Program("skopeo") },
     Requirement { package: "systemd-container", evidence: Evidence::Program("systemd-nspawn") },
     Requirement { package: "umoci", evidence: Evidence::Program("umoci") },
@@ -102,12 +104,19 @@ impl Requirement {
         match self.evidence {
             Evidence::Program(name) => project::program(name).is_none(),
             Evidence::Directory(path) => !Path::new(path).is_dir(),
-            Evidence::PythonModule(name) => {
-                let import = Command::new("python3").args(["-c", &format!("import {name}")]).output();
-                !import.is_ok_and(|output| output.status.success())
-            }
+            Evidence::PythonModule(name) => !has_python_module(name),
         }
     }
+}
+
+/// Whether `python3` can make virtual environments, into which packages of PyPI are installed.
+pub(crate) fn has_python_environments() -> bool {
+    has_python_module("ensurepip")
+}
+
+fn has_python_module(name: &str) -> bool {
+    let import = Command::new("python3").args(["-c", &format!("import {name}")]).output();
+    import.is_ok_and(|output| output.status.success())
 }
 
 /// Returns the names of the programs and packages that the tests need and that aren't installed, or have another version.

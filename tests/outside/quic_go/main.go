@@ -1,6 +1,7 @@
 // A client of HTTP/3 over quic-go: runs one case after the other against a server, and prints a line for each.
 //
-// Usage: quic_go HOST:PORT LARGE. The server serves the file LARGE at /large.bin, and accepts early data.
+// Usage: quic_go HOST:PORT LARGE. The server serves the file LARGE at /large.bin, and accepts early data. Or: quic_go get URL, which
+// prints the body of a URL.
 package main
 
 import (
@@ -150,6 +151,13 @@ func requestsAreEarlyData(site *site) error {
 }
 
 func main() {
+	if os.Args[1] == "get" {
+		if err := get(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	large, err := os.ReadFile(os.Args[2])
 	if err != nil {
 		fmt.Println(err)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::dist::target::Target;
-use crate::dist::{Profile, Release};
+use crate::dist::{Profile, Release, tools};
 use crate::error::Error;
 use crate::{pgo, project};
 
@@ -22,10 +22,14 @@ pub(super) fn run(target: &Target, profile: &Profile, release: &Release) -> Resu
     let profile = match profile {
         Profile::Without => None,
         Profile::Stored(directory) => Some(stored(directory, target)?),
+        Profile::Trained if target.is_cross() => {
+            println!("without a profile: this machine can't run programs for {}", target.triple);
+            None
+        }
         Profile::Trained => Some(pgo::train(target.triple)?),
     };
     let cargo = |programs: &[&str], options: &[String]| {
-        let mut cargo = project::cargo("build");
+        let mut cargo = if target.is_cross() { tools::zigbuild()? } else { project::cargo("build") };
         cargo.args(["--profile", "dist", "--locked", "--package", "cannery-cli", "--target", target.triple]);
         cargo.arg("--target-dir").arg(&directory).args(programs);
         reproducible(&mut cargo, target, options, release)?;

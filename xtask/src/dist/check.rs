@@ -1,16 +1,15 @@
-//! Tests of the results: a linter, the image without a system around it, and the Debian package in a machine with systemd. Also of
+//! Tests of the results: linters, the image without a system around it, and the Debian package in a machine with systemd. Also of
 //! texts that belong to a release: Kubernetes manifests and the release workflow.
 //!
-//! The machine is a minimal Debian in a container of systemd-nspawn, with a network of its own. A script inside installs, serves,
-//! upgrades under load, removes and purges. It needs root.
+//! A script in the machine installs, serves, upgrades under load, removes and purges. It needs root.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use crate::dist::target::{Library, TARGETS};
 use crate::dist::{Release, create, packages, tools, write_file};
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::outside;
 use crate::project;
 use crate::steps::Steps;
@@ -24,6 +23,11 @@ pub(super) fn run(steps: &mut Steps, release: &Release) {
         let mut lintian = Command::new("lintian");
         lintian.args(["--fail-on", "error,warning", "--tag-display-limit", "0"]);
         project::run(lintian.arg(packages::find(release, ".deb")?))
+    });
+    steps.run("rpmlint", || {
+        let mut rpmlint = Command::new("rpmlint");
+        rpmlint.arg("--config").arg(project::root().join("contrib/packages/rpm/rpmlint.toml"));
+        project::run(rpmlint.arg("--strict").arg(packages::find(release, ".rpm")?))
     });
     const IMAGE: &str = "image in a container";
     const PACKAGE: &str = "package in a machine";
@@ -63,31 +67,21 @@ fn check_image(release: &Release) -> Result<(), Error> {
     let directory = release.work("check-image");
     create(&directory)?;
     write_file(&directory.join("site/index.html"), b"<title>in an image</title>")?;
-    run_script(include_str!("check/image.sh"), &[&release.result("-image"), &directory], &release.version)
+    let mut sh = Command::new("sh");
+    sh.args(["-euc", include_str!("check/image.sh"), "sh"]).arg(release.result("-image")).arg(&directory);
+    project::run(sh.arg(&release.version))
 }
 
 /// Installs the package in a minimal Debian, and boots it.
 fn check_package(release: &Release) -> Result<(), Error> {
     let target =
         TARGETS.iter().find(|target| target.library == Library::Glibc).expect("packages have a target");
-    let root = release.work("machine");
-    let shared = root.join("check");
-    run_script(include_str!("check/debian.sh"), &[&project::outside().join("debian"), &root], "bookworm")?;
-
-    copy(&packages::find(release, ".deb")?, &shared.join("first.deb"))?;
+    let machine = Machine::create(&release.work("machine"))?;
+    machine.copy(&packages::find(release, ".deb")?, "first.deb")?;
     // The next version, with the same programs.
     packages::write_deb(release, target, 2)?;
     let next = packages::find(release, &format!("-2_{}.deb", target.architecture.image))?;
-    fs::rename(&next, shared.join("next.deb")).map_err(|source| Error::file(&next, source))?;
-    write_file(&shared.join("machine.sh"), include_bytes!("check/machine.sh"))?;
-
-    run_script(include_str!("check/boot.sh"), &[&root], "")
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    fs::copy(from, to).map_err(|source| Error::file(from, source)).map(|_| ())
-}
-
-fn run_script(script: &str, paths: &[&Path], word: &str) -> Result<(), Error> {
-    project::run(Command::new("sh").args(["-euc", script, "sh"]).args(paths).arg(word))
+    machine.copy(&next, "next.deb")?;
+    fs::remove_file(&next).map_err(|source| Error::file(&next, source))?;
+    machine.run(include_str!("check/machine.sh"))
 }

@@ -1,12 +1,18 @@
-//! An image of the three programs, without a system around them: one layer for each processor, written as an image layout.
+//! An image of the server, without a system around it: one layer for each processor, written as an image layout.
+//!
+//! It also has the archiver, because the server needs it for folders, and a stage of a build for archives. `cannery` would double the
+//! size, and people run it elsewhere.
 
 use cannery_image::{Executable, Image, Layout, Settings, Tree};
 
 use crate::dist::archive;
-use crate::dist::programs::{NAMES, Programs};
+use crate::dist::programs::Programs;
 use crate::dist::{Release, files, read};
 use crate::error::Error;
 use crate::project;
+
+/// The programs of the image.
+const NAMES: [&str; 2] = ["cannery-archiver", "cannery-server"];
 
 /// The user of containers, without a name: the image has no `/etc/passwd`.
 const USER: &str = "65532:65532";

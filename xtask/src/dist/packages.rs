@@ -1,6 +1,6 @@
-//! The Debian package. `Cargo.toml` lists its files, `contrib/packages` has its scripts and settings.
+//! The Debian package and the RPM package. `Cargo.toml` lists their files, `contrib/packages` has their scripts and settings.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cannery_image::{Tree, gzip};
@@ -14,10 +14,33 @@ use crate::project;
 /// Version of the packaging, after the version of the programs.
 const REVISION: u32 = 1;
 
-/// Writes the package. `of_images` are programs that run without shared libraries, as images need them.
+/// Writes both packages. `of_images` are programs that run without shared libraries, as images need them.
 pub(super) fn write(
     release: &Release,
     target: &Target,
+    programs: &Programs,
+    of_images: Option<&Programs>,
+    host: &Programs,
+) -> Result<(), Error> {
+    prepare(release, programs, of_images, host)?;
+    write_deb(release, target, REVISION)?;
+    write_rpm(release, target)
+}
+
+/// Writes the Debian package of programs that run on this machine, and returns its path.
+pub(super) fn write_deb_of(
+    release: &Release,
+    target: &Target,
+    programs: &Programs,
+) -> Result<PathBuf, Error> {
+    prepare(release, programs, None, programs)?;
+    write_deb(release, target, REVISION)?;
+    find(release, ".deb")
+}
+
+/// Writes the files of the packages to where `Cargo.toml` names them.
+fn prepare(
+    release: &Release,
     programs: &Programs,
     of_images: Option<&Programs>,
     host: &Programs,
@@ -44,9 +67,7 @@ pub(super) fn write(
     );
     tree::add_service(&mut files, release, host)?;
     tree::add_manual(&mut files, "usr/share", &tree::FOR_DEBIAN, host)?;
-    tree::unpack(&files, release, "package")?;
-
-    write_deb(release, target, REVISION)
+    tree::unpack(&files, release, "package")
 }
 
 /// Returns an error if a program needs a newer glibc than the package asks for, because it was built on a newer system.
@@ -89,6 +110,15 @@ pub(super) fn write_deb(release: &Release, target: &Target, revision: u32) -> Re
     project::run(deb.arg(release.directory.join(name)))
 }
 
+fn write_rpm(release: &Release, target: &Target) -> Result<(), Error> {
+    let mut rpm = tools::cargo_generate_rpm()?;
+    // The requirements come from the programs, by the same rules on every machine.
+    rpm.args(["--target", target.triple, "--auto-req", "builtin", "--payload-compress", "zstd"]);
+    rpm.args(["--set-metadata", &format!("release = \"{REVISION}\"")]);
+    rpm.args(["--source-date", &release.time.to_string(), "--output"]);
+    project::run(rpm.arg(&release.directory))
+}
+
 /// Returns the changelog of the Debian package, which refers to the one of the project.
 fn changelog(release: &Release, revision: u32) -> Result<String, Error> {
     let date = project::output(
@@ -105,7 +135,7 @@ fn changelog(release: &Release, revision: u32) -> Result<String, Error> {
 const MAINTAINER: &str = "The Cannery contributors <cannery@users.noreply.github.com>";
 
 /// Returns the path of the only result whose name ends like this.
-pub(super) fn find(release: &Release, suffix: &str) -> Result<std::path::PathBuf, Error> {
+pub(super) fn find(release: &Release, suffix: &str) -> Result<PathBuf, Error> {
     let entries = std::fs::read_dir(&release.directory);
     let mut entries = entries.map_err(|source| Error::file(&release.directory, source))?.flatten();
     let found = entries.find(|entry| Path::new(&entry.file_name()).to_string_lossy().ends_with(suffix));

@@ -15,18 +15,18 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Copies the programs of a directory to another one.
-    pub(super) fn strip(from: &Path, to: &Path) -> Result<Programs, Error> {
+    /// Copies the programs of a directory to another one. `objcopy` knows the processor that they are for.
+    pub(super) fn strip(from: &Path, to: &Path, objcopy: &Path) -> Result<Programs, Error> {
         create(to)?;
         let programs = Programs { directory: to.to_owned() };
         for name in NAMES {
             let (source, program, debug) = (from.join(name), programs.program(name), programs.debug(name));
             // Not compressed, since the archive is. Besides, LLVM 14 would leave random bytes in the headers of compressed sections.
-            objcopy(&source, &["--only-keep-debug"], &debug)?;
-            objcopy(&source, &["--strip-all"], &program)?;
+            run(objcopy, &source, &["--only-keep-debug"], &debug)?;
+            run(objcopy, &source, &["--strip-all"], &program)?;
             // Debuggers find the file by this name, beside the program or below /usr/lib/debug.
             let link = format!("--add-gnu-debuglink={}", debug.display());
-            objcopy(&program, &[&link], &program)?;
+            run(objcopy, &program, &[&link], &program)?;
         }
         Ok(programs)
     }
@@ -45,10 +45,6 @@ impl Programs {
     }
 }
 
-fn objcopy(from: &Path, options: &[&str], to: &Path) -> Result<(), Error> {
-    let tool = project::program("objcopy").ok_or_else(|| Error::Missing {
-        what: "objcopy".into(),
-        remedy: "run `apt-get install binutils`".into(),
-    })?;
-    project::run(Command::new(tool).args(options).arg(from).arg(to))
+fn run(objcopy: &Path, from: &Path, options: &[&str], to: &Path) -> Result<(), Error> {
+    project::run(Command::new(objcopy).args(options).arg(from).arg(to))
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::dist::tools;
 use crate::error::Error;
 use crate::project;
 
@@ -32,9 +33,10 @@ pub(super) struct Architecture {
 }
 
 const X86_64: Architecture = Architecture { image: "amd64" };
+const AARCH64: Architecture = Architecture { image: "arm64" };
 
 /// All targets. The first one is for the machines that build releases.
-pub(super) const TARGETS: [Target; 2] = [
+pub(super) const TARGETS: [Target; 3] = [
     Target {
         triple: "x86_64-unknown-linux-gnu",
         library: Library::Glibc,
@@ -47,6 +49,12 @@ pub(super) const TARGETS: [Target; 2] = [
         architecture: X86_64,
         runs_here: cfg!(target_arch = "x86_64"),
     },
+    Target {
+        triple: "aarch64-unknown-linux-musl",
+        library: Library::Musl,
+        architecture: AARCH64,
+        runs_here: cfg!(target_arch = "aarch64"),
+    },
 ];
 
 impl Target {
@@ -56,10 +64,18 @@ impl Target {
         TARGETS.iter().find(|target| target.triple == triple).ok_or(Error::Usage { problem })
     }
 
+    /// Whether the target has another processor, for which zig compiles C code and links.
+    pub(super) fn is_cross(&self) -> bool {
+        !self.runs_here
+    }
+
     /// Returns the reason why the target can't be built on this machine, with the remedy, or `None` if it can.
     pub(super) fn obstacle(&self) -> Option<String> {
         if !self.has_standard_library() {
             return Some(format!("its standard library is missing: `rustup target add {}`", self.triple));
+        }
+        if self.is_cross() {
+            return tools::obstacle_to_zig();
         }
         let needs_compiler = self.library == Library::Musl && project::program("musl-gcc").is_none();
         needs_compiler.then(|| "musl-gcc is missing: `apt-get install musl-tools`".into())

@@ -7,10 +7,10 @@ grep -q '"User": *"65532:65532"' "$work/config.json"
 umoci unpack --image "$work/copy:$tag" "$work/bundle" > "$work/umoci.log" 2>&1 || { cat "$work/umoci.log"; exit 1; }
 root=$work/bundle/rootfs
 find "$root" -type f | sort > "$work/files"
-[ "$(wc -l < "$work/files")" -eq 3 ] || { echo 'the image has other files than the programs:'; cat "$work/files"; exit 1; }
+[ "$(wc -l < "$work/files")" -eq 2 ] || { echo 'the image has other files than the programs:'; cat "$work/files"; exit 1; }
 
 # An engine creates and mounts these.
-mkdir -p "$root/proc" "$root/site"
+mkdir -p "$root/proc" "$root/site" "$root/srv"
 cp "$work/site/index.html" "$root/site/"
 
 # Network, mounts and processes of its own; the read-only root; a user without capabilities.
@@ -19,17 +19,45 @@ root=$1 sandbox=$2
 ip link set lo up
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
+mount -t tmpfs srv "$root/srv"
 mount -o remount,bind,ro "$root"
-setpriv --no-new-privs chroot --userspec=65532:65532 "$root" /usr/local/bin/cannery-server --folder /site --bind :8080 \
-    --sandbox "$sandbox" &
+
+inside() {
+    setpriv --no-new-privs chroot --userspec=65532:65532 "$root" "$@"
+}
+
+# Waits until the page has this title.
+await() {
+    for _ in $(seq 100); do
+        if body=$(curl --silent --fail http://127.0.0.1:8080/) && [ "$body" = "<title>$1</title>" ]; then return; fi
+        sleep 0.1
+    done
+    echo "unexpected response: $body"
+    exit 1
+}
+
+# 1. A folder.
+inside /usr/local/bin/cannery-server --folder /site --bind :8080 --sandbox "$sandbox" &
 server=$!
-for _ in $(seq 100); do
-    if body=$(curl --silent --fail http://127.0.0.1:8080/); then break; fi
-    sleep 0.1
-done
+await 'in an image'
 kill -TERM "$server"
 wait "$server"
-[ "$body" = '<title>in an image</title>' ] || { echo "unexpected response: $body"; exit 1; }
+
+# 2. Releases, among which the server switches.
+chmod 777 "$root/srv"
+inside /usr/local/bin/cannery-archiver /site /srv/1.cdb --quiet
+ln -s 1.cdb "$root/srv/current"
+inside /usr/local/bin/cannery-server --releases /srv --bind :8080 --sandbox "$sandbox" &
+server=$!
+await 'in an image'
+mkdir "$root/srv/next"
+echo '<title>next</title>' > "$root/srv/next/index.html"
+inside /usr/local/bin/cannery-archiver /srv/next /srv/2.cdb --quiet
+ln -s 2.cdb "$root/srv/new"
+mv -T "$root/srv/new" "$root/srv/current"
+await next
+kill -TERM "$server"
+wait "$server"
 INSIDE
 # As for the black box tests, on a machine without Landlock.
 sandbox=${CANNERY_TEST_SANDBOX:-require}
