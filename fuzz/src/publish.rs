@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cannery_archive::{Archive, Loading};
 use cannery_publish::protocol::{Activate, Activated, Offer, Refusal, RefusalKind, Releases};
-use cannery_publish::{BodyIndex, Host, Recipe, rebuild, serve};
+use cannery_publish::{BodyIndex, Host, Recipe, Source, rebuild, serve};
 
 /// The sample archive of `archive_open`, whose bodies the recipes of the corpus need.
 const BASE: &[u8] = include_bytes!("../corpus/archive_open/cdb");
@@ -58,8 +58,8 @@ impl Host for SampleHost {
         Ok(())
     }
 
-    fn sources(&mut self) -> Vec<Arc<Archive>> {
-        vec![Arc::clone(&self.base)]
+    fn sources(&mut self) -> Vec<Source> {
+        vec![Source { name: "1.cdb".to_owned(), archive: Arc::clone(&self.base) }]
     }
 
     fn create(&mut self) -> Result<File, Refusal> {

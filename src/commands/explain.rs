@@ -92,7 +92,12 @@ fn protocols(url: &str) -> &'static str {
 
 /// Returns the request as an HTTP/1.1 client would send it.
 fn request_text(flags: &Explain) -> Result<String, Failure> {
-    let (host, target) = split_url(&flags.url);
+    let (url_host, target) = split_url(&flags.url);
+    let host = flags.host.as_deref().or(url_host);
+    if host.is_some_and(|host| host.contains(char::is_control) || host.contains(char::is_whitespace)) {
+        return Err(Failure::usage(format!("`{}` is not a host", one_line(host.unwrap_or_default())))
+            .hint("write it as in a URL, such as `example.com`"));
+    }
     let is_token = |text: &str| {
         text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
     };
@@ -110,6 +115,11 @@ fn request_text(flags: &Explain) -> Result<String, Failure> {
                 .hint("write it as `Name: value`, such as `Accept-Encoding: br`"));
         }
         has_host |= name.eq_ignore_ascii_case("host");
+        if has_host && flags.host.is_some() {
+            return Err(
+                Failure::usage("both `--host` and a `Host` header name the host").hint("leave one out")
+            );
+        }
         let value = if name.eq_ignore_ascii_case("host") {
             normal_host(value.trim())
         } else {

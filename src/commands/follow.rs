@@ -108,7 +108,8 @@ fn chance() -> f64 {
 fn prepare_directory(path: &Path) -> Result<PathBuf, Failure> {
     match fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(Failure::output(format!("cannot create the directory {}: {error}", path.display())));
+            let failure = Failure::output(format!("cannot create the directory {}: {error}", path.display()));
+            return Err(release_dir::remedy(path, &error).into_iter().fold(failure, Failure::hint));
         }
         _ => {}
     }
@@ -120,8 +121,10 @@ fn prepare_directory(path: &Path) -> Result<PathBuf, Failure> {
 /// Makes sure that no other process follows a store into the directory.
 fn lock(directory: &Path) -> Result<File, Failure> {
     let path = directory.join(LOCK);
-    let file = File::create(&path)
-        .map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
+    let file = File::create(&path).map_err(|error| {
+        let failure = Failure::output(format!("cannot write {}: {error}", path.display()));
+        release_dir::remedy(directory, &error).into_iter().fold(failure, Failure::hint)
+    })?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => {
@@ -225,7 +228,8 @@ impl Follower {
     fn apply(&mut self, release: &StoredRelease) -> Result<(), Obstacle> {
         let started = Instant::now();
         let digest = release.digest.to_string();
-        let offer = Offer { digest: digest.clone(), base: None, signed: release.signed.clone() };
+        let offer =
+            Offer { digest: digest.clone(), base: None, signed: release.signed.clone(), retries: false };
         // Faults of this machine may end, but a release that was refused does not change.
         let refused = |refusal: Refusal| match refusal.kind {
             RefusalKind::Host => Obstacle::Failed(refusal_failure(&refusal)),
@@ -246,12 +250,12 @@ impl Follower {
         }
 
         let mut transfer = PullReport::default();
-        if self.host.open(&digest).map_err(local)?.is_none() {
+        if self.host.find_intact(&digest).map_err(local)?.is_none() {
             let sources = self.host.sources();
             let bytes = checked.as_ref().map(|(statement, _)| statement.bytes);
             let host = &mut self.host;
             let mut create = || host.create().map_err(|refusal| with_hint(&refusal));
-            let pulled = pull(&mut *self.store, release, &sources, bytes, &mut create);
+            let pulled = pull(&mut *self.store, release, sources, bytes, &mut create);
             let (file, report) = match pulled {
                 Ok(pulled) => pulled,
                 Err(error) => {
@@ -259,6 +263,12 @@ impl Follower {
                     return Err(Obstacle::Failed(self.pull_failure(&error)));
                 }
             };
+            for name in &report.damaged {
+                output::note(format_args!(
+                    "note: {} is damaged, so its contents were transferred again; delete it",
+                    one_line(name)
+                ));
+            }
             transfer = report;
             self.host.publish(file).map_err(local)?;
         }
@@ -289,9 +299,7 @@ impl Follower {
             ))
             .hint("make room there; the old release is still served"),
             PullError::Create(message) => Failure::output(message.clone()),
-            PullError::Damaged(_) => failure.hint(
-                "find it with `cannery verify`, and delete it: the next attempt pulls its contents again",
-            ),
+            PullError::Unstable => failure.hint("check the disk"),
             _ => failure
                 .hint("the store or something on the way to it sends wrong bytes; push the release again"),
         }

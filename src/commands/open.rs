@@ -35,10 +35,17 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
             if let Some(failure) = hints::command_of_another_program(Scope::Server, path, &[]) {
                 return failure;
             }
+            let is_current = path.file_name().is_some_and(|name| name == "current");
             failure.hint(match (release_directory(path), path.parent()) {
                 (Some(folder), _) => {
                     format!("choose a release with `cannery releases {} --use NAME`", folder.display())
                 }
+                (None, Some(folder)) if is_current && !folder.as_os_str().is_empty() => format!(
+                    "the directory {0} {1}: push a first release with `cannery push {0} SITE`, or from another machine \
+                     with `cannery push USER@HOST:DIR SITE`",
+                    folder.display(),
+                    if folder.is_dir() { "has no release yet" } else { "does not exist" },
+                ),
                 (None, Some(folder)) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
                     format!("the directory {} does not exist", folder.display())
                 }
@@ -94,7 +101,7 @@ mod tests {
             Failure::Message { hint, .. } => hint.unwrap_or_default(),
             other => panic!("{other:?}"),
         };
-        assert!(hint().contains("cannery-archiver"), "{}", hint());
+        assert!(hint().contains(&format!("cannery push {} SITE", folder.path().display())), "{}", hint());
         fs::write(folder.path().join("1.cdb"), "").unwrap();
         assert!(hint().contains("--use NAME"), "{}", hint());
     }

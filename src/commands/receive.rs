@@ -11,9 +11,9 @@ use cannery_publish::protocol::{
     Activate, Activated, Offer, Refusal, RefusalKind, ReleaseInfo, Releases, Selector, TrustInfo,
 };
 use cannery_publish::trust::{Seen, Signed, Statement};
-use cannery_publish::{Host, limits, serve};
+use cannery_publish::{Host, Source, limits, serve};
 
-use super::release_dir::{IncomingFile, NAME_DIGITS, Release, ReleaseDir, is_pushed_name};
+use super::release_dir::{self, IncomingFile, NAME_DIGITS, Release, ReleaseDir, is_pushed_name};
 use super::release_trust::{self, ReleaseTrust};
 use super::releases;
 use crate::flags::publish::Receive;
@@ -49,13 +49,13 @@ pub(super) struct DirectoryHost {
     signed: Option<Signed>,
     /// The release that is being received.
     incoming: Option<IncomingFile>,
-    /// Digests of releases that were written, and so verified, in this session.
-    verified: Vec<String>,
+    /// The digest of the release that was written or read last, and so verified.
+    verified: Option<String>,
 }
 
 impl DirectoryHost {
     pub(super) fn new(path: &Path, trust: Option<ReleaseTrust>) -> DirectoryHost {
-        DirectoryHost { path: path.to_owned(), trust, signed: None, incoming: None, verified: Vec::new() }
+        DirectoryHost { path: path.to_owned(), trust, signed: None, incoming: None, verified: None }
     }
 
     /// Checks a statement about the release with this digest, if the host demands one. Returns what was seen afterwards.
@@ -100,14 +100,7 @@ impl DirectoryHost {
     fn refusal(&self, what: &str, error: &io::Error) -> Refusal {
         let message = format!("{what} the directory {}: {error}", self.path.display());
         let refusal = Refusal::new(RefusalKind::Host, message);
-        match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                refusal.hint("give it to the user who publishes: `chown USER DIR`, as root on the host")
-            }
-            io::ErrorKind::NotFound => refusal.hint("create its parent on the host"),
-            io::ErrorKind::StorageFull => refusal.hint("make room on the host"),
-            _ => refusal,
-        }
+        release_dir::remedy(&self.path, error).into_iter().fold(refusal, Refusal::hint)
     }
 
     /// Removes the oldest releases that were pushed, except for the current one and the `keep` newest.
@@ -156,6 +149,17 @@ impl Host for DirectoryHost {
         Ok(archive.ok().map(|archive| (release.name.to_string_lossy().into_owned(), Arc::new(archive))))
     }
 
+    fn find_intact(&mut self, digest: &str) -> Result<Option<String>, Refusal> {
+        let Some((name, archive)) = self.open(digest)? else { return Ok(None) };
+        if self.verified.as_deref() == Some(digest) {
+            return Ok(Some(name));
+        }
+        let is_intact = archive.verify_digest().is_ok();
+        // Activating it needn't read it again.
+        self.verified = is_intact.then(|| digest.to_owned());
+        Ok(is_intact.then_some(name))
+    }
+
     fn admit(&mut self, offer: &Offer) -> Result<(), Refusal> {
         self.signed = match self.check_signed(offer.signed.as_ref(), &offer.digest)? {
             Some(_) => offer.signed.clone(),
@@ -164,7 +168,7 @@ impl Host for DirectoryHost {
         Ok(())
     }
 
-    fn sources(&mut self) -> Vec<Arc<Archive>> {
+    fn sources(&mut self) -> Vec<Source> {
         let Ok(directory) = self.read() else { return Vec::new() };
         let (current, others): (Vec<_>, Vec<_>) = directory
             .releases
@@ -173,9 +177,11 @@ impl Host for DirectoryHost {
             .partition(|release| directory.is_current(release));
         // Most bodies are in the current release, so its index is the best place for them.
         let newest = current.into_iter().chain(others).take(limits::SOURCES_MAX);
-        let open =
-            |release: &Release| Archive::open(&directory.release_path(&release.name), Loading::Mapped).ok();
-        newest.filter_map(open).map(Arc::new).collect()
+        let open = |release: &Release| {
+            let archive = Archive::open(&directory.release_path(&release.name), Loading::Mapped).ok()?;
+            Some(Source { name: text(&release.name), archive: Arc::new(archive) })
+        };
+        newest.filter_map(open).collect()
     }
 
     fn create(&mut self) -> Result<File, Refusal> {
@@ -185,6 +191,7 @@ impl Host for DirectoryHost {
             }
             _ => {}
         }
+        self.incoming = None;
         let lock = self.lock()?;
         let incoming = IncomingFile::create(&self.path, &lock);
         let incoming = incoming.map_err(|error| self.refusal("cannot write into", &error))?;
@@ -205,14 +212,23 @@ impl Host for DirectoryHost {
         let _lock = self.lock()?;
         let directory = self.read()?;
         let incoming = self.incoming.take().ok_or_else(|| damaged(&"its file is missing"))?;
-        self.verified.push(digest.clone());
-        // Another client may have pushed the same release meanwhile.
-        if let Some(release) = with_digest(&directory, &digest) {
-            return Ok(release.name.to_string_lossy().into_owned());
-        }
         let plain = format!("{serial}.cdb");
         let is_taken = fs::symlink_metadata(self.path.join(&plain)).is_ok();
-        let name = if is_taken { format!("{serial}-{}.cdb", &digest[..NAME_DIGITS]) } else { plain };
+        let name = match with_digest(&directory, &digest) {
+            // Another client may have pushed the same release meanwhile. Otherwise, the file is damaged, and replaced.
+            Some(release) => {
+                let path = directory.release_path(&release.name);
+                let archive = Archive::open(&path, Loading::Mapped);
+                if archive.is_ok_and(|archive| archive.verify_digest().is_ok()) {
+                    self.verified = Some(digest);
+                    return Ok(text(&release.name));
+                }
+                text(&release.name)
+            }
+            None if is_taken => format!("{serial}-{}.cdb", &digest[..NAME_DIGITS]),
+            None => plain,
+        };
+        self.verified = Some(digest);
         // Before the archive, so that a release is never without its statement.
         let signed = self.signed.take();
         let written = |error: io::Error| self.refusal("cannot write into", &error);
@@ -224,7 +240,8 @@ impl Host for DirectoryHost {
     }
 
     fn activate(&mut self, activate: &Activate) -> Result<Activated, Refusal> {
-        let _lock = self.lock()?;
+        let lock = self.lock()?;
+        release_dir::clean(&self.path, &lock).map_err(|error| self.refusal("cannot clean", &error))?;
         let directory = self.read()?;
         let (release, is_verified) = match &activate.release {
             Selector::Digest(digest) => {
@@ -235,7 +252,7 @@ impl Host for DirectoryHost {
                     )
                     .hint("another push has removed it: push again")
                 })?;
-                (release, self.verified.contains(digest))
+                (release, self.verified.as_ref() == Some(digest))
             }
             Selector::Name(name) => (releases::find(&directory, name).map_err(refused)?, false),
         };

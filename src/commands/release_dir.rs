@@ -16,6 +16,7 @@ use std::time::UNIX_EPOCH;
 
 use cannery_archive::{Archive, Loading, OpenError};
 use cannery_archiver::manifest::Manifest;
+use cannery_publish::remove_abandoned;
 
 /// Name of the symbolic link.
 pub(super) const CURRENT: &str = "current";
@@ -224,6 +225,12 @@ pub(super) const SIGNATURE_SUFFIX: &str = ".release.minisig";
 /// Start of the names of short files that are being written.
 pub(super) const TEMPORARY_PREFIX: &str = ".tmp-";
 
+/// Returns the process ID in the name of a short file that was being written.
+fn temporary_owner(name: &OsStr) -> Option<u32> {
+    let rest = name.to_str()?.strip_prefix(TEMPORARY_PREFIX)?;
+    rest.split_once('-')?.0.parse().ok()
+}
+
 /// Returns `true` for a statement or signature that was written before its archive, which then didn't get its name.
 fn is_orphan(directory: &Path, name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
@@ -238,6 +245,23 @@ pub(super) fn clean(directory: &Path, _lock: &File) -> io::Result<()> {
     remove_leftovers(directory)
 }
 
+/// Returns what to do if a release directory, which may not exist yet, can't be written.
+pub(super) fn remedy(path: &Path, error: &io::Error) -> Option<String> {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if !path.exists() => Some(format!(
+            "create it there as root for the user who publishes: `install -d -o USER {}`",
+            path.display()
+        )),
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "give it to the user who publishes: `chown USER {}`, as root on that machine",
+            path.display()
+        )),
+        io::ErrorKind::NotFound => Some("create its parent there".to_owned()),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("make room there".to_owned()),
+        _ => None,
+    }
+}
+
 /// Removes archives that no process is receiving any more, short files that weren't finished, and links that were not renamed to
 /// `current`.
 fn remove_leftovers(directory: &Path) -> io::Result<()> {
@@ -249,11 +273,16 @@ fn remove_leftovers(directory: &Path) -> io::Result<()> {
         let is_incoming = name.starts_with(INCOMING.0) && name.ends_with(INCOMING.1) && kind.is_file();
         let is_link = name.starts_with(LINK_PREFIX) && name.ends_with(b".tmp") && kind.is_symlink();
 
-        let is_temporary = name.starts_with(TEMPORARY_PREFIX.as_bytes()) && kind.is_file();
+        if kind.is_file()
+            && let Some(owner) = temporary_owner(&file_name)
+        {
+            // Not all of them are written by processes that hold the directory's lock.
+            remove_abandoned(&entry.path(), owner)?;
+            continue;
+        }
 
         // A process that is alive has locked its file. The others are only made by processes that hold the directory's lock.
         let is_left = is_link
-            || is_temporary
             || kind.is_file() && is_orphan(directory, &file_name)
             || is_incoming && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
         if is_left {
@@ -280,5 +309,20 @@ impl Label {
             paths: facts.paths,
             carried: manifest.previous.iter().map(|release| release.carried.len() as u64).sum(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_does_not_exist_is_not_to_be_given_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let remedy = |path: &Path| remedy(path, &denied).unwrap();
+        let missing = folder.path().join("site");
+        assert!(remedy(&missing).contains(&format!("install -d -o USER {}", missing.display())));
+        assert!(remedy(folder.path()).contains(&format!("chown USER {}", folder.path().display())));
     }
 }

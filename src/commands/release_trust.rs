@@ -1,7 +1,7 @@
 //! Signed releases of a directory: which keys are accepted, the statements beside archives, and what was accepted last.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cannery_archive::Archive;
@@ -192,8 +192,5 @@ pub(super) fn write_seen(directory: &Path, seen: &Seen) -> io::Result<()> {
 pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!("{TEMPORARY_PREFIX}{}-{name}", std::process::id()));
-    let written = File::create(&temporary)
-        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&temporary, path));
-    written.inspect_err(|_| drop(fs::remove_file(&temporary)))
+    cannery_publish::replace(path, &temporary, content)
 }

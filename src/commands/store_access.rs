@@ -27,7 +27,11 @@ pub(super) fn open(address: &Address, flags: &StoreFlags) -> Result<Box<dyn Stor
         })?),
         None => None,
     };
-    let settings = StoreSettings { roots, endpoint: flags.s3_endpoint.clone() };
+    let settings = StoreSettings {
+        roots,
+        endpoint: flags.s3_endpoint.clone(),
+        allows_plain_credentials: flags.store_plain_http,
+    };
     let credentials = Credentials::find(address).map_err(|error| failure(address, &error))?;
     address.open(&settings, credentials).map_err(|error| failure(address, &error))
 }
@@ -37,7 +41,7 @@ pub(super) fn failure(address: &Address, error: &StoreError) -> Failure {
     let failure = Failure::failed(format!("{address}: {error}"));
     match (&error.hint, error.kind) {
         (Some(hint), _) => failure.hint(hint),
-        (None, StoreErrorKind::Unreachable) => {
+        (None, StoreErrorKind::Unreachable | StoreErrorKind::Cut) => {
             failure.hint("check the address, the network, and whether the server runs")
         }
         (None, StoreErrorKind::Missing) => {

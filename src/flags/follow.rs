@@ -19,6 +19,11 @@ pub(crate) struct StoreFlags {
     /// The endpoint of S3-compatible storage. The default is that of Amazon for the region.
     #[arg(long, value_name = "URL", help_heading = "Store")]
     pub(crate) s3_endpoint: Option<String>,
+
+    /// Send the credentials of a store without TLS, too. Everyone on the way can read and use them. Without this flag, that is only done on
+    /// this machine.
+    #[arg(long, help_heading = "Store")]
+    pub(crate) store_plain_http: bool,
 }
 
 /// Follows a store: pulls each new release into a release directory, and makes it current. A process of its own, in a sandbox, beside

@@ -181,6 +181,7 @@ pub struct Extract {
         &[
             "cannery explain site.cdb /docs/",
             "cannery explain site.cdb https://example.com/old -H 'Accept-Encoding: br'",
+            "cannery explain site.cdb /docs/ --host docs.example.com",
         ],
         "Exit codes: 0 explained, for any response, 2 wrong usage, 3 bad archive.",
     ),
@@ -191,6 +192,10 @@ pub struct Explain {
 
     /// A path or a URL, such as `/docs/?a=b`.
     pub url: String,
+
+    /// The host of the request, instead of that of the URL.
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
 
     /// A header of the request, such as `Accept-Encoding: br`. Repeatable.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]

@@ -53,6 +53,7 @@ mod odd_names;
 mod processes;
 mod profile;
 mod push;
+mod push_faults;
 mod push_ssh;
 mod regression;
 mod releases;

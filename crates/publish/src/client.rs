@@ -127,7 +127,7 @@ impl Client {
     ) -> Result<StageReport, ClientError> {
         let digest = archive.facts().digest.to_string();
         let mut report = StageReport {
-            staged: Staged { name: String::new(), was_known: true },
+            staged: Staged { name: String::new(), was_known: true, damaged: Vec::new() },
             recipe_bytes: 0,
             bodies: 0,
             body_bytes: 0,
@@ -137,28 +137,27 @@ impl Client {
         if answer.kind == FrameKind::Baseless && base.is_some() {
             answer = self.offer(&digest, recipe, None, signed, &mut report)?;
         }
-        match answer.kind {
-            FrameKind::Known => {
+        if answer.kind == FrameKind::Known {
+            report.staged = answer.parse()?;
+            return Ok(report);
+        }
+        // The second list comes if a release of the host is damaged.
+        for _ in 0..2 {
+            if answer.kind != FrameKind::Missing {
+                break;
+            }
+            let missing = Missing::from_bytes(self.receive_stream(MISSING_BYTES_MAX)?);
+            let flags = missing.flags(recipe.bodies().count())?;
+            let missing = recipe.bodies().zip(&flags).filter(|(_, is_missing)| **is_missing);
+            plan(missing.map(|(body, _)| body.length).sum());
+            self.send_bodies(archive, &flags, &mut report, progress)?;
+            answer = self.receive()?;
+            if answer.kind == FrameKind::Staged {
                 report.staged = answer.parse()?;
                 return Ok(report);
             }
-            FrameKind::Missing => {}
-            _ => return Err(answer.unexpected("the missing contents").into()),
         }
-
-        let missing = Missing::from_bytes(self.receive_stream(MISSING_BYTES_MAX)?);
-        let flags = missing.flags(recipe.bodies().count())?;
-        plan(
-            recipe
-                .bodies()
-                .zip(&flags)
-                .filter(|(_, is_missing)| **is_missing)
-                .map(|(body, _)| body.length)
-                .sum(),
-        );
-        self.send_bodies(archive, &flags, &mut report, progress)?;
-        report.staged = self.receive_message(FrameKind::Staged)?;
-        Ok(report)
+        Err(answer.unexpected("the missing contents").into())
     }
 
     fn offer(
@@ -177,7 +176,7 @@ impl Client {
         });
         self.send(&Frame::json(
             FrameKind::Offer,
-            &Offer { digest: digest.to_owned(), base, signed: signed.cloned() },
+            &Offer { digest: digest.to_owned(), base, signed: signed.cloned(), retries: true },
         ))?;
         let written = write_stream(&mut self.output, &compressed, &mut |_| {});
         self.check_sent(written)?;

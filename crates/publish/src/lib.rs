@@ -25,11 +25,15 @@ pub mod trust;
 // Archives without the bodies.
 mod recipe;
 
+// Short files that are replaced with a rename.
+mod replace;
+
 // Bounds of both sides.
 pub mod limits;
 
 pub use client::{Client, ClientError, StageReport};
-pub use receive::{Host, serve};
+pub use receive::{Host, Source, drop_damaged, serve};
 pub use recipe::bodies::BodyIndex;
 pub use recipe::rebuild::{RebuildError, RebuildReport, rebuild};
 pub use recipe::{BODY_NAME_BYTES, BodyName, Recipe, RecipeBody, RecipeError};
+pub use replace::{remove_abandoned, replace};

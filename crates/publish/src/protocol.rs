@@ -9,12 +9,13 @@
 //! | `List` | `Releases` |
 //! | `Fetch` | a stream with the archive |
 //! | `Offer`, a stream with the compressed recipe | `Known`; or `Baseless`; or `Missing` and a stream that lists bodies |
-//! | a stream with these bodies, each after its digest | `Staged` |
+//! | a stream with these bodies, each after its digest | `Staged`; or `Missing` and a stream again, once |
 //! | `Activate` | `Activated` |
 //!
 //! The client always speaks first. The host may send `Refused` instead of any response, and then closes the connection. If the
 //! connection ends before `Activate`, the host serves what it served before. After `Baseless`, the client offers the recipe again,
-//! but not as a patch.
+//! but not as a patch. The second `Missing` lists the bodies again without those of releases that turned out to be damaged; it comes
+//! only if the offer says that the client `retries`.
 
 mod frame;
 mod host;

@@ -28,6 +28,15 @@ pub trait Host {
     /// Returns a refusal if the releases can't be read.
     fn open(&mut self, digest: &str) -> Result<Option<(String, Arc<Archive>)>, Refusal>;
 
+    /// Returns the name of the release with this digest, if it is there and intact.
+    ///
+    /// # Errors
+    /// Returns a refusal if the releases can't be read.
+    fn find_intact(&mut self, digest: &str) -> Result<Option<String>, Refusal> {
+        let found = self.open(digest)?;
+        Ok(found.filter(|(_, archive)| archive.verify_digest().is_ok()).map(|(name, _)| name))
+    }
+
     /// Decides whether a release may be staged, before anything is transferred.
     ///
     /// # Errors
@@ -35,9 +44,9 @@ pub trait Host {
     fn admit(&mut self, offer: &Offer) -> Result<(), Refusal>;
 
     /// Opens the releases whose bodies may be part of a new one, best first.
-    fn sources(&mut self) -> Vec<Arc<Archive>>;
+    fn sources(&mut self) -> Vec<Source>;
 
-    /// Creates an empty file for a new release.
+    /// Creates an empty file for a new release. A file that was created before and not published is removed.
     ///
     /// # Errors
     /// Returns a refusal if that isn't possible.
@@ -54,6 +63,21 @@ pub trait Host {
     /// # Errors
     /// Returns a refusal if there is no such release, or if it can't be served.
     fn activate(&mut self, activate: &Activate) -> Result<Activated, Refusal>;
+}
+
+/// A release of this machine whose bodies may be part of a new one.
+#[derive(Clone)]
+pub struct Source {
+    /// The name of its file.
+    pub name: String,
+    /// The archive.
+    pub archive: Arc<Archive>,
+}
+
+/// Leaves out the sources that are damaged, and returns their names. This reads all of them.
+pub fn drop_damaged(sources: &mut Vec<Source>) -> Vec<String> {
+    let is_damaged = |source: &mut Source| source.archive.verify_digest().is_err();
+    sources.extract_if(.., is_damaged).map(|source| source.name).collect()
 }
 
 /// Why a session has ended early.
@@ -141,9 +165,10 @@ impl Connection<'_> {
 
     fn stage(&mut self, offer: &Offer, compressed: &[u8]) -> Result<(), Ending> {
         self.host.admit(offer)?;
-        if let Some((name, _)) = self.host.open(&offer.digest)? {
+        if let Some(name) = self.host.find_intact(&offer.digest)? {
             self.session.declined();
-            return self.answer(&Frame::json(FrameKind::Known, &Staged { name, was_known: true }));
+            let staged = Staged { name, was_known: true, damaged: Vec::new() };
+            return self.answer(&Frame::json(FrameKind::Known, &staged));
         }
         let base = match &offer.base {
             None => None,
@@ -161,10 +186,28 @@ impl Connection<'_> {
             return Err(Refusal::new(RefusalKind::Protocol, message).into());
         }
 
-        let mut index = BodyIndex::default();
-        for archive in self.host.sources() {
-            index.add(archive);
-        }
+        let mut sources = self.host.sources();
+        let mut damaged = Vec::new();
+        let file = match self.receive_bodies(&recipe, &sources)? {
+            Rebuilt::Complete(file) => file,
+            // All sources are read only now, because a damaged one is rare.
+            Rebuilt::Damaged(_) if offer.retries => {
+                damaged = drop_damaged(&mut sources);
+                match self.receive_bodies(&recipe, &sources)? {
+                    Rebuilt::Complete(file) => file,
+                    Rebuilt::Damaged(name) => return Err(damage_refusal(&name).into()),
+                }
+            }
+            Rebuilt::Damaged(name) => return Err(damage_refusal(&name).into()),
+        };
+        let name = self.host.publish(file)?;
+        self.session.staged();
+        self.answer(&Frame::json(FrameKind::Staged, &Staged { name, was_known: false, damaged }))
+    }
+
+    /// Asks for the bodies that no source has, and rebuilds the archive while they arrive.
+    fn receive_bodies(&mut self, recipe: &Recipe, sources: &[Source]) -> Result<Rebuilt, Ending> {
+        let index = BodyIndex::of(sources.iter().map(|source| &source.archive));
         // Create the file before the client sends anything, so that it doesn't do so in vain.
         let file = self.host.create()?;
         let missing = Missing::from_flags(recipe.bodies().map(|body| index.find(&body).is_none()));
@@ -180,16 +223,27 @@ impl Connection<'_> {
             at: 0,
             ending: None,
         };
-        let rebuilt = rebuild(&recipe, &index, &mut bodies, file);
-        let rebuilt = match rebuilt {
-            Ok((file, _)) => bodies.finish().map(|()| file),
-            Err(error) => {
-                Err(bodies.ending.take().unwrap_or_else(|| rebuild_refusal(&error, &recipe, &index).into()))
-            }
+        let error = match rebuild(recipe, &index, &mut bodies, file) {
+            Ok((file, _)) => return bodies.finish().map(|()| Rebuilt::Complete(file)),
+            Err(error) => error,
         };
-        let name = self.host.publish(rebuilt?)?;
-        self.session.staged();
-        self.answer(&Frame::json(FrameKind::Staged, &Staged { name, was_known: false }))
+        if let Some(ending) = bodies.ending.take() {
+            return Err(ending);
+        }
+        let damaged = match error {
+            RebuildError::Assemble(_) => index.find_damaged(recipe.bodies()),
+            _ => None,
+        };
+        let damaged = damaged.and_then(|damaged| {
+            sources
+                .iter()
+                .find(|source| Arc::ptr_eq(&source.archive, damaged))
+                .map(|source| source.name.clone())
+        });
+        match damaged {
+            Some(name) => bodies.drain().map(|()| Rebuilt::Damaged(name)),
+            None => Err(rebuild_refusal(&error, recipe).into()),
+        }
     }
 
     /// Returns the recipe that a patch was made for, or `None` if we can't make the same.
@@ -198,6 +252,13 @@ impl Connection<'_> {
         let recipe = Recipe::of(&archive).ok();
         Ok(recipe.filter(|recipe| Digest::of(recipe.bytes()).to_string() == base.recipe_digest))
     }
+}
+
+/// The outcome of rebuilding an archive.
+enum Rebuilt {
+    Complete(File),
+    /// The release with this name is damaged, and a part of it was needed.
+    Damaged(String),
 }
 
 /// The missing bodies as a reader. Frames are read when their bytes are needed.
@@ -220,6 +281,12 @@ impl BodyReader<'_> {
             Request::Bodies(bytes) => Ok(Some(bytes)),
             _ => Ok(None),
         }
+    }
+
+    /// Reads the rest of the stream.
+    fn drain(&mut self) -> Result<(), Ending> {
+        while self.next()?.is_some() {}
+        Ok(())
     }
 
     /// Checks that the stream ends here.
@@ -283,8 +350,13 @@ fn recipe_refusal(error: &RecipeError) -> Refusal {
     Refusal::new(RefusalKind::Request, error.to_string())
 }
 
+fn damage_refusal(name: &str) -> Refusal {
+    Refusal::new(RefusalKind::Host, format!("the release {name} on the host is damaged"))
+        .hint("delete it on the host, and push again; archives cannot be repaired")
+}
+
 /// Says why an archive could not be rebuilt.
-fn rebuild_refusal(error: &RebuildError, recipe: &Recipe, index: &BodyIndex) -> Refusal {
+fn rebuild_refusal(error: &RebuildError, recipe: &Recipe) -> Refusal {
     match error {
         RebuildError::Write(WriteError::Io(error)) => {
             let refusal = Refusal::new(RefusalKind::Host, format!("cannot write the release: {error}"));
@@ -294,15 +366,8 @@ fn rebuild_refusal(error: &RebuildError, recipe: &Recipe, index: &BodyIndex) -> 
                 _ => refusal,
             }
         }
-        RebuildError::Assemble(_) => match index.find_damaged(recipe.bodies()) {
-            Some(archive) => Refusal::new(
-                RefusalKind::Host,
-                format!("release {} on the host is damaged", archive.facts().serial),
-            )
-            .hint("find it with `cannery verify` on the host, delete it, and push again"),
-            None => Refusal::new(RefusalKind::Request, error.to_string())
-                .hint("check the archive with `cannery verify`"),
-        },
+        RebuildError::Assemble(_) => Refusal::new(RefusalKind::Request, error.to_string())
+            .hint("check the archive with `cannery verify`"),
         _ => Refusal::new(RefusalKind::Request, error.to_string()),
     }
 }

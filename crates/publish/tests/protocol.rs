@@ -9,12 +9,12 @@ use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::sync::{Arc, Mutex};
 
-use cannery_archive::Archive;
+use cannery_archive::{Archive, RecordKind};
 use cannery_publish::protocol::{
     Activate, Activated, Frame, FrameError, FrameKind, Hello, Offer, Refusal, RefusalKind, ReleaseInfo,
     Releases, Selector, write_frame, write_stream,
 };
-use cannery_publish::{Client, ClientError, Host, Recipe, serve};
+use cannery_publish::{Client, ClientError, Host, Recipe, Source, StageReport, serve};
 
 use crate::support::{Site, noise, read_all};
 
@@ -72,8 +72,12 @@ impl Host for MemoryHost {
         Ok(())
     }
 
-    fn sources(&mut self) -> Vec<Arc<Archive>> {
-        self.releases.clone()
+    fn sources(&mut self) -> Vec<Source> {
+        let source = |(index, archive): (usize, &Arc<Archive>)| Source {
+            name: index.to_string(),
+            archive: Arc::clone(archive),
+        };
+        self.releases.iter().enumerate().map(source).collect()
     }
 
     fn create(&mut self) -> Result<File, Refusal> {
@@ -230,7 +234,7 @@ fn hello() -> Frame {
 /// Returns what a client sends that offers `site` and then sends these contents.
 fn offering(site: &Site, digest: &str, contents: &[u8]) -> Vec<u8> {
     let recipe = Recipe::of(&site.archive()).unwrap().compress(None).unwrap();
-    let offer = Offer { digest: digest.to_owned(), base: None, signed: None };
+    let offer = Offer { digest: digest.to_owned(), base: None, signed: None, retries: false };
     let mut bytes = frames(&[hello(), Frame::json(FrameKind::Offer, &offer)]);
     write_stream(&mut bytes, &recipe, &mut |_| {}).unwrap();
     write_frame(&mut bytes, &Frame::empty(FrameKind::End)).unwrap();
@@ -253,7 +257,7 @@ fn hostile_clients_are_refused() {
         ("fewer contents", offering(&new, &digest, &[7; 20])),
         ("digest", offering(&new, &digest, &[7; 5000])),
         ("decompress", {
-            let offer = Offer { digest: digest.clone(), base: None, signed: None };
+            let offer = Offer { digest: digest.clone(), base: None, signed: None, retries: false };
             let frame = Frame::json(FrameKind::Offer, &offer);
             frames(&[hello(), frame, data(b"no recipe"), Frame::empty(FrameKind::End)])
         }),
@@ -293,6 +297,52 @@ fn contents_after_the_last_one_are_refused() {
     let refusal = refusal(&mut host, &[&sent[..end], &extra, &sent[end..]].concat()).unwrap();
     assert!(refusal.message.contains("more contents"), "{}", refusal.message);
     assert_eq!(host.releases.len(), 1);
+}
+
+/// A host with a release whose large body has a wrong byte.
+fn damaged_host(site: &Site) -> MemoryHost {
+    let mut bytes = site.bytes();
+    let body = &site.files.iter().max_by_key(|(_, content)| content.len()).unwrap().1;
+    let position = bytes.windows(body.len()).position(|window| window == body).unwrap();
+    bytes[position + body.len() / 2] ^= 1;
+    let archive = Arc::new(Archive::from_bytes(bytes).unwrap());
+    MemoryHost { releases: vec![archive], current: Some(0), ..MemoryHost::default() }
+}
+
+fn stage(client: &mut Client, site: &Site) -> StageReport {
+    let archive = site.archive();
+    let recipe = Recipe::of(&archive).unwrap();
+    client.stage(&archive, &recipe, None, None, &mut |_| {}, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn contents_of_a_damaged_release_are_transferred_again() {
+    let (old, new) = sites();
+    let (report, host, _) = session(damaged_host(&old), |client| stage(client, &new));
+    assert_eq!((report.staged.damaged.as_slice(), report.staged.was_known), (&["0".to_owned()][..], false));
+    assert!(host.releases[1].bytes() == new.bytes());
+
+    // The same release is there, but damaged: the client sends it again.
+    let (report, host, _) = session(damaged_host(&new), |client| stage(client, &new));
+    assert_eq!((report.staged.damaged.len(), report.staged.was_known), (1, false));
+    assert!(host.releases[1].bytes() == new.bytes());
+
+    // A client that doesn't answer a second list learns the name.
+    let (old_archive, new_archive) = (old.archive(), new.archive());
+    let bodies = |archive: &Archive| -> Vec<(Vec<u8>, Vec<u8>)> {
+        let entries = archive.entries().map(Result::unwrap);
+        let body = |entry: cannery_archive::Entry<'_>| match entry.kind() {
+            RecordKind::Body(digest) => Some((digest.0.to_vec(), entry.data.to_vec())),
+            _ => None,
+        };
+        entries.filter_map(body).collect()
+    };
+    let old_bodies = bodies(&old_archive);
+    let missing = bodies(&new_archive).into_iter().filter(|body| !old_bodies.contains(body));
+    let contents: Vec<u8> = missing.flat_map(|(digest, content)| [digest, content].concat()).collect();
+    let sent = offering(&new, &new_archive.facts().digest.to_string(), &contents);
+    let refusal = refusal(&mut damaged_host(&old), &sent).unwrap();
+    assert!(refusal.message.contains("the release 0 on the host is damaged"), "{}", refusal.message);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub use credentials::Credentials;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::http::Http;
+use crate::http::{Http, is_plain, plain_credentials};
 use crate::store::Store;
 
 /// Name of the document in a folder, on an HTTPS server, and in S3.
@@ -55,6 +55,8 @@ pub struct StoreSettings {
     pub roots: Option<Vec<u8>>,
     /// The endpoint of S3-compatible storage, unless it is that of Amazon.
     pub endpoint: Option<String>,
+    /// Whether credentials may be sent without TLS to other machines.
+    pub allows_plain_credentials: bool,
 }
 
 impl Address {
@@ -107,7 +109,7 @@ impl Address {
         settings: &StoreSettings,
         credentials: Credentials,
     ) -> Result<Box<dyn Store>, StoreError> {
-        let http = || Http::new(settings.roots.as_deref());
+        let http = || Http::new(settings.roots.as_deref(), settings.allows_plain_credentials);
         Ok(match self {
             Address::Folder(path) => Box::new(folder::FolderStore::new(path)),
             Address::Web(url) => Box::new(https::WebStore::new(http(), url, credentials)),
@@ -115,6 +117,12 @@ impl Address {
                 Box::new(oci::OciStore::new(http(), registry, repository, tag, credentials))
             }
             Address::S3 { bucket, prefix } => {
+                // A signed URL permits its request to everyone who reads it on the way.
+                if let Some(endpoint) = settings.endpoint.as_ref().filter(|endpoint| is_plain(endpoint))
+                    && !settings.allows_plain_credentials
+                {
+                    return Err(plain_credentials(endpoint));
+                }
                 Box::new(s3::S3Store::new(http(), bucket, prefix, settings.endpoint.as_deref(), credentials)?)
             }
         })
@@ -133,7 +141,7 @@ impl Address {
     #[must_use]
     pub fn is_plain_http(&self) -> bool {
         match self {
-            Address::Web(url) => url.strip_prefix("http://").is_some_and(|rest| !is_loopback(rest)),
+            Address::Web(url) => is_plain(url),
             _ => false,
         }
     }
@@ -148,16 +156,6 @@ impl fmt::Display for Address {
             Address::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
         }
     }
-}
-
-/// Returns whether host and port, which a path may follow, are of this machine.
-fn is_loopback(authority: &str) -> bool {
-    let host = authority.split('/').next().unwrap_or_default();
-    let host = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -207,16 +205,6 @@ mod tests {
             "s3://a b/",
         ] {
             assert_eq!(parse(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn loopback_addresses_are_known() {
-        for text in ["127.0.0.1:80/x", "localhost", "[::1]:5000", "127.1.2.3"] {
-            assert!(is_loopback(text), "{text}");
-        }
-        for text in ["localhost.example", "10.0.0.1", "[2001:db8::1]:5000", ""] {
-            assert!(!is_loopback(text), "{text}");
         }
     }
 }

@@ -20,6 +20,8 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// The store can't be reached, or doesn't answer in time.
     Unreachable,
+    /// It ends transfers early again and again.
+    Cut,
     /// It wants other credentials.
     Denied,
     /// It doesn't have what it should have.

@@ -18,6 +18,8 @@ use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, REDIRECTS_MAX, RESPONSE_BYTES
 #[derive(Clone)]
 pub(crate) struct Http {
     agent: ureq::Agent,
+    /// Whether credentials may be sent without TLS to other machines.
+    allows_plain_credentials: bool,
 }
 
 /// A request without content, or with content from memory.
@@ -56,7 +58,7 @@ impl<'a> Call<'a> {
 
 impl Http {
     /// Returns a client that trusts the web's root certificates, or only those in `roots` (PEM).
-    pub(crate) fn new(roots: Option<&[u8]>) -> Http {
+    pub(crate) fn new(roots: Option<&[u8]>, allows_plain_credentials: bool) -> Http {
         let roots = match roots {
             Some(pem) => {
                 let roots = CertificateDer::pem_slice_iter(pem).flatten();
@@ -79,7 +81,7 @@ impl Http {
             .timeout_per_read(Some(IDLE_TIMEOUT))
             .timeout_per_write(Some(IDLE_TIMEOUT))
             .user_agent(concat!("cannery/", env!("CARGO_PKG_VERSION")));
-        Http { agent: ureq::Agent::new_with_config(config.build()) }
+        Http { agent: ureq::Agent::new_with_config(config.build()), allows_plain_credentials }
     }
 
     /// Sends a request, and follows redirects if it has no content. Credentials are sent only to the host of the first URL.
@@ -90,6 +92,12 @@ impl Http {
             let mut headers = call.headers.clone();
             if !is_same_host(&first, &url) {
                 headers.remove(AUTHORIZATION);
+            }
+            if headers.contains_key(AUTHORIZATION)
+                && !self.allows_plain_credentials
+                && is_plain(&url.to_string())
+            {
+                return Err(plain_credentials(call.shown()));
             }
             let response = self.send_once(call, &url, headers)?;
             let is_redirect = matches!(
@@ -236,6 +244,30 @@ fn host(url: &Uri) -> &str {
     url.authority().map_or("the server", |authority| authority.as_str())
 }
 
+/// Returns whether requests for a URL leave this machine without TLS.
+pub(crate) fn is_plain(url: &str) -> bool {
+    url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://")) && !is_loopback(&url[7..])
+}
+
+/// The error about a URL to which credentials aren't sent.
+pub(crate) fn plain_credentials(url: &str) -> StoreError {
+    let message =
+        format!("{url} has no TLS, so credentials aren't sent there: anyone on the way could read them");
+    StoreError::new(StoreErrorKind::Local, message)
+        .hint("use https, or unset the credentials, or permit it with `--store-plain-http` in a network that you trust")
+}
+
+/// Returns whether host and port, which a path may follow, are of this machine.
+pub(crate) fn is_loopback(authority: &str) -> bool {
+    let host = authority.split('/').next().unwrap_or_default();
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,5 +290,25 @@ mod tests {
         assert!(!same("https://a.example/", "http://a.example/"));
         assert!(!same("https://a.example/", "https://a.example:8443/"));
         assert!(!same("https://a.example/", "https://b.a.example/"));
+    }
+
+    #[test]
+    fn loopback_addresses_are_known() {
+        for text in ["127.0.0.1:80/x", "localhost", "[::1]:5000", "127.1.2.3"] {
+            assert!(is_loopback(text), "{text}");
+        }
+        for text in ["localhost.example", "10.0.0.1", "[2001:db8::1]:5000", ""] {
+            assert!(!is_loopback(text), "{text}");
+        }
+        for (url, plain) in [
+            ("http://10.0.0.1/", true),
+            ("HTTP://store.example/", true),
+            ("http://localhost.example/", true),
+            ("https://store.example/", false),
+            ("http://LOCALHOST:5000/", false),
+            ("http://[::1]/", false),
+        ] {
+            assert_eq!(is_plain(url), plain, "{url}");
+        }
     }
 }

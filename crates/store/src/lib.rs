@@ -10,9 +10,11 @@
 
 #![forbid(unsafe_code)]
 
-// The two users of a store.
-mod pull;
+// The publisher's side of a store.
 mod upload;
+
+// The node's side. Publishers read what they find, too.
+mod pull;
 
 // The kinds of stores.
 mod engines;

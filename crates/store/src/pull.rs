@@ -3,12 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
 
-use aws_lc_rs::digest::{SHA256, digest};
-use cannery_archive::{Archive, Digest};
-use cannery_publish::{BodyIndex, RebuildError, Recipe, RecipeError, rebuild};
+use aws_lc_rs::digest::{Context, SHA256, digest};
+use cannery_archive::Digest;
+use cannery_publish::{BodyIndex, RebuildError, Recipe, RecipeError, Source, drop_damaged, rebuild};
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::limits::{ATTEMPTS_MAX, GAP_BYTES_MAX, PROGRESS_BYTES_MIN, PROGRESS_TIME};
@@ -19,7 +18,7 @@ use crate::store::{Opened, Store};
 const DIGEST_BYTES: u64 = Digest::BYTES as u64;
 
 /// The costs of a pull.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PullReport {
     /// Length of the compressed recipe in bytes.
     pub recipe_bytes: u64,
@@ -29,6 +28,8 @@ pub struct PullReport {
     pub ranges: u64,
     /// Number of bytes of the archive that were transferred.
     pub range_bytes: u64,
+    /// The names of damaged releases of this machine, whose contents were transferred again.
+    pub damaged: Vec<String>,
 }
 
 /// Why a release couldn't be pulled.
@@ -50,9 +51,9 @@ pub enum PullError {
     /// The file can't be created, with the reason as a message.
     #[error("{0}")]
     Create(String),
-    /// A release on this machine is damaged.
-    #[error("release {0} on this machine is damaged")]
-    Damaged(u64),
+    /// A release on this machine was intact, and then damaged.
+    #[error("a release on this machine changes while it is read")]
+    Unstable,
 }
 
 /// Writes the archive of a release into the file that `create` returns. The file was flushed but not synced.
@@ -64,21 +65,53 @@ pub enum PullError {
 pub fn pull(
     store: &mut dyn Store,
     release: &StoredRelease,
-    sources: &[Arc<Archive>],
+    mut sources: Vec<Source>,
     bytes: Option<u64>,
     create: &mut dyn FnMut() -> Result<File, String>,
 ) -> Result<(File, PullReport), PullError> {
     let mut report = PullReport::default();
-    let recipe = read_recipe(store, release, sources, &mut report)?;
+    let recipe = read_recipe(store, release, &sources, &mut report)?;
     let is_other_length = bytes.is_some_and(|bytes| bytes != recipe.file_bytes());
     if recipe.digest() != release.digest || recipe.file_bytes() != release.archive.bytes || is_other_length {
         return Err(PullError::Other);
     }
-
-    let mut index = BodyIndex::default();
-    for source in sources {
-        index.add(Arc::clone(source));
+    match transfer(store, release, &recipe, &sources, create, &mut report) {
+        Err(Incomplete::Damaged) => {}
+        Err(Incomplete::Failed(error)) => return Err(error),
+        Ok(file) => return Ok((file, report)),
     }
+    // All sources are read only now, because a damaged one is rare.
+    report.damaged = drop_damaged(&mut sources);
+    match transfer(store, release, &recipe, &sources, create, &mut report) {
+        Ok(file) => Ok((file, report)),
+        Err(Incomplete::Failed(error)) => Err(error),
+        Err(Incomplete::Damaged) => Err(PullError::Unstable),
+    }
+}
+
+/// Why an archive isn't complete.
+enum Incomplete {
+    Failed(PullError),
+    /// A part of a source was needed that is damaged.
+    Damaged,
+}
+
+impl From<PullError> for Incomplete {
+    fn from(error: PullError) -> Incomplete {
+        Incomplete::Failed(error)
+    }
+}
+
+/// Transfers what the sources don't have, and rebuilds the archive meanwhile.
+fn transfer(
+    store: &mut dyn Store,
+    release: &StoredRelease,
+    recipe: &Recipe,
+    sources: &[Source],
+    create: &mut dyn FnMut() -> Result<File, String>,
+    report: &mut PullReport,
+) -> Result<File, Incomplete> {
+    let index = BodyIndex::of(sources.iter().map(|source| &source.archive));
     let positions = recipe.body_positions().ok_or(PullError::Other)?;
     let bodies = recipe.bodies().zip(positions);
     let missing = bodies.filter(|(body, _)| index.find(body).is_none());
@@ -86,23 +119,22 @@ pub fn pull(
     let wanted: Vec<Range<u64>> =
         missing.map(|(body, position)| position - DIGEST_BYTES..position + body.length).collect();
     if wanted.last().is_some_and(|last| last.end > release.archive.bytes) {
-        return Err(PullError::Other);
+        return Err(PullError::Other.into());
     }
 
     let file = create().map_err(PullError::Create)?;
     let mut ranges = RangeReader::new(store, release.archive, &wanted);
-    let rebuilt = rebuild(&recipe, &index, &mut ranges, file);
-    report.ranges = ranges.requests;
-    report.range_bytes = ranges.transferred;
+    let rebuilt = rebuild(recipe, &index, &mut ranges, file);
+    report.ranges += ranges.requests;
+    report.range_bytes += ranges.transferred;
     match rebuilt {
-        Ok((file, _)) => Ok((file, report)),
+        Ok((file, _)) => Ok(file),
         Err(error) => Err(match (ranges.failure.take(), &error) {
-            (Some(failure), _) => PullError::Store(failure),
-            (None, RebuildError::Assemble(_)) => match index.find_damaged(recipe.bodies()) {
-                Some(archive) => PullError::Damaged(archive.facts().serial),
-                None => PullError::Rebuild(error),
-            },
-            (None, _) => PullError::Rebuild(error),
+            (Some(failure), _) => PullError::Store(failure).into(),
+            (None, RebuildError::Assemble(_)) if index.find_damaged(recipe.bodies()).is_some() => {
+                Incomplete::Damaged
+            }
+            (None, _) => PullError::Rebuild(error).into(),
         }),
     }
 }
@@ -111,17 +143,17 @@ pub fn pull(
 fn read_recipe(
     store: &mut dyn Store,
     release: &StoredRelease,
-    sources: &[Arc<Archive>],
+    sources: &[Source],
     report: &mut PullReport,
 ) -> Result<Recipe, PullError> {
     let shortest = release.patches.iter().filter(|patch| patch.blob.bytes < release.recipe.bytes);
     let mut patches: Vec<_> = shortest.collect();
     patches.sort_by_key(|patch| patch.blob.bytes);
     for patch in patches {
-        let Some(source) = sources.iter().find(|source| source.facts().digest == patch.base) else {
+        let Some(source) = sources.iter().find(|source| source.archive.facts().digest == patch.base) else {
             continue;
         };
-        let Ok(base) = Recipe::of(source) else { continue };
+        let Ok(base) = Recipe::of(&source.archive) else { continue };
         if Digest::of(base.bytes()) != patch.base_recipe {
             continue;
         }
@@ -133,6 +165,28 @@ fn read_recipe(
     let compressed = read_blob(store, &release.recipe)?;
     report.recipe_bytes = compressed.len() as u64;
     Ok(Recipe::decompress(&compressed, None)?)
+}
+
+/// Returns whether the store sends the right bytes of a blob that it has. This transfers all of it.
+pub(crate) fn is_intact(store: &mut dyn Store, blob: &Blob) -> Result<bool, StoreError> {
+    let whole = 0..blob.bytes;
+    let mut reader = RangeReader::new(store, *blob, std::slice::from_ref(&whole));
+    let mut hasher = Context::new(&SHA256);
+    let mut part = vec![0; 64 << 10];
+    loop {
+        match reader.read(&mut part) {
+            Ok(0) => return Ok(hasher.finish().as_ref() == blob.sha256),
+            Ok(count) => hasher.update(&part[..count]),
+            Err(error) => {
+                let failure = reader.failure.take().unwrap_or_else(|| StoreError::wrong(error.to_string()));
+                return match failure.kind {
+                    // A blob that is too short ends early again and again.
+                    StoreErrorKind::Missing | StoreErrorKind::Wrong | StoreErrorKind::Cut => Ok(false),
+                    _ => Err(failure),
+                };
+            }
+        }
+    }
 }
 
 /// Reads a blob into memory, and verifies it. Its length was checked with the document.
@@ -271,7 +325,7 @@ impl<'a> RangeReader<'a> {
             self.failures,
             self.blob.digest()
         );
-        self.failure = Some(StoreError::new(StoreErrorKind::Unreachable, message));
+        self.failure = Some(StoreError::new(StoreErrorKind::Cut, message));
         io::ErrorKind::ConnectionAborted.into()
     }
 

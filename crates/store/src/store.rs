@@ -41,6 +41,14 @@ pub trait Store: Send {
     /// Returns [`StoreError`] if another publisher was faster, or if the store can't be written.
     fn point(&mut self, site: &StoredSite, seen: Option<&str>) -> Result<(), StoreError>;
 
+    /// Removes what publishers that were killed have left.
+    ///
+    /// # Errors
+    /// Returns [`StoreError`] if the store can't be written.
+    fn clean(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Removes a blob that no release of the document has. Stores with a garbage collection of their own do nothing.
     ///
     /// # Errors

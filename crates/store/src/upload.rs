@@ -6,6 +6,7 @@ use cannery_publish::{Recipe, RecipeError};
 
 use crate::error::StoreError;
 use crate::limits::EARLIER_MAX;
+use crate::pull::is_intact;
 use crate::release::{Blob, Patch, StoredRelease, StoredSite};
 use crate::store::Store;
 
@@ -44,6 +45,7 @@ pub fn upload(
     signed: Option<Signed>,
     date: u64,
 ) -> Result<(StoredRelease, UploadReport), UploadError> {
+    store.clean()?;
     let mut report = UploadReport::default();
     let alone = recipe.compress(None)?;
     let mut patches = Vec::new();
@@ -74,9 +76,11 @@ pub fn upload(
     Ok((release, report))
 }
 
-/// Adds a blob unless the store has it. Returns `true` if it was added.
+/// Adds a blob unless the store has it, undamaged. Returns `true` if it was added.
+///
+/// Reads a blob that is there, even though that transfers it: users push a release again if nodes report wrong bytes of it.
 fn put(store: &mut dyn Store, blob: &Blob, content: &[u8], bytes: &mut u64) -> Result<bool, StoreError> {
-    if store.has(blob)? {
+    if store.has(blob)? && is_intact(store, blob)? {
         return Ok(false);
     }
     store.put(blob, content)?;

@@ -10,6 +10,7 @@ fn explained(url: &str, fields: &[&str], method: &str) -> String {
         url: url.into(),
         fields: fields.iter().map(|field| (*field).to_owned()).collect(),
         method: method.into(),
+        host: None,
         debug: false,
         json: false,
     };
@@ -115,6 +116,7 @@ fn requests_that_cannot_be_sent_are_wrong_usage() {
         url: "/".into(),
         fields: vec![field.to_owned()],
         method: method.to_owned(),
+        host: None,
         debug: false,
         json: false,
     };

@@ -10,6 +10,8 @@ use crate::output::Failure;
 pub(super) struct Member<T> {
     pub(super) target: Target,
     pub(super) outcome: Result<T, Failure>,
+    /// Whether the failure was printed.
+    pub(super) is_reported: bool,
 }
 
 /// Parses targets. None of them may be named twice, as both would push into the same directory.
@@ -29,7 +31,7 @@ pub(super) fn parse(words: &[String]) -> Result<Vec<Target>, Failure> {
 pub(super) fn connect(connector: &Connector, targets: Vec<Target>) -> Vec<Member<Connection>> {
     each(targets, |target| {
         let outcome = connector.connect(&target);
-        Member { target, outcome }
+        Member { target, outcome, is_reported: false }
     })
 }
 
@@ -38,9 +40,9 @@ pub(super) fn then<T: Send, U: Send>(
     members: Vec<Member<T>>,
     step: impl Fn(&Target, T) -> Result<U, Failure> + Sync,
 ) -> Vec<Member<U>> {
-    each(members, |Member { target, outcome }| {
+    each(members, |Member { target, outcome, is_reported }| {
         let outcome = outcome.and_then(|state| step(&target, state));
-        Member { target, outcome }
+        Member { target, outcome, is_reported }
     })
 }
 

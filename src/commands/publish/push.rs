@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use cannery_archive::Archive;
+use cannery_archive::{Archive, Loading};
 use cannery_publish::protocol::{Activate, Activated, ReleaseInfo, Releases, Selector};
 use cannery_publish::trust::{Signed, Statement};
 use cannery_publish::{Recipe, StageReport};
@@ -52,10 +52,10 @@ pub fn run(flags: &Push) -> Result<(), Failure> {
         return stores::push(flags, addresses, site).map_err(|failure| failure.as_json(flags.json));
     }
     let published = publish(flags).map_err(|failure| failure.as_json(flags.json))?;
-    let Published { members, quorum, archive, started } = published;
+    let Published { mut members, quorum, archive, started } = published;
     print(flags, &members, &archive, started)?;
     // The JSON value has the failures already.
-    check_quorum(&members, quorum, if flags.stage_only { "staged" } else { "activated" }, flags)
+    check_quorum(&mut members, quorum, if flags.stage_only { "staged" } else { "activated" }, flags)
 }
 
 /// A release that was published on the targets without a failure.
@@ -79,7 +79,7 @@ fn publish(flags: &Push) -> Result<Published, Failure> {
     }
 
     let mut members = fleet::connect(&connector, targets);
-    check_quorum(&members, quorum, "connected", flags)?;
+    check_quorum(&mut members, quorum, "connected", flags)?;
 
     let cache = Cache::open(flags.cache.as_deref());
     let workplace = match &cache {
@@ -114,7 +114,7 @@ fn publish(flags: &Push) -> Result<Published, Failure> {
         })?,
     };
 
-    let staged = stage(flags, members, &archive, &recipe, signed.as_ref(), cache.as_ref());
+    let mut staged = stage(flags, members, &archive, &recipe, signed.as_ref(), cache.as_ref());
     if let Some(cache) = &cache {
         cache.add_recipe(&recipe);
         if is_folder {
@@ -122,7 +122,7 @@ fn publish(flags: &Push) -> Result<Published, Failure> {
             cache.add_archive(&archive.facts().digest.to_string(), &path);
         }
     }
-    check_quorum(&staged, quorum, "staged", flags)?;
+    check_quorum(&mut staged, quorum, "staged", flags)?;
     let members = activate(flags, staged, &archive, signed);
     drop(interrupt);
     Ok(Published { members, quorum, archive, started })
@@ -138,26 +138,31 @@ fn quorum(flags: &Push, count: usize) -> Result<usize, Failure> {
 }
 
 /// Checks that enough targets are left. Otherwise, names those that failed, and says what the others have.
-fn check_quorum<T>(members: &[Member<T>], quorum: usize, step: &str, flags: &Push) -> Result<(), Failure> {
-    let failures: Vec<_> =
-        members.iter().filter_map(|member| Some((&member.target, member.outcome.as_ref().err()?))).collect();
-    let is_enough = members.len() - failures.len() >= quorum;
-    if failures.is_empty() {
+fn check_quorum<T>(
+    members: &mut [Member<T>],
+    quorum: usize,
+    step: &str,
+    flags: &Push,
+) -> Result<(), Failure> {
+    let failed = members.iter().filter(|member| member.outcome.is_err()).count();
+    let is_enough = members.len() - failed >= quorum;
+    if failed == 0 {
         return Ok(());
     }
     // A single target doesn't need its name on a line of its own.
-    if let [(target, Failure::Message { exit, message, hint, .. })] = failures.as_slice()
-        && members.len() == 1
-    {
+    if let [Member { target, outcome: Err(Failure::Message { exit, message, hint, .. }), .. }] = &*members {
         let failure = Failure::new(*exit, format!("{target}: {message}"));
         return Err(match hint {
             Some(hint) => failure.hint(hint),
             None => failure,
         });
     }
-    for (target, failure) in &failures {
+    // The same failure is found after each step.
+    for Member { target, outcome, is_reported } in members.iter_mut().filter(|member| !member.is_reported) {
+        let Err(failure) = outcome else { continue };
         let paint = Paint::for_errors();
         output::note(format_args!("{target}: {} {}", paint.error("failed:"), one_line(&reason(failure))));
+        *is_reported = true;
     }
     if is_enough {
         return Ok(());
@@ -176,7 +181,7 @@ fn check_quorum<T>(members: &[Member<T>], quorum: usize, step: &str, flags: &Pus
     };
     Err(Failure::failed(format!(
         "{} of {} failed, so {consequence}; {step}: {good}",
-        failures.len(),
+        failed,
         counted(members.len() as u64, "target"),
     ))
     .hint("once the cause is removed, run the same command again: it continues with what the targets have"))
@@ -216,8 +221,8 @@ fn connected(members: &mut [Member<Connection>]) -> impl Iterator<Item = &mut Co
     members.iter_mut().filter_map(|member| member.outcome.as_mut().ok())
 }
 
-/// Returns the path of the newest release of any target: from the cache, or else fetched. The new release contains files of it, so with
-/// a signer it must be one of ours.
+/// Returns the path of the newest intact release of any target: from the cache, or else fetched. The new release contains files of it,
+/// so with a signer it must be one of ours.
 fn newest_release(
     flags: &Push,
     signer: Option<&Signer>,
@@ -225,53 +230,98 @@ fn newest_release(
     cache: Option<&Cache>,
     workplace: &Path,
 ) -> Result<Option<PathBuf>, Failure> {
-    let newest = connected(members)
-        .flat_map(|connection| connection.releases.releases.clone())
-        .filter(|release| {
-            let Some(digest) = &release.digest else { return false };
-            signer.is_none_or(|signer| signer.own_statement(release.signed.as_ref(), digest).is_some())
-        })
-        .max_by_key(|release| (release.serial, release.date));
-    let Some(newest) = newest else { return Ok(None) };
-    let digest = newest.digest.unwrap_or_default();
-    let path = workplace.join("previous.cdb");
-    if let Some(cached) = cache.and_then(|cache| cache.archive(&digest)) {
-        // The build takes the other archives of a folder for releases of the same site, so it must not see the cache.
-        let linked = fs::hard_link(&cached, &path).or_else(|_| fs::copy(&cached, &path).map(drop));
-        linked.map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
-        return Ok(Some(path));
+    for connection in connected(members) {
+        let damaged = connection
+            .releases
+            .releases
+            .iter()
+            .filter_map(|release| Some((&release.name, release.damaged.as_ref()?)));
+        for (name, why) in damaged {
+            note_damage(&connection.target, name, why);
+        }
     }
+    let is_trusted = |release: &ReleaseInfo| {
+        let Some(digest) = &release.digest else { return false };
+        signer.is_none_or(|signer| signer.own_statement(release.signed.as_ref(), digest).is_some())
+    };
+    let mut candidates: Vec<ReleaseInfo> =
+        connected(members).flat_map(|connection| connection.releases.releases.clone()).collect();
+    candidates.retain(is_trusted);
+    candidates.sort_by_key(|release| std::cmp::Reverse((release.serial, release.date)));
+    candidates.dedup_by(|a, b| a.digest == b.digest);
 
-    let has_newest = |connection: &&mut Connection| connection.releases.with_digest(&digest).is_some();
-    let Some(connection) = connected(members).find(has_newest) else { return Ok(None) };
+    for release in candidates.iter().take(BASES_FETCHED) {
+        let digest = release.digest.as_deref().unwrap_or_default();
+        let path = workplace.join("previous.cdb");
+        if let Some(cached) = cache.and_then(|cache| cache.archive(digest)) {
+            // The build takes the other archives of a folder for releases of the same site, so it must not see the cache.
+            let linked = fs::hard_link(&cached, &path).or_else(|_| fs::copy(&cached, &path).map(drop));
+            linked.map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
+            return Ok(Some(path));
+        }
+        let has_release = |connection: &&mut Connection| connection.releases.with_digest(digest).is_some();
+        for connection in connected(members).filter(has_release) {
+            if fetch(flags, connection, release, &path)? {
+                if let Some(cache) = cache {
+                    cache.add_archive(digest, &path);
+                }
+                return Ok(Some(path));
+            }
+        }
+    }
+    if !candidates.is_empty() {
+        output::note(
+            "note: no intact release could be fetched, so the new one has no files that open pages may still need",
+        );
+    }
+    Ok(None)
+}
+
+/// Fetches the archive of a release. Returns `false` if it is damaged, after saying so.
+fn fetch(
+    flags: &Push,
+    connection: &mut Connection,
+    release: &ReleaseInfo,
+    path: &Path,
+) -> Result<bool, Failure> {
+    let digest = release.digest.as_deref().unwrap_or_default();
+    // The same release may have another name on another host.
+    let listed = connection.releases.with_digest(digest).unwrap_or(release);
     if !flags.quiet && !flags.json {
         output::note(format_args!(
             "fetching {} from {} ({}), whose files open pages may still need",
-            one_line(&newest.name),
+            one_line(&listed.name),
             connection.target,
-            bytes(newest.bytes)
+            bytes(listed.bytes)
         ));
     }
-    let mut file = File::create(&path)
+    let mut file = File::create(path)
         .map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
     let display = TransferDisplay::new("fetching", flags.quiet || flags.json);
-    display.plan(newest.bytes);
-    let fetched = connection.client.fetch(&digest, &mut file, &mut |count| display.advance(count));
+    display.plan(listed.bytes);
+    let fetched = connection.client.fetch(digest, &mut file, &mut |count| display.advance(count));
     drop(display);
     fetched.map_err(|error| with_target(client_failure(&error), &connection.target))?;
 
-    let archive = open::open(&path)?;
-    archive.verify_digest().map_err(|error| verify::failure(&path, &error))?;
-    if archive.facts().digest.to_string() != digest {
-        return Err(with_target(
-            Failure::failed("it sent another release than it was asked for"),
-            &connection.target,
-        ));
-    }
-    if let Some(cache) = cache {
-        cache.add_archive(&digest, &path);
-    }
-    Ok(Some(path))
+    let damage = match Archive::open(path, Loading::Mapped) {
+        Err(error) => error.to_string(),
+        Ok(archive) => match archive.verify_digest() {
+            Ok(()) if archive.facts().digest.to_string() == digest => return Ok(true),
+            Ok(()) => "it has another digest than the host says".to_owned(),
+            Err(error) => error.to_string(),
+        },
+    };
+    note_damage(&connection.target, &listed.name, &damage);
+    Ok(false)
+}
+
+/// Says that a host has a damaged release. That doesn't keep the new one from being published.
+fn note_damage(target: &Target, name: &str, why: &str) {
+    output::note(format_args!(
+        "{target}: note: {} is damaged, so it isn't built upon: {}; delete it there",
+        one_line(name),
+        one_line(why)
+    ));
 }
 
 fn with_target(failure: Failure, target: &Target) -> Failure {
@@ -299,7 +349,7 @@ fn stage(
             action(&display);
         }
     };
-    fleet::then(members, |_, mut connection| {
+    fleet::then(members, |target, mut connection| {
         let base = base(&connection.releases, cache);
         let report = connection.client.stage(
             archive,
@@ -310,6 +360,12 @@ fn stage(
             &mut |count| with_display(&|display| display.advance(count)),
         );
         let report = report.map_err(|error| client_failure(&error))?;
+        for name in &report.staged.damaged {
+            output::note(format_args!(
+                "{target}: note: {} is damaged, so its contents were transferred again; delete it there",
+                one_line(name)
+            ));
+        }
         let digest = archive.facts().digest.to_string();
         let current = connection.releases.current().and_then(|release| release.digest.as_ref());
         let was_current = current == Some(&digest);
@@ -322,6 +378,9 @@ fn base(releases: &Releases, cache: Option<&Cache>) -> Option<Recipe> {
     let digests = releases.releases.iter().filter_map(|release| release.digest.as_deref());
     cache.and_then(|cache| digests.take(BASES_TRIED).find_map(|digest| cache.recipe(digest)))
 }
+
+/// Releases that are tried as the earlier one. If so many are damaged, the others hardly aren't.
+const BASES_FETCHED: usize = 3;
 
 /// Recipes of older releases are hardly better than none.
 const BASES_TRIED: usize = 5;

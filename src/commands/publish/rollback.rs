@@ -52,7 +52,7 @@ pub fn run(flags: &Rollback) -> Result<(), Failure> {
     if flags.json {
         output::print_json(&members.iter().map(json).collect::<Vec<_>>())?;
     } else {
-        for Member { target, outcome } in &members {
+        for Member { target, outcome, .. } in &members {
             let Ok(activated) = outcome else { continue };
             let target = Paint::for_results().strong(&target.to_string());
             let state = match &activated.before {

@@ -52,7 +52,7 @@ pub fn run(flags: &Status) -> Result<(), Failure> {
         output::print_json(&targets.collect::<Vec<_>>())?;
     } else {
         let paint = Paint::for_results();
-        for (index, Member { target, outcome }) in members.iter().enumerate() {
+        for (index, Member { target, outcome, .. }) in members.iter().enumerate() {
             let Ok(releases) = outcome else { continue };
             let gap = if index == 0 { "" } else { "\n" };
             let behind = if is_behind(releases) { "  behind the other targets" } else { "" };

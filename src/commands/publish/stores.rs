@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cannery_archive::{Archive, Loading};
-use cannery_publish::Recipe;
 use cannery_publish::trust::Statement;
+use cannery_publish::{RebuildError, Recipe};
 use cannery_store::{
-    Address, Look, Store, StoredRelease, StoredSite, UploadError, UploadReport, pull, upload,
+    Address, Look, PullError, Store, StoreErrorKind, StoredRelease, StoredSite, UploadError, UploadReport,
+    pull, upload,
 };
 use serde::Serialize;
 
@@ -16,7 +17,7 @@ use super::cache::Cache;
 use super::compile::{Previous, compile_after};
 use super::signer::{Signer, not_ours};
 use crate::commands::interrupt::Interrupt;
-use crate::commands::{keys, open, release_trust, store_access, verify};
+use crate::commands::{keys, open, release_dir, release_trust, store_access, verify};
 use crate::flags::follow::StoreFlags;
 use crate::flags::publish::{Push, Rollback, Status};
 use crate::format::{Table, bytes, minute, percent, seconds};
@@ -24,6 +25,9 @@ use crate::output::{self, Failure, Paint, one_line};
 
 /// Number of earlier releases that patches are made against.
 const PATCHES: usize = 3;
+
+/// Releases that are tried as the earlier one, if newer ones are damaged.
+const BASES_FETCHED: usize = 3;
 
 /// A store that was opened and read.
 struct Opened {
@@ -114,10 +118,9 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
         // Like a release directory, it is created if its parent exists.
         match std::fs::create_dir(folder) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(Failure::output(format!(
-                    "cannot create the store {}: {error}",
-                    folder.display()
-                )));
+                let message = format!("cannot create the store {}: {error}", folder.display());
+                let remedy = release_dir::remedy(folder, &error);
+                return Err(remedy.into_iter().fold(Failure::output(message), Failure::hint));
             }
             _ => {}
         }
@@ -226,26 +229,30 @@ fn previous(
         let releases = opened.site.iter().flat_map(StoredSite::releases);
         releases.filter(|release| is_trusted(release)).map(move |release| (index, release.clone()))
     });
-    let Some((index, newest)) = all.max_by_key(|(_, release)| (release.serial, release.date)) else {
-        return Ok(Previous { serial, path: None });
-    };
+    let mut candidates: Vec<_> = all.collect();
+    candidates.sort_by_key(|(_, release)| std::cmp::Reverse((release.serial, release.date)));
+    candidates.truncate(BASES_FETCHED);
     let path = workplace.join("previous.cdb");
-    let digest = newest.digest.to_string();
-    if let Some(cached) = cache.and_then(|cache| cache.archive(&digest)) {
-        let linked = std::fs::hard_link(&cached, &path).or_else(|_| std::fs::copy(&cached, &path).map(drop));
-        linked.map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
-    } else {
-        let mut create = || {
-            File::options()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .open(&path)
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))
-        };
-        let target = &mut opened[index];
-        pull(&mut *target.store, &newest, &[], None, &mut create)
-            .map_err(|error| Failure::failed(format!("{}: {error}", target.address)))?;
+    for (index, release) in &candidates {
+        let digest = release.digest.to_string();
+        if let Some(cached) = cache.and_then(|cache| cache.archive(&digest)) {
+            let linked =
+                std::fs::hard_link(&cached, &path).or_else(|_| std::fs::copy(&cached, &path).map(drop));
+            linked.map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
+            return Ok(Previous { serial, path: Some(path) });
+        }
+        let target = &mut opened[*index];
+        match fetch(target, release, &path) {
+            Ok(()) => {}
+            Err(error) if is_damage(&error) => {
+                output::note(format_args!(
+                    "{}: note: release {} is damaged there, so it isn't built upon: {error}",
+                    target.address, release.serial
+                ));
+                continue;
+            }
+            Err(error) => return Err(pull_failure(&target.address, &error)),
+        }
         if let Some(cache) = cache {
             cache.add_archive(&digest, &path);
             if let Ok(recipe) = Archive::open(&path, Loading::Mapped)
@@ -255,8 +262,46 @@ fn previous(
                 cache.add_recipe(&recipe);
             }
         }
+        return Ok(Previous { serial, path: Some(path) });
     }
-    Ok(Previous { serial, path: Some(path) })
+    if !candidates.is_empty() {
+        output::note(
+            "note: no intact release could be fetched, so the new one has no files that open pages may still need",
+        );
+    }
+    Ok(Previous { serial, path: None })
+}
+
+/// Pulls the archive of a release into a file, which may be there from an attempt that failed.
+fn fetch(target: &mut Opened, release: &StoredRelease, path: &Path) -> Result<(), PullError> {
+    let mut create = || {
+        File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))
+    };
+    pull(&mut *target.store, release, Vec::new(), None, &mut create).map(drop)
+}
+
+/// Whether the store has lost the release, or sends other bytes. Without the network, no other release would be better.
+fn is_damage(error: &PullError) -> bool {
+    match error {
+        PullError::Store(error) => {
+            matches!(error.kind, StoreErrorKind::Missing | StoreErrorKind::Wrong | StoreErrorKind::Cut)
+        }
+        PullError::Rebuild(RebuildError::Write(_)) | PullError::Create(_) => false,
+        _ => true,
+    }
+}
+
+fn pull_failure(address: &Address, error: &PullError) -> Failure {
+    match error {
+        PullError::Store(error) => store_access::failure(address, error),
+        _ => Failure::failed(format!("{address}: {error}")),
+    }
 }
 
 /// Returns recipes of the newest releases, as far as the cache has them.

@@ -101,14 +101,16 @@ impl Carryover {
     pub(crate) fn note(&self) -> Option<Diagnostic> {
         let (_, example) = self.withdrawn.first()?;
         let example = String::from_utf8_lossy(example);
-        let others = match self.withdrawn.len() - 1 {
-            0 => String::new(),
-            1 => " and 1 more path".to_owned(),
-            count => format!(" and {count} more paths"),
+        let message = match self.withdrawn.len() - 1 {
+            0 => format!(
+                "`{example}` of an earlier release answers {WITHDRAWN_STATUS} from now on, because a pattern leaves it out"
+            ),
+            count => format!(
+                "`{example}` and {count} more {} of earlier releases answer {WITHDRAWN_STATUS} from now on, because a pattern \
+                 leaves them out",
+                if count == 1 { "path" } else { "paths" }
+            ),
         };
-        let message = format!(
-            "`{example}`{others} of earlier releases answer {WITHDRAWN_STATUS} from now on, because a pattern leaves them out"
-        );
         Some(Diagnostic::note(b".", "withdrawn", message))
     }
 

@@ -145,7 +145,7 @@ mod tests {
         let mut session = HostSession::default();
         assert!(matches!(session.handle(hello()), Ok(Request::Greet(_))));
         assert_eq!(session.handle(Frame::empty(FrameKind::List)).unwrap(), Request::List);
-        let offer = Offer { digest: "a".into(), base: None, signed: None };
+        let offer = Offer { digest: "a".into(), base: None, signed: None, retries: false };
         assert_eq!(session.handle(Frame::json(FrameKind::Offer, &offer)).unwrap(), Request::More);
         let data = Frame { kind: FrameKind::Data, payload: b"xy".to_vec() };
         assert_eq!(session.handle(data.clone()).unwrap(), Request::More);

@@ -121,6 +121,9 @@ pub struct Offer {
     /// The statement about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<Signed>,
+    /// Whether the client answers a second `Missing`, which comes if a release of the host turns out to be damaged.
+    #[serde(default)]
+    pub retries: bool,
 }
 
 /// The base of a patch.
@@ -139,6 +142,9 @@ pub struct Staged {
     pub name: String,
     /// Whether the host had it before.
     pub was_known: bool,
+    /// The names of damaged releases of the host, whose contents were transferred again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
 /// Which release to serve.

@@ -25,6 +25,16 @@ struct Found {
 }
 
 impl BodyIndex {
+    /// Returns an index of the bodies in these archives, best first.
+    #[must_use]
+    pub fn of<'a>(archives: impl Iterator<Item = &'a Arc<Archive>>) -> BodyIndex {
+        let mut index = BodyIndex::default();
+        for archive in archives {
+            index.add(Arc::clone(archive));
+        }
+        index
+    }
+
     /// Adds the bodies of an archive, except those that an earlier one has. Records after a corrupt one are left out.
     pub fn add(&mut self, archive: Arc<Archive>) {
         let number = self.archives.len();

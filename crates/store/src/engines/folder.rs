@@ -1,7 +1,8 @@
 //! A folder, for example on a shared disk, or one that a web server serves.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -33,12 +34,9 @@ impl FolderStore {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let temporary = folder.join(format!(".{}-{name}.tmp", std::process::id()));
         let written = fs::create_dir_all(folder)
-            .and_then(|()| File::create(&temporary))
-            .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
-            .and_then(|()| fs::rename(&temporary, path))
+            .and_then(|()| cannery_publish::replace(path, &temporary, content))
             .and_then(|()| File::open(folder)?.sync_all());
         written.map_err(|error| {
-            let _ = fs::remove_file(&temporary);
             let failed = StoreError::file("write", path, &error);
             StoreError { kind: StoreErrorKind::Local, ..failed }
         })
@@ -91,6 +89,20 @@ impl Store for FolderStore {
         self.replace(&self.path.join(DOCUMENT), &site.to_json())
     }
 
+    fn clean(&mut self) -> Result<(), StoreError> {
+        for folder in [self.path.clone(), self.path.join(blob_path(""))] {
+            // There is none before the first push.
+            let Ok(entries) = fs::read_dir(&folder) else { continue };
+            for entry in entries.flatten() {
+                let Some(owner) = temporary_owner(&entry.file_name()) else { continue };
+                let path = entry.path();
+                cannery_publish::remove_abandoned(&path, owner)
+                    .map_err(|error| StoreError::file("remove", &path, &error))?;
+            }
+        }
+        Ok(())
+    }
+
     fn remove(&mut self, blob: &Blob) -> Result<(), StoreError> {
         match fs::remove_file(self.blob(blob)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -99,6 +111,11 @@ impl Store for FolderStore {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns the process ID in the name of a temporary file, such as `.123-live.json.tmp`.
+fn temporary_owner(name: &OsStr) -> Option<u32> {
+    name.to_str()?.strip_prefix('.')?.strip_suffix(".tmp")?.split_once('-')?.0.parse().ok()
 }
 
 /// Returns a version for a document without one.

@@ -11,12 +11,12 @@ use http::{Method, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use ureq::Body;
 
+use super::Address;
 use super::credentials::Credentials;
 use super::folder::digest_version;
 use super::https::{check_written, open_range};
-use super::{Address, is_loopback};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::http::{Call, Http, is_same_host, parse_url, read_all, resolve, unexpected};
+use crate::http::{Call, Http, is_loopback, is_same_host, parse_url, read_all, resolve, unexpected};
 use crate::limits::{DOCUMENT_BYTES_MAX, RESPONSE_BYTES_MAX};
 use crate::release::{Blob, StoredRelease, StoredSite};
 use crate::store::{Look, Opened, Store};

@@ -1,0 +1,102 @@
+//! Short files that are replaced with a single rename, and what killed processes leave of that.
+//!
+//! The new content is written into a temporary file, which its process has locked, and whose name has the process ID. A later
+//! process removes it once its owner is gone: the lock is free, and no process has that ID. An ID can be used again, so a free lock
+//! is enough for a file that is an hour old. On a file system without locks, only the ID and the age count.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Age from which on the ID in a name may be that of another process.
+const REUSE_AGE: Duration = Duration::from_secs(3600);
+
+/// Age from which on a file is removed whose lock can't be tested.
+const UNLOCKED_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// Replaces `path` after the content is on disk. `temporary` must be in the same folder, and have our process ID in its name.
+///
+/// # Errors
+/// Returns an error if the file can't be written. The old one is still there then.
+pub fn replace(path: &Path, temporary: &Path, content: &[u8]) -> io::Result<()> {
+    let written = create(temporary).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(temporary, path)
+    });
+    written.inspect_err(|_| drop(fs::remove_file(temporary)))
+}
+
+/// Creates an empty file, and locks it if the file system has locks.
+fn create(path: &Path) -> io::Result<File> {
+    // One that a process with our ID has left.
+    let _ = fs::remove_file(path);
+    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    // Another process may hold the lock for a moment, while it tests whether the file is abandoned. It finds our ID then.
+    let _ = file.try_lock();
+    Ok(file)
+}
+
+/// Removes a temporary file whose owner is gone. Returns whether it was removed.
+///
+/// # Errors
+/// Returns an error if it can't be removed, for example because it belongs to another user.
+pub fn remove_abandoned(path: &Path, owner: u32) -> io::Result<bool> {
+    let Ok(file) = File::open(path) else { return Ok(false) };
+    let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
+    let is_abandoned = match file.try_lock() {
+        Ok(()) => !is_alive(owner) || age >= REUSE_AGE,
+        Err(TryLockError::WouldBlock) => false,
+        Err(TryLockError::Error(_)) => !is_alive(owner) && age >= UNLOCKED_AGE,
+    };
+    if !is_abandoned {
+        return Ok(false);
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(true),
+    }
+}
+
+/// Whether a process of this machine has this ID. Without `/proc`, only the lock tells.
+fn is_alive(process: u32) -> bool {
+    Path::new("/proc").join(process.to_string()).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ID that Linux gives no process.
+    const NOBODY: u32 = u32::MAX;
+
+    #[test]
+    fn files_are_replaced_and_nothing_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, temporary) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&temporary, "rubbish of a longer content").unwrap();
+        for content in ["1", "22"] {
+            replace(&path, &temporary, content.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert!(!temporary.exists());
+    }
+
+    #[test]
+    fn only_files_without_an_owner_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let file = create(&path).unwrap();
+        assert!(!remove_abandoned(&path, NOBODY).unwrap(), "it is locked");
+        drop(file);
+        assert!(!remove_abandoned(&path, std::process::id()).unwrap(), "its process is alive");
+        assert!(remove_abandoned(&path, NOBODY).unwrap() && !path.exists());
+        assert!(!remove_abandoned(&path, NOBODY).unwrap(), "there is none");
+
+        let file = create(&path).unwrap();
+        file.set_modified(std::time::SystemTime::now() - REUSE_AGE).unwrap();
+        drop(file);
+        assert!(remove_abandoned(&path, std::process::id()).unwrap(), "the process is another one");
+    }
+}
