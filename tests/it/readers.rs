@@ -120,15 +120,19 @@ impl Place {
         lines.lines().count()
     }
 
-    /// Runs the tests of a reader with the vectors.
+    /// Runs the tests of a reader with the vectors, and beside the server.
     fn test(&self, command: &mut Command) {
+        let programs = Path::new(env!("CARGO_BIN_EXE_cannery-server")).parent().unwrap();
+        command.env("CANNERY_BIN", programs).env("CANNERY_PROGRAMS", programs);
         command.env("CANNERY_ARCHIVE", self.path("site.cdb"));
         command.env("CANNERY_VECTORS", self.path("vectors"));
         let output = command.output().unwrap();
         let printed = [output.stdout.as_slice(), &output.stderr].concat();
         let printed = String::from_utf8_lossy(&printed);
         assert!(output.status.success(), "{printed}");
-        assert!(!printed.contains("CANNERY_VECTORS"), "the vectors were skipped: {printed}");
+        for variable in ["CANNERY_VECTORS", "CANNERY_BIN", "CANNERY_PROGRAMS"] {
+            assert!(!printed.contains(variable), "tests were skipped for want of {variable}: {printed}");
+        }
     }
 }
 
@@ -238,7 +242,8 @@ fn go_module_responds_as_the_server() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     place.test(
         Command::new("go")
-            .args(["test", "-count=1", "-v", "./..."])
+            // Archives are replaced and closed while requests use them.
+            .args(["test", "-race", "-count=1", "-v", "./..."])
             .current_dir(root.join("contrib/go/cannery")),
     );
 }

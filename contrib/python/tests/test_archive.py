@@ -8,7 +8,9 @@ import sys
 import tempfile
 import threading
 import unittest
+import zipfile
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from types import FrameType
 from unittest import mock
@@ -83,6 +85,17 @@ class OpenTest(unittest.TestCase):
         with self.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             with Archive.from_bytes(mapped) as archive:
                 self.assertEqual(body(archive, "/"), b"hello")
+
+    def test_archives_open_from_a_zipped_package(self) -> None:
+        package = "cannery_test_package"
+        path = self.path.with_suffix(".zip")
+        with zipfile.ZipFile(path, "w") as zipped:
+            zipped.writestr(f"{package}/__init__.py", "")
+            zipped.writestr(f"{package}/site.cdb", site(b"hello"))
+        self.enterContext(mock.patch.object(sys, "path", [str(path), *sys.path]))
+        self.addCleanup(sys.modules.pop, package, None)
+        with Archive.from_bytes(files(package).joinpath("site.cdb").read_bytes()) as archive:
+            self.assertEqual(body(archive, "/"), b"hello")
 
     def test_memory_is_not_copied(self) -> None:
         content = site(b"hello")
