@@ -4,8 +4,9 @@
  * response of each that has one, and sends the next request. There is no epoll and no parsing, and it reads the clock
  * once per pass. It never sleeps, so no server pays for waking it up, however much or little it has to do.
  *
- * Every response must equal the given one, byte for byte except for the value of its Date header. The first one that
- * differs, or a closed connection, ends the run with a failure and without a result.
+ * Every response must equal the given one, byte for byte except for the value of its Date header. With `-` in place of a
+ * response, responses may differ: each needs the status 200 and a Content-Length, and nothing may follow its content. The
+ * first wrong response, or a closed connection, ends the run with a failure and without a result.
  *
  * One process runs on each processor that it may use. `across` lets each process load all threads of the server;
  * `apart` distributes connections by the processor that serves them, so each thread is loaded by as few processes as
@@ -20,7 +21,7 @@
  *     cc -O2 -o loadgen bench/loadgen.c
  *     taskset --cpu-list 2,3 ./loadgen PORT CONNECTIONS MILLISECONDS REQUEST RESPONSE apart|across [RATE LATENCIES]
  *
- * REQUEST and RESPONSE are files with the bytes of one of each. The nanoseconds of each request are appended to the file
+ * REQUEST and RESPONSE are files with the bytes of one of each (RESPONSE may be `-`). The nanoseconds of each request are appended to the file
  * LATENCIES, as 64-bit integers.
  */
 #define _GNU_SOURCE
@@ -65,6 +66,8 @@ struct connection {
     int processor;
     /* Received bytes of the response in flight. */
     size_t received;
+    /* Those bytes, for responses that differ. */
+    char *kept;
     int is_waiting;
     /* The time for which the request in flight was scheduled, at a constant rate. */
     double scheduled;
@@ -79,6 +82,7 @@ struct result {
 };
 
 static struct bytes request, response;
+static int responses_differ;
 /* The position of the response's date, whose value changes. */
 static size_t date_begin, date_end;
 static struct connection connections[CONNECTIONS_MAX];
@@ -142,6 +146,24 @@ static int are_expected(const char *got, size_t from, size_t to)
     return after >= to || memcmp(got + (after - from), response.at + after, to - after) == 0;
 }
 
+/* Returns the length of a response that begins with these bytes, or 0 if its head isn't complete. */
+static size_t whole_length(const char *got, size_t count)
+{
+    static const char STATUS[] = "HTTP/1.1 200 ", FIELD[] = "\r\ncontent-length: ", END[] = "\r\n\r\n";
+    const char *end = memmem(got, count, END, sizeof END - 1);
+    if (!end)
+        return 0;
+    if (strncmp(got, STATUS, sizeof STATUS - 1) != 0)
+        refuse("a response has another status");
+    for (const char *at = got; at < end; at = memchr(at + 1, '\r', (size_t)(end - at)))
+        if (strncasecmp(at, FIELD, sizeof FIELD - 1) == 0) {
+            size_t content = strtoul(at + sizeof FIELD - 1, NULL, 10);
+            return content > BYTES_MAX ? BYTES_MAX : (size_t)(end - got) + sizeof END - 1 + content;
+        }
+    refuse("a response has no Content-Length");
+    return 0;
+}
+
 static void connect_all(unsigned short port, long count)
 {
     struct sockaddr_in address = {
@@ -159,6 +181,8 @@ static void connect_all(unsigned short port, long count)
         if (connect(connection, (struct sockaddr *)&address, sizeof address) < 0)
             fail("connect");
         connections[number] = (struct connection){ .socket = connection };
+        if (responses_differ && !(connections[number].kept = malloc(BYTES_MAX)))
+            fail("memory for a response");
     }
 }
 
@@ -176,9 +200,11 @@ static void send_request(struct connection *connection)
 /* Receives a part of a response. Returns 1 if the response is complete. */
 static int receive(struct connection *connection)
 {
-    char got[BYTES_MAX];
+    char part[BYTES_MAX];
     size_t from = connection->received;
-    ssize_t count = recv(connection->socket, got, response.count + 1 - from, MSG_DONTWAIT);
+    char *got = responses_differ ? connection->kept + from : part;
+    size_t room = (responses_differ ? BYTES_MAX : response.count + 1) - from;
+    ssize_t count = recv(connection->socket, got, room, MSG_DONTWAIT);
     if (count < 0 && errno == EAGAIN)
         return 0;
     if (count < 0)
@@ -186,9 +212,17 @@ static int receive(struct connection *connection)
     if (count == 0)
         refuse("the server closed a connection");
     size_t to = from + (size_t)count;
-    if (to > response.count || !are_expected(got, from, to))
+    size_t whole = response.count;
+    if (responses_differ) {
+        whole = whole_length(connection->kept, to);
+        if (whole >= BYTES_MAX || to == BYTES_MAX)
+            refuse("a response is too long");
+        if (whole > 0 && to > whole)
+            refuse("a response is longer than its Content-Length");
+    } else if (to > response.count || !are_expected(got, from, to)) {
         refuse("a response differs from the given one");
-    connection->is_waiting = to < response.count;
+    }
+    connection->is_waiting = to < whole || whole == 0;
     connection->received = connection->is_waiting ? to : 0;
     return !connection->is_waiting;
 }
@@ -349,8 +383,11 @@ int main(int argc, char **argv)
         count > CONNECTIONS_MAX || !(rate > 0.0))
         refuse("usage: loadgen PORT CONNECTIONS MILLISECONDS REQUEST RESPONSE apart|across [RATE LATENCIES]");
     read_bytes(argv[4], &request);
-    read_bytes(argv[5], &response);
-    find_date();
+    responses_differ = strcmp(argv[5], "-") == 0;
+    if (!responses_differ) {
+        read_bytes(argv[5], &response);
+        find_date();
+    }
     FILE *latencies = argc == 9 ? fopen(argv[8], "ab") : NULL;
     if (argc == 9 && (!latencies || setvbuf(latencies, latency_buffer, _IOFBF, sizeof latency_buffer) != 0))
         fail(argv[8]);
@@ -383,7 +420,6 @@ int main(int argc, char **argv)
     }
     struct result sum = collect(results[0], processes);
     requests += sum.requests;
-    printf("requests: %lu\nseconds: %.6f\nbytes received: %lu\n", requests, sum.ended - started,
-           requests * response.count);
+    printf("requests: %lu\nseconds: %.6f\n", requests, sum.ended - started);
     return 0;
 }

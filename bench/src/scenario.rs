@@ -136,7 +136,7 @@ pub(crate) enum Kind {
 }
 
 /// The load generator of a scenario.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "tool", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Load {
     Wrk {
@@ -160,9 +160,9 @@ pub(crate) enum Load {
     /// `loadgen.c`, cheaper than a server.
     Loadgen {
         distribution: Distribution,
-        /// Whether requests arrive at a constant rate, half of nginx's maximum.
-        #[serde(default)]
-        at_half_load: bool,
+        /// The name in tables of the server whose saturated rate is halved: requests arrive at that constant rate. Without
+        /// it, every connection sends its next request at once.
+        half_of: Option<String>,
     },
     /// A connection and a resumed TLS handshake for each request.
     STime,

@@ -1,5 +1,5 @@
 //! `loadgen.c`: a generator that never sleeps and needs less CPU time for a request than a server. It compares every byte
-//! of every response except the date.
+//! of every response except the date, or, for responses that differ in length, status and length.
 //!
 //! We wrote it because no packaged tool serves, for two loads:
 //!
@@ -31,25 +31,32 @@ pub(crate) fn build() -> Result<()> {
 }
 
 /// Sends the request for the job's first target on every connection, with a process on each processor. With a rate, also
-/// measures latency. Fails if a response differs from the first one or a connection ends, or if the server doesn't keep up
-/// with the rate.
+/// measures latency. Fails if a response differs from the first one (unless the job allows that), if a connection ends, or if
+/// the server doesn't keep up with the rate.
 pub(crate) fn run(job: &Job<'_>, distribution: Distribution, requests_per_s: Option<f64>) -> Result<Report> {
     let request = http::request("1.1", job.address, &job.targets[0], job.headers);
-    let response = http::get(job.address, &job.targets[0], job.headers)?.bytes;
-    run_exchange(job, &request, &response, distribution, requests_per_s)
+    let response = match job.lengths_vary {
+        true => None,
+        false => Some(http::get(job.address, &job.targets[0], job.headers)?.bytes),
+    };
+    run_exchange(job, &request, response.as_deref(), distribution, requests_per_s)
 }
 
 fn run_exchange(
     job: &Job<'_>,
     request: &[u8],
-    response: &[u8],
+    response: Option<&[u8]>,
     distribution: Distribution,
     requests_per_s: Option<f64>,
 ) -> Result<Report> {
     let mut command = project::pinned(job.processors, project::scratch(PROGRAM)?);
     command.arg(job.address.port().to_string()).arg(job.connections.to_string());
     command.arg(job.duration.as_millis().to_string());
-    for (name, bytes) in [("request", request), ("response", response)] {
+    for (name, bytes) in [("request", Some(request)), ("response", response)] {
+        let Some(bytes) = bytes else {
+            command.arg("-");
+            continue;
+        };
         let path = project::scratch(&format!("running/{name}"))?;
         fs::write(&path, bytes)?;
         command.arg(path);
@@ -93,9 +100,10 @@ mod tests {
     use crate::scenario::Wire;
 
     const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n";
 
-    /// Starts a server that pauses before the first response of each connection.
-    fn serve(pause: Duration, response: &'static [u8]) -> SocketAddrV4 {
+    /// Starts a server that pauses before the first response of each connection, and sends these responses in turn.
+    fn serve(pause: Duration, responses: &'static [&'static [u8]]) -> SocketAddrV4 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let SocketAddr::V4(address) = listener.local_addr().unwrap() else { unreachable!("IPv4") };
         thread::spawn(move || {
@@ -103,7 +111,8 @@ mod tests {
                 thread::spawn(move || {
                     let lines = BufReader::new(stream.try_clone().unwrap()).lines();
                     let mut pause = Some(pause);
-                    for _ in lines.map_while(Result::ok).filter(String::is_empty) {
+                    let requests = lines.map_while(Result::ok).filter(String::is_empty);
+                    for (_, response) in requests.zip(responses.iter().cycle()) {
                         thread::sleep(pause.take().unwrap_or_default());
                         (&stream).write_all(response).unwrap();
                     }
@@ -113,7 +122,8 @@ mod tests {
         address
     }
 
-    fn at_rate(address: SocketAddrV4) -> Result<Report> {
+    /// Sends 500 requests in a second. Without a response, responses may differ.
+    fn at_rate(address: SocketAddrV4, response: Option<&[u8]>) -> Result<Report> {
         // The tests write the same files.
         static TURN: Mutex<()> = Mutex::new(());
         let _turn = TURN.lock().unwrap();
@@ -127,14 +137,14 @@ mod tests {
             targets: &[],
             headers: &[],
             status: 200,
-            lengths_vary: false,
+            lengths_vary: response.is_none(),
         };
-        run_exchange(&job, b"GET / HTTP/1.1\r\n\r\n", RESPONSE, Distribution::Across, Some(500.0))
+        run_exchange(&job, b"GET / HTTP/1.1\r\n\r\n", response, Distribution::Across, Some(500.0))
     }
 
     #[test]
     fn a_stall_delays_all_requests_scheduled_meanwhile() {
-        let report = at_rate(serve(Duration::from_millis(400), RESPONSE)).unwrap();
+        let report = at_rate(serve(Duration::from_millis(400), &[RESPONSE]), Some(RESPONSE)).unwrap();
         assert!((report.requests - 500.0).abs() < 1.5, "{}", report.requests);
         // Both connections wait for 400 ms, in which 200 of the 500 requests are scheduled.
         let [_, (_, p90), .., (_, longest)] = report.percentiles[..] else { unreachable!("five") };
@@ -143,6 +153,22 @@ mod tests {
 
     #[test]
     fn another_response_is_an_error() {
-        at_rate(serve(Duration::ZERO, b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")).unwrap_err();
+        at_rate(serve(Duration::ZERO, &[UNAVAILABLE]), Some(RESPONSE)).unwrap_err();
+    }
+
+    #[test]
+    fn responses_may_differ_in_length() {
+        const LONGER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\nX: y\r\n\r\nhello\r\n\r\nyou";
+        let report = at_rate(serve(Duration::ZERO, &[RESPONSE, LONGER]), None).unwrap();
+        assert!((report.requests - 500.0).abs() < 1.5, "{}", report.requests);
+    }
+
+    #[test]
+    fn differing_responses_need_status_and_length() {
+        const TOO_LONG: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab";
+        const NO_LENGTH: &[u8] = b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n";
+        for wrong in [&[UNAVAILABLE], &[TOO_LONG], &[NO_LENGTH]] {
+            at_rate(serve(Duration::ZERO, wrong), None).unwrap_err();
+        }
     }
 }

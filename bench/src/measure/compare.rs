@@ -33,7 +33,7 @@ const TARGETS_LARGE: usize = 5_000;
 /// HTTP/3 the same holds for GSO.
 const LARGE_BYTES: u64 = 16 * 1024;
 
-/// The duration of the run that finds nginx's maximum.
+/// The duration of the run that finds a server's maximum.
 const SATURATING: Duration = Duration::from_secs(2);
 
 /// The number of responses that are checked before each run, at most.
@@ -76,10 +76,10 @@ impl<'a> Comparison<'a> {
             let first = site.file(&site.targets[0]);
             comparison.has_large_responses = fs::metadata(first)?.len() > LARGE_BYTES;
         }
-        if let Load::Loadgen { at_half_load, .. } = context.scenario.load {
+        if let Load::Loadgen { half_of, .. } = &context.scenario.load {
             load::build_loadgen()?;
-            if at_half_load {
-                comparison.requests_per_s = Some(comparison.half_maximum()?);
+            if let Some(name) = half_of {
+                comparison.requests_per_s = Some(comparison.half_maximum(name)?);
             }
         }
         Ok(comparison)
@@ -187,7 +187,7 @@ impl<'a> Comparison<'a> {
                     }
                 }
             }
-            Load::Loadgen { at_half_load: true, .. } => {
+            Load::Loadgen { half_of: Some(_), .. } => {
                 load::wrk(&job, Order::Random, 1)?;
             }
             _ => {
@@ -208,13 +208,13 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Returns half the requests per second that nginx reaches on one processor, or Cannery if nginx is missing.
-    fn half_maximum(&self) -> Result<f64> {
+    /// Returns half the requests per second that a server reaches on one processor, or Cannery if that server is missing.
+    fn half_maximum(&self, name: &str) -> Result<f64> {
         let Context { servers, present, .. } = self.context;
         let step = &self.context.scenario.steps[0];
         let placement = machine::placement(step.threads)?;
-        let nginx = present.iter().find(|spec| spec.name == "nginx").copied();
-        let spec = nginx.map_or_else(|| servers.get(&self.context.scenario.floor_sends), Ok)?;
+        let named = present.iter().find(|spec| spec.name == name).copied();
+        let spec = named.map_or_else(|| servers.get(&self.context.scenario.floor_sends), Ok)?;
         let server = spec.start(&self.launch(step), &placement.server)?;
         let job = self.context.job(&server, step, &placement.generator);
         let report = load::wrk(&Job { duration: SATURATING, ..job }, Order::Random, 1)?;
