@@ -1,4 +1,4 @@
-//! `cannery image`: writes a container image that contains both the server and an archive.
+//! `cannery image`: writes a container image that contains both the server and an archive, or pushes it to a registry.
 //!
 //! The image has two layers. The server's is the same for all sites and releases, so a registry stores it once. The archive's isn't
 //! compressed, since its contents are.
@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use cannery_archive::{Archive, program_bytes};
 use cannery_base::date::format_rfc3339;
 use cannery_image::{Content, Entry, Error, Executable, Image, Layer, Layout, Settings, Tree};
+use cannery_store::Address;
 use serde::Serialize;
 
-use super::verify;
+use super::{store_access, verify};
 use crate::flags::tools;
 use crate::format;
 use crate::output::{self, Failure, Paint};
@@ -36,6 +37,9 @@ const USER: u32 = 65532;
 /// The end of the year 9999, the last one of RFC 3339.
 const LAST_SECOND: u64 = 253_402_300_799;
 
+/// The tag, if neither `--tag` nor an address names one.
+const TAG: &str = "latest";
+
 /// The longest tag of a registry, in bytes (OCI Distribution Specification, "Pulling manifests").
 const TAG_BYTES_MAX: usize = 128;
 
@@ -45,6 +49,17 @@ struct WrittenImage {
     digest: String,
     bytes: u64,
     architectures: Vec<&'static str>,
+    /// Bytes that were sent to the registry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transferred: Option<u64>,
+}
+
+/// Where an image goes.
+enum Destination {
+    /// A folder, as an image layout.
+    Folder(PathBuf),
+    /// A repository in a registry.
+    Registry(Address),
 }
 
 /// Runs `cannery image`.
@@ -54,34 +69,83 @@ struct WrittenImage {
 /// Returns an error if the archive is damaged, if a server isn't a statically linked program, or if the image can't be
 /// written.
 pub fn run(flags: &tools::Image) -> Result<(), Failure> {
-    check_tag(&flags.tag)?;
+    let tag = flags.tag.as_deref().unwrap_or(TAG);
+    check_tag(tag)?;
+    let destination = destination(flags, tag)?;
     let created = created()?;
     let servers = servers(&flags.servers)?;
     // Without this, a damaged archive would not be noticed before a container is started.
     let (archive, seen) = verify::whole(&flags.archive)?;
 
     let architectures: Vec<_> = servers.iter().map(|server| server.architecture).collect();
-    let (digest, bytes) =
-        write(flags, &archive, servers, created.as_deref()).map_err(|error| failure(&error))?;
+    let write = |folder: &Path| {
+        write(folder, tag, &archive, servers, created.as_deref()).map_err(|error| failure(&error))
+    };
+    let (digest, bytes, transferred) = match &destination {
+        Destination::Folder(folder) => {
+            let (digest, bytes) = write(folder)?;
+            (digest, bytes, None)
+        }
+        Destination::Registry(address) => {
+            let folder = tempfile::tempdir()
+                .map_err(|error| Failure::output(format!("cannot create a temporary folder: {error}")))?;
+            let (digest, bytes) = write(folder.path())?;
+            let report = store_access::push_image(address, flags.registry_roots.as_deref(), folder.path())?;
+            (digest, bytes, Some(report.sent))
+        }
+    };
+
     if flags.json {
-        return output::print_json(&WrittenImage { digest, bytes, architectures });
+        return output::print_json(&WrittenImage { digest, bytes, architectures, transferred });
     }
+    let name = match &destination {
+        Destination::Folder(folder) => folder.display().to_string(),
+        Destination::Registry(address) => address.to_string(),
+    };
+    let transferred =
+        transferred.map(|sent| format!("; transferred {}", format::bytes(sent))).unwrap_or_default();
     output::print(format_args!(
-        "{}  {} for {}: the server and {}\n  digest {digest}\n",
-        Paint::for_results().strong(&flags.output.display().to_string()),
+        "{}  {} for {}: the server and {}{transferred}\n  digest {digest}\n",
+        Paint::for_results().strong(&name),
         format::bytes(bytes),
         architectures.join(", "),
         format::counted(seen.paths, "path"),
     ))
 }
 
+/// Returns where the image goes. Addresses have a scheme, unlike folders.
+fn destination(flags: &tools::Image, tag: &str) -> Result<Destination, Failure> {
+    let text = flags.output.to_string_lossy();
+    let Some((scheme, name)) = text.split_once("://") else {
+        if flags.registry_roots.is_some() {
+            return Err(Failure::usage("`--registry-roots` has no effect on a folder")
+                .hint("`--output oci://REGISTRY/NAME` pushes to a registry"));
+        }
+        return Ok(Destination::Folder(flags.output.clone()));
+    };
+    if scheme != "oci" {
+        return Err(Failure::usage(format!("`{text}` is neither a folder nor a repository in a registry"))
+            .hint("write oci://REGISTRY/NAME:TAG"));
+    }
+    // A colon in the first component is in front of a port.
+    let has_tag = name.split('/').skip(1).any(|component| component.contains(':'));
+    if has_tag && flags.tag.is_some() {
+        return Err(Failure::usage(format!("`{text}` has a tag, and `--tag` names another one"))
+            .hint("leave one of them out"));
+    }
+    let address = if has_tag { text.into_owned() } else { format!("{text}:{tag}") };
+    let address = store_access::parse(&address)?;
+    address.map(Destination::Registry).ok_or_else(|| Failure::usage("the output is not a repository"))
+}
+
 fn write(
-    flags: &tools::Image,
+    folder: &Path,
+    tag: &str,
     archive: &Archive,
     servers: Vec<Server>,
     created: Option<&str>,
 ) -> Result<(String, u64), Error> {
-    let mut layout = Layout::create(&flags.output, &flags.tag)?;
+    let mut layout = Layout::create(folder, tag)?;
 
     let content = Content::File(Cow::Borrowed(archive.bytes()));
     let mut site = Tree::new();
@@ -135,7 +199,7 @@ fn check_tag(tag: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::usage(format!("`{tag}` is not a tag")).hint(format!(
-        "use up to {TAG_BYTES_MAX} letters, digits, `_`, `.` and `-`; the registry's name is for the tool that uploads the image"
+        "use up to {TAG_BYTES_MAX} letters, digits, `_`, `.` and `-`; `--output oci://REGISTRY/NAME:TAG` pushes to a registry"
     )))
 }
 

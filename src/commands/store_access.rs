@@ -1,8 +1,9 @@
 //! Access to stores of releases, for the commands that write them and for the one that follows them.
 
 use std::fs;
+use std::path::Path;
 
-use cannery_store::{Address, Credentials, Store, StoreError, StoreErrorKind, StoreSettings};
+use cannery_store::{Address, Credentials, ImageReport, Store, StoreError, StoreErrorKind, StoreSettings};
 
 use crate::flags::follow::StoreFlags;
 use crate::output::Failure;
@@ -21,19 +22,30 @@ pub(super) fn parse(word: &str) -> Result<Option<Address>, Failure> {
 
 /// Opens a store with the credentials of this user.
 pub(super) fn open(address: &Address, flags: &StoreFlags) -> Result<Box<dyn Store>, Failure> {
-    let roots = match &flags.store_roots {
-        Some(path) => Some(fs::read(path).map_err(|error| {
-            Failure::input(format!("cannot read the root certificates in {}: {error}", path.display()))
-        })?),
-        None => None,
-    };
     let settings = StoreSettings {
-        roots,
+        roots: flags.store_roots.as_deref().map(read_roots).transpose()?,
         endpoint: flags.s3_endpoint.clone(),
         allows_plain_credentials: flags.store_plain_http,
     };
     let credentials = Credentials::find(address).map_err(|error| failure(address, &error))?;
     address.open(&settings, credentials).map_err(|error| failure(address, &error))
+}
+
+/// Pushes a container image with the credentials of this user. `layout` is a folder with the image.
+pub(super) fn push_image(
+    address: &Address,
+    roots: Option<&Path>,
+    layout: &Path,
+) -> Result<ImageReport, Failure> {
+    let settings = StoreSettings { roots: roots.map(read_roots).transpose()?, ..StoreSettings::default() };
+    let credentials = Credentials::find(address).map_err(|error| failure(address, &error))?;
+    address.push_image(&settings, credentials, layout).map_err(|error| failure(address, &error))
+}
+
+fn read_roots(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| {
+        Failure::input(format!("cannot read the root certificates in {}: {error}", path.display()))
+    })
 }
 
 /// Explains what went wrong with a store.

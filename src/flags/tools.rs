@@ -263,24 +263,30 @@ pub struct Bundle {
             "cannery image site.cdb -o image",
             "skopeo copy oci:image docker://registry.example/site:42",
             "podman run --publish 8080:8080 oci:image",
+            "cannery image site.cdb -o oci://registry.example/site:42",
             "cannery image site.cdb -o image --server amd64/cannery-server --server arm64/cannery-server",
         ],
         "Containers run as user 65532 and listen at port 8080. The folder is an OCI image layout. The same server and archive give the \
-         same image; `SOURCE_DATE_EPOCH` sets its date of creation.\n\n\
-         Exit codes: 0 done, 2 wrong usage, 3 bad archive or program, 4 cannot write.",
+         same image; `SOURCE_DATE_EPOCH` sets its date of creation. The credentials for a registry are those of Docker's configuration \
+         and helpers, or the variable CANNERY_STORE_TOKEN.\n\n\
+         Exit codes: 0 done, 1 the registry refuses it or can't be reached, 2 wrong usage, 3 bad archive or program, 4 cannot write.",
     ),
 )]
 pub struct Image {
     /// The archive, or an executable with one.
     pub archive: PathBuf,
 
-    /// Write the image into this folder. An earlier image there is replaced.
+    /// Write the image into this folder, whose earlier image is replaced, or push it to a registry (`oci://REGISTRY/NAME:TAG`).
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
 
-    /// The tag of the image in the folder.
-    #[arg(short, long, value_name = "TAG", default_value = "latest")]
-    pub tag: String,
+    /// The tag of the image, unless the address in the registry has one. The default is `latest`.
+    #[arg(short, long, value_name = "TAG")]
+    pub tag: Option<String>,
+
+    /// Root certificates (PEM) to trust for the registry, instead of those of browsers.
+    #[arg(long, value_name = "FILE")]
+    pub registry_roots: Option<PathBuf>,
 
     /// A statically linked `cannery-server`. Repeatable: one for each processor. The default is the one that was installed with
     /// this program.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::harness::{Server, run, skip_outside, wait_until};
 use crate::push::Place;
+use crate::registry::{RIGHT_PASSWORD, Registry, write_docker_config};
 use crate::signatures::keygen;
 
 fn stderr(output: &Output) -> String {
@@ -391,53 +392,6 @@ fn web_server_with_the_folder_is_followed_through_cut_connections() {
     );
 }
 
-/// Debian's `docker-registry` on the loopback address.
-struct Registry {
-    child: Child,
-    host: String,
-}
-
-impl Registry {
-    fn start(place: &Place, port: Option<u16>) -> Registry {
-        let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let port = port.unwrap_or_else(free);
-        let config = format!(
-            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n\
-             auth:\n  htpasswd:\n    realm: test\n    path: {}\n",
-            place.text("registry"),
-            place.text("htpasswd"),
-        );
-        // The password of `web` is `secret`.
-        fs::write(place.path("htpasswd"), format!("web:{BCRYPT_OF_SECRET}\n")).unwrap();
-        fs::write(place.path("registry.yml"), config).unwrap();
-        let log = fs::File::create(place.path("registry.log")).unwrap();
-        let mut command = Command::new("docker-registry");
-        command.args(["serve", &place.text("registry.yml")]).stdout(Stdio::null()).stderr(log);
-        let child = command.spawn().expect("docker-registry is missing: `cargo xtask test` installs it");
-        wait_until("the registry listens", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
-        Registry { child, host: format!("127.0.0.1:{port}") }
-    }
-
-    fn port(&self) -> u16 {
-        self.host.split(':').nth(1).unwrap().parse().unwrap()
-    }
-}
-
-impl Drop for Registry {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-const BCRYPT_OF_SECRET: &str = "$2b$05$JIlxQxOlT5rB/y/cxduYP.5L4M8FhQNRqUZoUXl.46GPxLPnCGE8S";
-
-fn docker_config(place: &Place, registry: &str, auth: &str) {
-    fs::create_dir_all(place.path("docker")).unwrap();
-    let config = format!("{{\"auths\": {{\"{registry}\": {{\"auth\": \"{auth}\"}}}}}}");
-    fs::write(place.path("docker/config.json"), config).unwrap();
-}
-
 fn with_docker_config(place: &Place, arguments: &[&str]) -> Output {
     let mut command = place.command(arguments);
     command.env("DOCKER_CONFIG", place.path("docker")).env_remove("REGISTRY_AUTH_FILE").output().unwrap()
@@ -450,7 +404,7 @@ fn oci_registry_is_followed() {
     }
     let place = Place::new();
     keygen(&place, "site");
-    let registry = Registry::start(&place, None);
+    let registry = Registry::start(&place.path(""), None);
     let store = format!("oci://{}/team/site", registry.host);
     let (key, public, site, into) =
         (place.text("site.key"), place.text("site.pub"), place.text("public"), place.text("node"));
@@ -481,9 +435,9 @@ fn oci_registry_is_followed() {
 
     // Without credentials, or with wrong ones, the message says so.
     refused(&push(1), "401");
-    docker_config(&place, &registry.host, "d2ViOndyb25n");
+    write_docker_config(&place.path("docker"), &registry.host, "d2ViOndyb25n");
     refused(&push(1), "401");
-    docker_config(&place, &registry.host, "d2ViOnNlY3JldA==");
+    write_docker_config(&place.path("docker"), &registry.host, RIGHT_PASSWORD);
     let pushed = push(1);
     assert!(pushed.status.success(), "{}", stderr(&pushed));
     let first = follow();
@@ -507,7 +461,7 @@ fn oci_registry_is_followed() {
     drop(registry);
     refused(&follow(), "Connection refused");
     assert_eq!(place.current("node"), "2.cdb");
-    let registry = Registry::start(&place, Some(port));
+    let registry = Registry::start(&place.path(""), Some(port));
     assert!(follow().status.success());
     assert_eq!((place.current("node").as_str(), rubbish(&place, "node").len()), ("3.cdb", 0));
 

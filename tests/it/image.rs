@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::harness::{compile, run, write_folder};
+use crate::harness::{compile, run, skip_outside, write_folder};
+use crate::registry::{RIGHT_PASSWORD, Registry, write_docker_config};
 
 /// A folder with an archive `site.cdb`, and programs that look like statically linked servers.
 struct Bench {
@@ -33,6 +34,7 @@ impl Bench {
     fn image(&self, line: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
         command.current_dir(self.folder.path()).args(["image"]).args(line.split_whitespace());
+        command.env("DOCKER_CONFIG", self.path("docker")).env_remove("REGISTRY_AUTH_FILE");
         command.env_remove("SOURCE_DATE_EPOCH").output().unwrap()
     }
 
@@ -192,4 +194,52 @@ fn executable_with_an_archive_lends_its_archive() {
     assert!(bundle.status.success());
     let from_archive = bench.write("site.cdb -o first --server amd64");
     assert_eq!(bench.write("app -o second --server amd64")["digest"], from_archive["digest"]);
+}
+
+#[test]
+fn image_is_pushed_to_a_registry() {
+    if skip_outside() {
+        return;
+    }
+    let bench = Bench::new();
+    let registry = Registry::start(&bench.path(""), None);
+    let name = format!("oci://{}/team/site", registry.host);
+    bench.fails(&format!("site.cdb -o {name}:41 --server amd64"), 1, "check the credentials");
+    write_docker_config(&bench.path("docker"), &registry.host, RIGHT_PASSWORD);
+
+    // The same image as in a folder. Its layers are sent once.
+    let servers = "--server amd64 --server arm64";
+    let stored = bench.write(&format!("site.cdb -o image {servers}"));
+    let pushed = bench.write(&format!("site.cdb -o {name}:41 {servers}"));
+    assert_eq!(pushed["digest"], stored["digest"]);
+    assert!(pushed["transferred"].as_u64().unwrap() > 0);
+    let again = bench.write(&format!("site.cdb -o {name} --tag 42 {servers}"));
+    assert_eq!((&again["digest"], &again["transferred"]), (&stored["digest"], &Value::from(0)));
+
+    // Another program reads it.
+    for tag in ["41", "42"] {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--fail", "--user", "web:secret", "--head", "--header"]);
+        curl.arg("Accept: application/vnd.oci.image.index.v1+json");
+        let output =
+            curl.arg(format!("http://{}/v2/team/site/manifests/{tag}", registry.host)).output().unwrap();
+        let head = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(head.contains(stored["digest"].as_str().unwrap()), "{head}");
+    }
+    // A single image isn't in an index.
+    let single = bench.write(&format!("site.cdb -o {name}:single --server amd64"));
+    assert_eq!(single["digest"], bench.write("site.cdb -o single --server amd64")["digest"]);
+}
+
+#[test]
+fn address_of_a_registry_is_checked_first() {
+    let bench = Bench::new();
+    bench.fails(
+        "site.cdb -o oci://registry.example/site:41 --tag 42 --server amd64",
+        2,
+        "leave one of them out",
+    );
+    bench.fails("site.cdb -o oci://registry.example --server amd64", 2, "not a store");
+    bench.fails("site.cdb -o docker://registry.example/site --server amd64", 2, "oci://REGISTRY/NAME:TAG");
+    bench.fails("site.cdb -o image --registry-roots roots.pem --server amd64", 2, "no effect on a folder");
 }

@@ -19,6 +19,7 @@ mod negotiate;
 mod notes;
 mod range;
 mod readers;
+mod registry;
 mod routes;
 
 mod http2;

@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use credentials::Credentials;
+pub use oci::ImageReport;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::http::{Http, is_plain, plain_credentials};
@@ -126,6 +127,27 @@ impl Address {
                 Box::new(s3::S3Store::new(http(), bucket, prefix, settings.endpoint.as_deref(), credentials)?)
             }
         })
+    }
+
+    /// Pushes the only image in an image layout under the tag of a repository. Blobs that the registry has aren't sent.
+    ///
+    /// # Errors
+    /// Returns [`StoreError`] if this isn't an address in a registry, if the layout can't be read, or if the registry can't be
+    /// written.
+    pub fn push_image(
+        &self,
+        settings: &StoreSettings,
+        credentials: Credentials,
+        layout: &Path,
+    ) -> Result<ImageReport, StoreError> {
+        let Address::Oci { registry, repository, tag } = self else {
+            let why = format!("{self} is not a repository in a registry");
+            return Err(
+                StoreError::new(StoreErrorKind::Local, why).hint("write oci://REGISTRY/REPOSITORY:TAG")
+            );
+        };
+        let http = Http::new(settings.roots.as_deref(), settings.allows_plain_credentials);
+        oci::OciStore::new(http, registry, repository, tag, credentials).push_image(layout)
     }
 
     /// Returns the folder of a store on this machine.

@@ -1,6 +1,7 @@
 //! An HTTP client with bounds on time and memory, which never sends credentials to another host.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,14 +23,22 @@ pub(crate) struct Http {
     allows_plain_credentials: bool,
 }
 
-/// A request without content, or with content from memory.
+/// A request, perhaps with content.
 pub(crate) struct Call<'a> {
     pub(crate) method: Method,
     pub(crate) url: String,
     pub(crate) headers: HeaderMap,
-    pub(crate) content: Option<&'a [u8]>,
+    pub(crate) content: Option<Content<'a>>,
     /// The target in messages, if the URL has a signature that no log should have.
     pub(crate) name: Option<String>,
+}
+
+/// Content of a request.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'a> {
+    Bytes(&'a [u8]),
+    /// A whole file, which is read while it's sent.
+    File(&'a File),
 }
 
 impl<'a> Call<'a> {
@@ -50,7 +59,11 @@ impl<'a> Call<'a> {
         self.name.as_ref().unwrap_or(&self.url)
     }
 
-    pub(crate) fn content(mut self, content: &'a [u8]) -> Call<'a> {
+    pub(crate) fn content(self, content: &'a [u8]) -> Call<'a> {
+        self.with(Content::Bytes(content))
+    }
+
+    pub(crate) fn with(mut self, content: Content<'a>) -> Call<'a> {
         self.content = Some(content);
         self
     }
@@ -139,8 +152,16 @@ impl Http {
             StoreError::new(StoreErrorKind::Unreachable, format!("{}: {error}", host(url)))
         };
         let response = match call.content {
-            Some(content) => {
-                let request = request.body(content).map_err(|error| broken(&error))?;
+            Some(Content::Bytes(bytes)) => {
+                let request = request.body(bytes).map_err(|error| broken(&error))?;
+                self.agent.run(request)
+            }
+            Some(Content::File(mut file)) => {
+                // An attempt without the right authorization may have read it.
+                file.seek(SeekFrom::Start(0)).map_err(|error| {
+                    StoreError::new(StoreErrorKind::Local, format!("cannot read what is uploaded: {error}"))
+                })?;
+                let request = request.body(file).map_err(|error| broken(&error))?;
                 self.agent.run(request)
             }
             None => {

@@ -2,6 +2,8 @@
 //!
 //! A registry keeps blobs as long as a manifest refers to them, so each release also has a tag of its own.
 
+// Pushes container images.
+mod image;
 mod token;
 
 use std::ops::Range;
@@ -11,12 +13,14 @@ use http::{Method, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use ureq::Body;
 
+pub use image::ImageReport;
+
 use super::Address;
 use super::credentials::Credentials;
 use super::folder::digest_version;
 use super::https::{check_written, open_range};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::http::{Call, Http, is_loopback, is_same_host, parse_url, read_all, resolve, unexpected};
+use crate::http::{Call, Content, Http, is_loopback, is_same_host, parse_url, read_all, resolve, unexpected};
 use crate::limits::{DOCUMENT_BYTES_MAX, RESPONSE_BYTES_MAX};
 use crate::release::{Blob, StoredRelease, StoredSite};
 use crate::store::{Look, Opened, Store};
@@ -179,9 +183,31 @@ impl OciStore {
         Ok(bytes)
     }
 
-    fn put_manifest(&mut self, manifest: &[u8], reference: &str) -> Result<(), StoreError> {
+    /// Adds a blob, which the registry doesn't have.
+    fn upload(&mut self, blob: &Blob, content: Content<'_>) -> Result<(), StoreError> {
+        let call = Call::new(Method::POST, self.url("blobs/uploads/")).content(b"");
+        let response = self.send(&call)?;
+        if response.status() != StatusCode::ACCEPTED {
+            return Err(unexpected(response, &call.url));
+        }
+        let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+        let location =
+            location.ok_or_else(|| StoreError::wrong(format!("{} names no location", call.url)))?;
+        let location = resolve(&parse_url(&call.url)?, location)?.to_string();
+        let separator = if location.contains('?') { '&' } else { '?' };
+        let url = format!("{location}{separator}digest={}", blob.digest());
+        let mut call =
+            Call::new(Method::PUT, url).header(CONTENT_TYPE, "application/octet-stream")?.with(content);
+        // Some registries sign it.
+        call.name = Some(location.split('?').next().unwrap_or_default().to_owned());
+        let response = self.send(&call)?;
+        check_written(response, call.shown())
+    }
+
+    /// Adds a manifest, or an index of several, under a tag or under its digest.
+    fn put_manifest(&mut self, media_type: &str, manifest: &[u8], reference: &str) -> Result<(), StoreError> {
         let call = Call::new(Method::PUT, self.url(&format!("manifests/{reference}")));
-        let call = call.header(CONTENT_TYPE, MANIFEST)?.content(manifest);
+        let call = call.header(CONTENT_TYPE, media_type)?.content(manifest);
         let response = self.send(&call)?;
         check_written(response, &call.url)
     }
@@ -253,23 +279,7 @@ impl Store for OciStore {
     }
 
     fn put(&mut self, blob: &Blob, content: &[u8]) -> Result<(), StoreError> {
-        let call = Call::new(Method::POST, self.url("blobs/uploads/")).content(b"");
-        let response = self.send(&call)?;
-        if response.status() != StatusCode::ACCEPTED {
-            return Err(unexpected(response, &call.url));
-        }
-        let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-        let location =
-            location.ok_or_else(|| StoreError::wrong(format!("{} names no location", call.url)))?;
-        let location = resolve(&parse_url(&call.url)?, location)?.to_string();
-        let separator = if location.contains('?') { '&' } else { '?' };
-        let url = format!("{location}{separator}digest={}", blob.digest());
-        let mut call =
-            Call::new(Method::PUT, url).header(CONTENT_TYPE, "application/octet-stream")?.content(content);
-        // Some registries sign it.
-        call.name = Some(location.split('?').next().unwrap_or_default().to_owned());
-        let response = self.send(&call)?;
-        check_written(response, call.shown())
+        self.upload(blob, Content::Bytes(content))
     }
 
     fn point(&mut self, site: &StoredSite, _: Option<&str>) -> Result<(), StoreError> {
@@ -280,9 +290,9 @@ impl Store for OciStore {
         }
         let manifest = manifest(&site.current, &config);
         // The release's own tag comes first: the tag that nodes look at must not name something that may be collected.
-        self.put_manifest(&manifest, &format!("release-{}", site.current.serial))?;
+        self.put_manifest(MANIFEST, &manifest, &format!("release-{}", site.current.serial))?;
         let tag = self.tag.clone();
-        self.put_manifest(&manifest, &tag)
+        self.put_manifest(MANIFEST, &manifest, &tag)
     }
 
     fn remove(&mut self, _: &Blob) -> Result<(), StoreError> {
