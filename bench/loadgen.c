@@ -265,11 +265,12 @@ static struct connection *next_idle(struct connection *from, long count, long *n
     return NULL;
 }
 
-/* Sends requests at a constant rate until the time is over, and then receives the last responses. */
-static struct result run_at_rate(double interval, double ends, struct connection *from, long count, FILE *latencies)
+/* Sends requests at a constant rate for some time, and then receives the last responses. The time begins here: a process
+ * that starts late must not send fewer. */
+static struct result run_at_rate(double interval, double seconds, struct connection *from, long count, FILE *latencies)
 {
     struct result result = { .requests = 0 };
-    double started = now(), time = started, scheduled = started;
+    double started = now(), ends = started + seconds, time = started, scheduled = started;
     struct connection *idle;
     unsigned long sent = 0;
     long next = 0;
@@ -328,12 +329,13 @@ static void pin_to(const cpu_set_t *allowed, int place)
 }
 
 /* One process: sends requests on its connections, at a rate if there is an interval, sends its result, and exits. */
-static void run_process(double ends, double interval, struct connection *from, long count, FILE *latencies, int results)
+static void run_process(double ends, double seconds, double interval, struct connection *from, long count,
+                        FILE *latencies, int results)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0)
         fail("PR_SET_PDEATHSIG");
     struct result result =
-        latencies ? run_at_rate(interval, ends, from, count, latencies) : run_until(ends, from, count);
+        latencies ? run_at_rate(interval, seconds, from, count, latencies) : run_until(ends, from, count);
     find_processors(from, count);
     for (struct connection *connection = from; connection < from + count; connection++)
         result.served_by[connection->processor]++;
@@ -393,12 +395,10 @@ int main(int argc, char **argv)
         fail(argv[8]);
 
     /* Connecting and settling count, because the server's CPU time for them counts too. */
-    double started = now(), ends = started + (double)milliseconds / 1000.0;
+    double seconds = (double)milliseconds / 1000.0, started = now(), ends = started + seconds;
     connect_all((unsigned short)port, count);
     unsigned long requests = 0;
-    if (latencies) {
-        ends = now() + (double)milliseconds / 1000.0;
-    } else {
+    if (!latencies) {
         requests = run_until(now() + SETTLING_SECONDS, connections, count).requests;
         find_processors(connections, count);
     }
@@ -415,7 +415,7 @@ int main(int argc, char **argv)
         if (child == 0) {
             pin_to(&allowed, place);
             long from = count * place / processes, to = count * (place + 1) / processes;
-            run_process(ends, processes / rate, connections + from, to - from, latencies, results[1]);
+            run_process(ends, seconds, processes / rate, connections + from, to - from, latencies, results[1]);
         }
     }
     struct result sum = collect(results[0], processes);
