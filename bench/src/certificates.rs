@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::project;
-use crate::scenario::Wire;
+use crate::scenario::{KeyExchange, Wire};
 
 /// Creates a certificate with the key of the arguments.
 const CREATE: &str = r#"
@@ -35,4 +35,29 @@ pub(crate) fn folder(wire: Wire) -> Result<PathBuf> {
 /// one group, so all servers negotiate the same.
 pub(crate) fn openssl_settings() -> PathBuf {
     project::folder().join("openssl.cnf")
+}
+
+/// Returns the same settings with another group, in a file of their own.
+pub(crate) fn openssl_settings_with(group: KeyExchange) -> Result<PathBuf> {
+    const USUAL: &str = "Groups = X25519\n";
+    let text = fs::read_to_string(openssl_settings())?;
+    ensure!(text.contains(USUAL), "openssl.cnf has no line `{}`", USUAL.trim_end());
+    let path = project::scratch(&format!("running/openssl-{}.cnf", group.name()))?;
+    fs::write(&path, text.replace(USUAL, &format!("Groups = {}\n", group.name())))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_differ_by_their_group_only() {
+        let read = |path: PathBuf| fs::read_to_string(path).unwrap();
+        let usual = read(openssl_settings());
+        assert_eq!(read(openssl_settings_with(KeyExchange::X25519).unwrap()), usual);
+        let hybrid = read(openssl_settings_with(KeyExchange::X25519Mlkem768).unwrap());
+        assert_eq!(hybrid.replace("X25519MLKEM768", "X25519"), usual);
+        assert_ne!(hybrid, usual);
+    }
 }

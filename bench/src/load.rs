@@ -26,7 +26,7 @@ pub(crate) use wrk::run as wrk;
 use crate::metric::PERCENTILES;
 use crate::project;
 use crate::results::Sample;
-use crate::scenario::Wire;
+use crate::scenario::{KeyExchange, Wire};
 
 /// The load on a server.
 #[derive(Clone)]
@@ -37,6 +37,8 @@ pub(crate) struct Job<'a> {
     /// Processors of the generator, one thread on each.
     pub(crate) processors: &'a str,
     pub(crate) wire: Wire,
+    /// The key exchange to offer, with the TLS library of the newer Debian; if absent, X25519 with the system's.
+    pub(crate) key_exchange: Option<KeyExchange>,
     pub(crate) targets: &'a [String],
     /// Request headers in addition to `Host`, each as `Name: value`.
     pub(crate) headers: &'a [String],

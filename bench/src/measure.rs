@@ -73,7 +73,8 @@ impl<'a> Context<'a> {
     ) -> Samples {
         // Steps that are compared with each other take turns within a round, so noise affects all of them. Otherwise each
         // step finishes before the next, so its servers run as close together as possible.
-        let take_turns = |_: &Step, _: &Step| self.scenario.compares_threads();
+        let are_compared = self.scenario.compares_threads() || self.scenario.compares_key_exchanges();
+        let take_turns = |_: &Step, _: &Step| are_compared;
         let mut samples = Samples::default();
         for steps in steps.chunk_by(take_turns) {
             let at_step = |step| self.present.iter().map(move |spec| (spec, step));
@@ -144,6 +145,7 @@ impl<'a> Context<'a> {
             duration: self.duration(),
             processors,
             wire: self.scenario.wire(step),
+            key_exchange: step.key_exchange,
             targets: &self.site().targets,
             headers: &self.scenario.headers,
             status: self.scenario.status,

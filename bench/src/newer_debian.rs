@@ -3,7 +3,7 @@
 //! They are in a folder of their own and use the libraries there, so the system remains as it is.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -17,8 +17,9 @@ const SUITE: &str = "forky";
 /// The path of h2load in the folder.
 pub(crate) const H2LOAD: &str = "src/src/h2load";
 
-/// Returns a command that starts a program of the folder, by its path there.
-pub(crate) fn command(program: &str) -> Result<Command> {
+/// Returns a command that starts a program with the libraries of the folder: one of the folder, by its path there, or one of
+/// the system, by its whole path. The latter's other libraries are the system's.
+pub(crate) fn command(program: impl AsRef<Path>) -> Result<Command> {
     let folder = folder()?;
     let mut command = Command::new(folder.join("lib64/ld-linux-x86-64.so.2"));
     command.arg("--library-path").arg(folder.join("usr/lib/x86_64-linux-gnu")).arg(folder.join(program));

@@ -314,8 +314,11 @@ fn cell(metric: Metric, value: Option<f64>) -> String {
     value.map_or(String::new(), |value| metric.format(value))
 }
 
-/// Returns a step with its unit, such as `64 connections`.
+/// Returns a step with its unit, such as `64 connections`, or its name.
 fn step_label(scenario: &Scenario, step: &str) -> String {
+    if scenario.steps.iter().any(|other| other.name.as_deref() == Some(step)) {
+        return step.to_owned();
+    }
     let unit = match (scenario.compares_threads(), step) {
         (true, "1") => "thread",
         (true, _) => "threads",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
 use clap::Args;
 
 use crate::project;
@@ -40,14 +40,16 @@ impl Plan {
         Duration::from_secs(seconds.max(1))
     }
 
-    /// Returns the steps to measure: the one of this number, or in a quick run the usual one, or all.
+    /// Returns the steps to measure: those of this number, or in a quick run the usual one, or all.
     pub(crate) fn steps(self, scenario: &Scenario) -> Result<Vec<Step>> {
         let Some(number) = self.step else {
             let usual = scenario.usual_step().clone();
             return Ok(if self.is_quick { vec![usual] } else { scenario.steps.clone() });
         };
-        let step = scenario.steps.iter().find(|step| scenario.number(step) == number).cloned();
-        Ok(vec![step.with_context(|| format!("{} has no step {number}", scenario.name))?])
+        let steps: Vec<_> =
+            scenario.steps.iter().filter(|step| scenario.number(step) == number).cloned().collect();
+        ensure!(!steps.is_empty(), "{} has no step {number}", scenario.name);
+        Ok(steps)
     }
 
     /// Returns the command that repeats the run.

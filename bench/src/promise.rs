@@ -35,6 +35,8 @@ enum Bound {
     BetterThanAll(Vec<String>),
     /// At most this value.
     Below(f64),
+    /// At most `times` Cannery's value at another step.
+    AtMostStep { times: f64, step: String },
     /// At most `by` above Cannery's value at another step.
     Above { step: String, by: f64 },
     /// At most `by` above another server's value.
@@ -120,6 +122,10 @@ impl Promise {
                 (least / ours, least > ours)
             }
             Bound::Below(bound) => (ours, ours <= *bound),
+            Bound::AtMostStep { times, step } => {
+                let ratio = ours / value(step, &self.series)?;
+                (ratio, ratio <= *times)
+            }
             Bound::Above { step, by } => {
                 let difference = ours - value(step, &self.series)?;
                 (difference, difference <= *by)
@@ -158,7 +164,10 @@ impl Promise {
             Bound::Below(_) | Bound::Above { .. } | Bound::AboveOther { .. } => {
                 format!("{shown} {}", self.metric.label())
             }
-            Bound::AtMost { .. } | Bound::Better { .. } | Bound::BetterThanAll(_) => format!("{shown} times"),
+            Bound::AtMost { .. }
+            | Bound::AtMostStep { .. }
+            | Bound::Better { .. }
+            | Bound::BetterThanAll(_) => format!("{shown} times"),
             Bound::ScalesLikeFloor(_) => {
                 let floor = |step: &str| results.get(step, FLOOR, self.metric);
                 let floor = floor(&self.step).zip(floor(ONE_THREAD)).map(|(many, one)| many / one);
@@ -200,6 +209,10 @@ mod tests {
             ("{ better = { times = 1.5, than = 'nginx' } }", "{ better = { times = 1.6, than = 'nginx' } }"),
             ("{ better_than_all = ['nginx', 'absent'] }", "{ better_than_all = ['nginx', 'floor'] }"),
             ("{ below = 4.0 }", "{ below = 3.9 }"),
+            (
+                "{ at_most_step = { times = 1.4, step = '32' } }",
+                "{ at_most_step = { times = 1.3, step = '32' } }",
+            ),
             ("{ above = { step = '32', by = 1.0 } }", "{ above = { step = '32', by = 0.5 } }"),
             (
                 "{ above_other = { than = 'floor', by = 2.0 } }",

@@ -222,6 +222,25 @@ pub(crate) enum Wire {
     H3,
 }
 
+/// The key exchange of a TLS handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) enum KeyExchange {
+    X25519,
+    /// The hybrid of ML-KEM-768 and X25519 that browsers prefer.
+    #[serde(rename = "X25519MLKEM768")]
+    X25519Mlkem768,
+}
+
+impl KeyExchange {
+    /// Returns the name of the group in OpenSSL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            KeyExchange::X25519 => "X25519",
+            KeyExchange::X25519Mlkem768 => "X25519MLKEM768",
+        }
+    }
+}
+
 /// Content codings of the peers. Cannery always sends the codings in its archive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -243,6 +262,8 @@ pub(crate) struct Step {
     pub(crate) threads: usize,
     /// Overrides the wire of the scenario.
     pub(crate) wire: Option<Wire>,
+    /// The key exchange that clients offer, with the TLS library of the newer Debian; if absent, X25519 with the system's.
+    pub(crate) key_exchange: Option<KeyExchange>,
     // The following describe the two requests of a header measurement.
     pub(crate) targets: Vec<String>,
     pub(crate) headers: Vec<String>,
@@ -259,6 +280,7 @@ impl Default for Step {
             connections: 1,
             threads: 1,
             wire: None,
+            key_exchange: None,
             targets: Vec::new(),
             headers: Vec::new(),
             conditional: false,
@@ -409,6 +431,11 @@ impl Scenario {
     /// Returns `true` if the steps differ by threads.
     pub(crate) fn compares_threads(&self) -> bool {
         self.steps.iter().any(|step| step.threads > 1)
+    }
+
+    /// Returns `true` if the steps differ by key exchange.
+    pub(crate) fn compares_key_exchanges(&self) -> bool {
+        self.steps.iter().any(|step| step.key_exchange.is_some())
     }
 
     /// Returns the step of the overview and of quick runs: 64 connections, or the first.

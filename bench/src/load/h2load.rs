@@ -10,7 +10,7 @@ use super::{Job, Report};
 use crate::newer_debian;
 use crate::process::Running;
 use crate::project;
-use crate::scenario::{Count, Wire};
+use crate::scenario::{Count, KeyExchange, Wire};
 
 /// Connections over HTTP/3 that [`IdleClients`] open in a tenth of a second.
 const OPENED_PER_100_MS: u32 = 20;
@@ -45,7 +45,8 @@ fn command(job: &Job<'_>) -> Result<Command> {
     let threads = job.threads().min(job.connections as usize);
     command.arg(format!("-t{threads}")).arg(format!("-c{}", job.connections));
     // The other generators get these from openssl.cnf, which h2load doesn't read.
-    command.args(["--tls13-ciphers=TLS_AES_128_GCM_SHA256", "--groups=X25519"]);
+    let group = job.key_exchange.unwrap_or(KeyExchange::X25519).name();
+    command.arg("--tls13-ciphers=TLS_AES_128_GCM_SHA256").arg(format!("--groups={group}"));
     command.args((!matches!(job.wire, Wire::H2 | Wire::H3)).then_some("--h1"));
     for header in job.headers {
         command.arg("-H").arg(header);

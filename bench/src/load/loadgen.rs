@@ -134,6 +134,7 @@ mod tests {
             duration: Duration::from_secs(1),
             processors: "0",
             wire: Wire::Clear,
+            key_exchange: None,
             targets: &[],
             headers: &[],
             status: 200,
