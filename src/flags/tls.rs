@@ -40,6 +40,11 @@ pub(super) struct TlsFlags {
     #[arg(long, value_name = "FILE")]
     tls_ocsp: Vec<PathBuf>,
 
+    /// A file with a secret of 32 or more random bytes, the same on several servers: they resume each other's sessions, over TCP and
+    /// QUIC. Other users must not be able to read it. It is read at startup.
+    #[arg(long, value_name = "FILE")]
+    tls_ticket_seed: Option<PathBuf>,
+
     /// Use an RSA certificate for tests, created at startup with a key that stays in memory. No client trusts it.
     #[arg(long, conflicts_with_all = ["tls_self_ecdsa", "tls_self_ed25519"])]
     tls_self_rsa: bool,
@@ -107,10 +112,16 @@ impl TlsFlags {
     pub(super) fn into_tls(self, issued: Vec<IssuedCertificate>) -> Result<Option<Tls>, Failure> {
         let listen = [self.bind_tls.as_slice(), &self.bind_tls_2].concat();
         let self_signed = self.self_signed();
+        let ticket_seed = self.tls_ticket_seed.clone();
         match Tls::with_issued(issued, self.into_certificates()?, self_signed) {
             Some(mut tls) => {
                 tls.listen = listen;
+                tls.ticket_seed = ticket_seed;
                 Ok(Some(tls))
+            }
+            None if ticket_seed.is_some() => {
+                Err(Failure::usage("`--tls-ticket-seed` needs a certificate, because sessions are those of TLS")
+                    .hint("`--tls-bundle FILE` names one, `--certificates NAMES` obtains one"))
             }
             None if listen.is_empty() => Ok(None),
             None => Err(Failure::usage("`--bind-tls` needs a certificate")

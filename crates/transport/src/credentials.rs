@@ -35,3 +35,6 @@ pub(crate) mod tickets;
 
 // The secret that processes share.
 pub(crate) mod seed;
+
+// A secret that machines share.
+pub(crate) mod ticket_seed;

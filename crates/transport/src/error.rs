@@ -36,6 +36,24 @@ pub enum Error {
         limit: u64,
     },
 
+    /// Every user of the machine can read or change a secret.
+    #[error("{}: every user of this machine may read or change it (mode {mode:o}); restrict it: chmod 600 FILE, or 640 for a group", path.display())]
+    SecretOfEveryone {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+
+    /// The file of the ticket seed is too short.
+    #[error("{}: has {bytes} bytes, and a ticket seed needs 32 or more; generate one: openssl rand -out FILE 64", path.display())]
+    ShortTicketSeed {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: usize,
+    },
+
     /// A PEM section cannot be decoded.
     #[error("{}: is damaged: a section has no END line, or is not base64; copy the file again", path.display())]
     Damaged {

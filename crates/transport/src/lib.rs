@@ -43,6 +43,7 @@ mod support;
 pub use credentials::certificates::{Certificates, Source, Summary};
 pub use credentials::seed::{SEED_BYTES, Seed};
 pub use credentials::self_signed::SelfSigned;
+pub use credentials::ticket_seed::TicketSeed;
 pub use credentials::warning::Warning;
 pub use error::Error;
 pub use tls::context::{Context, Settings};

@@ -45,6 +45,8 @@ pub struct Tls {
     pub listen: Vec<Address>,
     /// HTTP/3, or `None` if it is disabled.
     pub http3: Option<Http3>,
+    /// A file with a secret of at least 32 bytes. Servers with the same one resume each other's sessions.
+    pub ticket_seed: Option<PathBuf>,
     /// Together with `issued` and `self_signed`, this is at least one certificate.
     files: Vec<CertificateFiles>,
     issued: Vec<IssuedCertificate>,
@@ -71,6 +73,7 @@ impl Tls {
         has_certificate.then(|| Tls {
             listen: Vec::new(),
             http3: Some(Http3::default()),
+            ticket_seed: None,
             files,
             issued: Vec::new(),
             self_signed,
@@ -89,7 +92,14 @@ impl Tls {
         if issued.is_empty() {
             return Tls::new(files, self_signed);
         }
-        Some(Tls { listen: Vec::new(), http3: Some(Http3::default()), files, issued, self_signed })
+        Some(Tls {
+            listen: Vec::new(),
+            http3: Some(Http3::default()),
+            ticket_seed: None,
+            files,
+            issued,
+            self_signed,
+        })
     }
 
     /// Returns the certificates that another process obtains.

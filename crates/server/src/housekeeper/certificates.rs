@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_base::FileVersion;
-use cannery_transport::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
+use cannery_transport::{Certificates, Context, Protocol, Seed, Settings, TicketSeed, Version, Warning};
 
 use super::{Outcome, Reporter};
 use crate::config::{CertificateFiles, Config, Content, IssuedCertificate, SelfSigned, Tls};
@@ -63,7 +63,7 @@ impl CertificateLoader {
             [(config.versions.has_http2(), Protocol::Http2), (config.versions.has_http1(), Protocol::Http11)];
         let context = Context::new(Settings {
             certificates,
-            seed: Some(seed(config.inheritance.ticket_seed, now)?),
+            seed: Some(seed(config.inheritance.ticket_seed, tls.ticket_seed.as_deref(), now)?),
             versions: vec![Version::Tls13, Version::Tls12],
             protocols: protocols.into_iter().filter_map(|(on, protocol)| on.then_some(protocol)).collect(),
             now,
@@ -241,10 +241,18 @@ fn file_versions(tls: &Tls) -> Vec<Option<FileVersion>> {
     paths(tls).map(|path| Some(FileVersion::of(&path.metadata().ok()?))).collect()
 }
 
-/// Returns the inherited seed, or generates a new one.
-fn seed(inherited: Option<i32>, now: SystemTime) -> Result<Seed, StartError> {
-    let Some(descriptor) = inherited else { return Ok(Seed::generate(now)?) };
-    let failed = |source| StartError::Seed { descriptor, source };
-    let opened = cannery_eventloop::inherit_descriptor(descriptor).map_err(failed)?;
-    Seed::read(File::from(opened)).map_err(failed)
+/// Returns the inherited seed, or generates a new one. Ticket keys come from the file that machines share, if there is one.
+fn seed(inherited: Option<i32>, shared: Option<&Path>, now: SystemTime) -> Result<Seed, StartError> {
+    let seed = match inherited {
+        None => Seed::generate(now)?,
+        Some(descriptor) => {
+            let failed = |source| StartError::Seed { descriptor, source };
+            let opened = cannery_eventloop::inherit_descriptor(descriptor).map_err(failed)?;
+            Seed::read(File::from(opened)).map_err(failed)?
+        }
+    };
+    Ok(match shared {
+        Some(path) => seed.with_shared(TicketSeed::load(path)?),
+        None => seed,
+    })
 }

@@ -3,7 +3,7 @@
 //! Keys should not stay in memory for longer than necessary. For this reason, buffers are zeroed when
 //! dropped, and errors do not quote any lines of a file.
 
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -47,7 +47,7 @@ pub(super) struct PemSections {
 /// Reads a PEM file, ignoring any text between sections and any sections that are neither certificates nor
 /// private keys.
 pub(super) fn read_pem(path: &Path) -> Result<PemSections, Error> {
-    let text = read(path)?;
+    let (text, _) = read(path)?;
     let mut sections =
         PemSections { chain: Vec::new(), keys: Vec::new(), has_encrypted_key: has_encrypted_key(&text) };
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(&text) {
@@ -73,15 +73,16 @@ fn has_encrypted_key(text: &[u8]) -> bool {
 
 /// Reads the file of an OCSP response.
 pub(super) fn read_staple(path: &Path) -> Result<Vec<u8>, Error> {
-    Ok(read(path)?.to_vec())
+    Ok(read(path)?.0.to_vec())
 }
 
-/// Reads a file that is not longer than [`FILE_BYTES_MAX`].
-fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+/// Reads a file that is not longer than [`FILE_BYTES_MAX`]. The metadata is that of the file that was read.
+pub(super) fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Metadata), Error> {
     let unreadable = |cause| Error::Unreadable { path: path.to_owned(), cause };
     // Opening a FIFO should not wait for the other end. The flag has no effect on regular files.
     let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).map_err(unreadable)?;
-    if !file.metadata().map_err(unreadable)?.is_file() {
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
         return Err(Error::NotRegular { path: path.to_owned() });
     }
 
@@ -91,5 +92,5 @@ fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(Error::TooLarge { path: path.to_owned(), limit: FILE_BYTES_MAX });
     }
-    Ok(bytes)
+    Ok((bytes, metadata))
 }

@@ -6,9 +6,13 @@
 //! that share a seed will therefore agree on all later keys without communicating, and an attacker who steals
 //! a seed is unable to decrypt connections from before the previous period (forward secrecy).
 //!
+//! Several machines can share a [`TicketSeed`]. The ticket secret of each period is then derived from that, so that machines which
+//! are started at different times agree. Who steals it can compute the secrets of all periods, until the operator replaces it.
+//!
 //! The static secret never changes, since connections may last longer than a period and clients must be able
 //! to recognize a stateless reset. It does not protect any content, but only authenticates addresses,
-//! connection IDs and resets.
+//! connection IDs and resets. Machines don't share it: a machine must not be able to reset the connections of another one (RFC
+//! 9000 §21.11).
 //!
 //! Neither secret is ever printed, and both are zeroed when dropped.
 
@@ -20,6 +24,7 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use aws_lc_rs::rand;
 use zeroize::Zeroizing;
 
+use super::ticket_seed::TicketSeed;
 use crate::Error;
 
 /// Time during which a key encrypts tickets. After that, it will still decrypt them for another
@@ -40,6 +45,8 @@ pub struct Seed {
     /// Periods since 1970.
     period: u64,
     secret: Zeroizing<[u8; 32]>,
+    /// From where the secrets of all periods come, if machines share it.
+    shared: Option<TicketSeed>,
     static_secret: StaticSecret,
 }
 
@@ -55,10 +62,18 @@ impl Seed {
     pub fn generate(now: SystemTime) -> Result<Self, Error> {
         let mut secret = Zeroizing::new([0; 32]);
         rand::fill(&mut *secret).map_err(|_| Error::NoRandomness)?;
-        Ok(Self { period: period(now), secret, static_secret: StaticSecret::generate()? })
+        Ok(Self { period: period(now), secret, shared: None, static_secret: StaticSecret::generate()? })
     }
 
-    /// Serializes the seed for another process of this server. The channel to that process must be private.
+    /// Derives the ticket secrets from what several machines share.
+    #[must_use]
+    pub fn with_shared(self, shared: TicketSeed) -> Self {
+        let period = self.period;
+        Self { shared: Some(shared), ..self }.at_shared(period)
+    }
+
+    /// Serializes the seed for another process of this server, without what machines share: each process reads that from its file. The
+    /// channel to the other process must be private.
     pub fn to_bytes(&self) -> Zeroizing<[u8; SEED_BYTES]> {
         let mut bytes = Zeroizing::new([0; SEED_BYTES]);
         bytes[..8].copy_from_slice(&self.period.to_be_bytes());
@@ -75,7 +90,12 @@ impl Seed {
         period.copy_from_slice(&bytes[..8]);
         secret.copy_from_slice(&bytes[8..40]);
         static_secret.copy_from_slice(&bytes[40..]);
-        Self { period: u64::from_be_bytes(period), secret, static_secret: StaticSecret(static_secret) }
+        Self {
+            period: u64::from_be_bytes(period),
+            secret,
+            shared: None,
+            static_secret: StaticSecret(static_secret),
+        }
     }
 
     /// Reads a serialized seed without leaving another copy of it in memory.
@@ -89,8 +109,12 @@ impl Seed {
     }
 
     /// Advances to the period of `now` and overwrites the earlier ticket secret. This has no effect if the
-    /// clock was set back or is a century ahead.
+    /// clock was set back or is a century ahead. With a shared seed, the clock alone decides.
     pub fn advance(&mut self, now: SystemTime) {
+        if self.is_shared() {
+            *self = self.at_shared(period(now));
+            return;
+        }
         let steps = period(now).saturating_sub(self.period);
         if steps <= STEPS_MAX {
             for _ in 0..steps {
@@ -104,11 +128,38 @@ impl Seed {
         self.period
     }
 
+    /// Whether machines share the ticket secrets.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
     /// Derives the seed of the next period.
     pub(super) fn next(&self) -> Self {
+        if self.is_shared() {
+            return self.at_shared(self.period.saturating_add(1));
+        }
         let mut secret = Zeroizing::new([0; 32]);
         self.derive(b"cannery tickets: next seed", &mut *secret);
-        Self { period: self.period + 1, secret, static_secret: self.static_secret.clone() }
+        Self { period: self.period + 1, secret, ..self.clone() }
+    }
+
+    /// Derives the seed of the previous period, which is only possible if it is shared.
+    pub(super) fn previous(&self) -> Option<Self> {
+        let previous = self.period.checked_sub(1).filter(|_| self.is_shared());
+        previous.map(|period| self.at_shared(period))
+    }
+
+    /// Derives the seed of any period from what machines share.
+    fn at_shared(&self, period: u64) -> Self {
+        let mut secret = self.secret.clone();
+        if let Some(TicketSeed(root)) = &self.shared {
+            let period = period.to_be_bytes();
+            let info = [b"cannery tickets: period ".as_slice(), &period];
+            let derived = root.expand(&info, Length(secret.len()));
+            let filled = derived.and_then(|derived| derived.fill(&mut *secret));
+            filled.expect("32 bytes are one hash");
+        }
+        Self { period, secret, ..self.clone() }
     }
 
     /// Derives a secret of this period for a `purpose`.
@@ -160,7 +211,7 @@ impl fmt::Debug for Seed {
 }
 
 /// Length of the HKDF output, as a type that `aws-lc-rs` accepts.
-struct Length(usize);
+pub(super) struct Length(pub(super) usize);
 
 impl KeyType for Length {
     fn len(&self) -> usize {

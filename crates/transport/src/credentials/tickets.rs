@@ -1,10 +1,11 @@
 //! Session tickets, which contain the state for resuming a session. They are encrypted in order to be
 //! readable only by processes of this server (RFC 5077, RFC 8446 §4.6.1).
 //!
-//! A ticket consists of a key name of eight bytes, a random nonce of twelve bytes, the state from `rustls`,
-//! and a tag. It is sealed with AES-256-GCM, with the key name as additional data. A key encrypts for a
-//! period of six hours and still decrypts for another one. Since another process may rotate its keys a
-//! moment earlier, we can also decrypt with the key of the next period. Note that TLS over TCP and QUIC
+//! A ticket consists of a key name of eight bytes, a random salt of 24 bytes, the state from `rustls`, and a
+//! tag. It is sealed with AES-256-GCM, with the key name as additional data, and with a key of its own, which is
+//! derived from the salt: machines can share keys without agreeing on nonces (see docs/design/tls.md). A key
+//! encrypts for a period of six hours and still decrypts for another one. Since another process may rotate its
+//! keys a moment earlier, we can also decrypt with the key of the next period. Note that TLS over TCP and QUIC
 //! have different keys; neither can resume a session of the other.
 //!
 //! Since the server does not store any state for a ticket, a ticket can be used repeatedly until its key is
@@ -16,13 +17,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Prk};
 use aws_lc_rs::rand;
 use rustls::server::ProducesTickets;
 use zeroize::Zeroizing;
 
-use super::seed::{PERIOD, Seed, period};
+use super::seed::{Length, PERIOD, Seed, period};
 
 const NAME_BYTES: usize = 8;
+const SALT_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
 
 /// Encrypts and decrypts the tickets of a context's sessions over one transport.
@@ -46,9 +49,10 @@ struct Keys {
     previous: Option<Arc<Key>>,
 }
 
+/// The key of a period, from which that of each ticket is derived.
 struct Key {
     name: [u8; NAME_BYTES],
-    key: LessSafeKey,
+    secret: Prk,
 }
 
 impl Tickets {
@@ -62,7 +66,10 @@ impl Tickets {
     /// ones.
     pub(crate) fn advance(&self, now: SystemTime) {
         let keys = self.keys();
-        if period(now) < keys.following.period() {
+        let current = keys.following.period().saturating_sub(1);
+        // A clock that was set right may go back, and then the other machines are there. Our own seeds only go forward.
+        let is_due = if keys.following.is_shared() { period(now) != current } else { period(now) > current };
+        if !is_due {
             return;
         }
 
@@ -91,7 +98,7 @@ impl Keys {
             transport,
             current: Arc::new(Key::new(seed, transport)),
             next: Key::new(&following, transport),
-            previous,
+            previous: previous.or_else(|| seed.previous().map(|seed| Arc::new(Key::new(&seed, transport)))),
             following,
         }
     }
@@ -114,8 +121,15 @@ impl Key {
         let mut secret = Zeroizing::new([0; 32]);
         seed.derive(purpose_of_name, &mut name);
         seed.derive(purpose_of_key, &mut *secret);
-        let key = UnboundKey::new(&AES_256_GCM, &*secret).expect("the key has the length of the algorithm");
-        Self { name, key: LessSafeKey::new(key) }
+        Self { name, secret: Prk::new_less_safe(HKDF_SHA256, &*secret) }
+    }
+
+    /// Derives the key of the ticket with this salt.
+    fn of_ticket(&self, salt: &[u8; SALT_BYTES]) -> Option<LessSafeKey> {
+        let mut secret = Zeroizing::new([0; 32]);
+        let info = [b"cannery ticket".as_slice(), salt];
+        self.secret.expand(&info, Length(secret.len())).ok()?.fill(&mut *secret).ok()?;
+        Some(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &*secret).ok()?))
     }
 }
 
@@ -132,34 +146,38 @@ impl ProducesTickets for Tickets {
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let keys = self.keys();
-        let Key { name, key } = &*keys.current;
-        let mut nonce = [0; NONCE_LEN];
-        rand::fill(&mut nonce).ok()?;
+        let name = &keys.current.name;
+        let mut salt = [0; SALT_BYTES];
+        rand::fill(&mut salt).ok()?;
+        let key = keys.current.of_ticket(&salt)?;
 
-        let mut ticket = Vec::with_capacity(NAME_BYTES + NONCE_LEN + plain.len() + TAG_BYTES);
+        let mut ticket = Vec::with_capacity(NAME_BYTES + SALT_BYTES + plain.len() + TAG_BYTES);
         ticket.extend_from_slice(name);
-        ticket.extend_from_slice(&nonce);
+        ticket.extend_from_slice(&salt);
         ticket.extend_from_slice(plain);
 
-        let sealed = ticket.get_mut(NAME_BYTES + NONCE_LEN..)?;
-        let nonce = Nonce::assume_unique_for_key(nonce);
-        let tag = key.seal_in_place_separate_tag(nonce, Aad::from(name), sealed).ok()?;
+        let sealed = ticket.get_mut(NAME_BYTES + SALT_BYTES..)?;
+        let tag = key.seal_in_place_separate_tag(only_nonce(), Aad::from(name), sealed).ok()?;
         ticket.extend_from_slice(tag.as_ref());
         Some(ticket)
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_at_checked(NAME_BYTES)?;
-        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let (salt, sealed) = rest.split_first_chunk::<SALT_BYTES>()?;
         let (sealed, tag) = sealed.split_last_chunk::<TAG_BYTES>()?;
 
         let keys = self.keys();
-        let key = &keys.by_name(name)?.key;
+        let key = keys.by_name(name)?.of_ticket(salt)?;
         let mut plain = vec![0; sealed.len()];
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        key.open_separate_gather(nonce, Aad::from(name), sealed, tag, &mut plain).ok()?;
+        key.open_separate_gather(only_nonce(), Aad::from(name), sealed, tag, &mut plain).ok()?;
         Some(plain)
     }
+}
+
+/// The nonce of a key that seals one ticket.
+fn only_nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; NONCE_LEN])
 }
 
 impl fmt::Debug for Tickets {

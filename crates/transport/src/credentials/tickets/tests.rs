@@ -101,3 +101,45 @@ fn tickets_of_the_same_state_share_only_the_key_name() {
     assert_ne!(one[NAME_BYTES..][..NONCE_LEN], two[NAME_BYTES..][..NONCE_LEN]);
     assert_ne!(one[NAME_BYTES + NONCE_LEN..], two[NAME_BYTES + NONCE_LEN..]);
 }
+
+fn shared(seed: &[u8], now: SystemTime) -> Tickets {
+    let seed = Seed::generate(now).unwrap().with_shared(seed.into());
+    Tickets::new(seed, Transport::Tcp, now)
+}
+
+#[test]
+fn machines_with_the_same_file_agree_whenever_they_start() {
+    let (one, two) = (shared(&[1; 32], start()), shared(&[1; 32], start() + 9 * PERIOD));
+    one.advance(start() + 9 * PERIOD);
+    for (from, to) in [(&one, &two), (&two, &one)] {
+        assert_eq!(to.decrypt(&from.encrypt(PLAIN).unwrap()).as_deref(), Some(PLAIN));
+    }
+    assert_eq!(shared(&[2; 32], start()).decrypt(&shared(&[1; 32], start()).encrypt(PLAIN).unwrap()), None);
+}
+
+#[test]
+fn shared_keys_of_one_period_before_and_after_are_accepted() {
+    let ticket = shared(&[1; 32], start()).encrypt(PLAIN).unwrap();
+    for (offset, accepted) in [(-2, false), (-1, true), (0, true), (1, true), (2, false)] {
+        let now = start() - 2 * PERIOD + PERIOD * u32::try_from(offset + 2).unwrap();
+        // A machine that has just started, and one that was there before.
+        assert_eq!(shared(&[1; 32], now).decrypt(&ticket).is_some(), accepted, "{offset}");
+        let running = shared(&[1; 32], start());
+        running.advance(now);
+        assert_eq!(running.decrypt(&ticket).is_some(), accepted, "{offset}");
+    }
+}
+
+#[test]
+fn clock_that_is_an_hour_wrong_does_no_harm() {
+    let hour = Duration::from_secs(3600);
+    let right = shared(&[1; 32], start());
+    for now in [start() - hour, start() + hour] {
+        let wrong = shared(&[1; 32], now);
+        assert!(wrong.decrypt(&right.encrypt(PLAIN).unwrap()).is_some());
+        assert!(right.decrypt(&wrong.encrypt(PLAIN).unwrap()).is_some());
+        // Once it is set right, the machine has the keys of the others.
+        wrong.advance(start());
+        assert_eq!(wrong.encrypt(PLAIN).unwrap()[..NAME_BYTES], right.encrypt(PLAIN).unwrap()[..NAME_BYTES]);
+    }
+}
