@@ -10,8 +10,10 @@
 // Tasks.
 mod archives;
 mod certificates;
+mod followers;
 mod notices;
 mod sampler;
+mod state_files;
 
 // A file that contains an archive, and its last known state.
 mod archive_file;
@@ -157,6 +159,7 @@ impl Housekeeper {
                 Err(RecvTimeoutError::Timeout) => {
                     self.archives.protect(&self.reporter);
                     self.archives.check(Trigger::Interval, &self.reporter);
+                    self.archives.report_followers(&self.reporter.status);
                     self.check_certificates(Trigger::Interval);
                 }
                 Err(RecvTimeoutError::Disconnected) => return,

@@ -17,4 +17,6 @@ pub(crate) use metrics::{Counters, Http3Metric, MethodKind, Snapshot};
 pub(crate) use observer::{CloseReason, Observer};
 pub(crate) use report::Report;
 pub(crate) use request_log::{Handled, LoggedRequest, LoggedResponse, RefusedRequest};
-pub(crate) use status::{ListenerStatus, OccupiedThreads, Release, SiteStatus, Status, ThreadCount};
+pub(crate) use status::{
+    FollowStatus, ListenerStatus, OccupiedThreads, Release, SiteStatus, Status, ThreadCount,
+};

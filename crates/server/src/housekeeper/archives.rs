@@ -13,11 +13,13 @@ use cannery_eventloop::Waker;
 use cannery_site::{Site, VirtualHosts};
 
 use super::archive_file::{ArchiveFile, FileState};
+use super::followers::Followers;
 use super::{NextArchive, Outcome, Reporter};
 use crate::config::{self, Config};
 use crate::content::{Content, Current, Entry, Mark, OpenRelease, Releases, Sites, Trigger, open};
 use crate::error::StartError;
 use crate::notice::Notice;
+use crate::observe::Status;
 use crate::pages::Challenges;
 
 /// How long to wait until all workers have adopted a new release. They do so between two events, unless one hangs.
@@ -41,6 +43,7 @@ pub(crate) struct Archives {
     /// Before each request, workers wait for the newest state of an edited folder. So none can be behind, and they could not adopt
     /// anything meanwhile.
     is_awaited: bool,
+    followers: Followers,
 }
 
 /// A site that we do not serve any more.
@@ -93,6 +96,7 @@ impl Archives {
             current: Arc::new(Current::new(Arc::new(content))),
             wakers,
             is_awaited: config.live_folder.is_some(),
+            followers: Followers::default(),
         })
     }
 
@@ -254,6 +258,15 @@ impl Archives {
         // A site that the program keeps may come back and be replaced again, any number of times.
         if !self.retired.iter().any(|retired| Arc::ptr_eq(&retired.site, &site)) {
             self.retired.push(RetiredSite { path: file.path.clone(), lease, site });
+        }
+    }
+
+    /// Tells operators whether release directories are behind the stores that other processes pull from.
+    pub(super) fn report_followers(&mut self, status: &Status) {
+        for (index, file) in self.files.iter().enumerate().filter(|(_, file)| file.releases.is_some()) {
+            if let Some(directory) = file.path.parent() {
+                status.set_follow(index, self.followers.of(directory));
+            }
         }
     }
 

@@ -73,6 +73,19 @@ pub(crate) struct SiteStatus {
     pub(crate) path: PathBuf,
     pub(crate) current: Release,
     pub(crate) previous: Option<Release>,
+    /// State of the process that pulls releases into the directory, if there is one.
+    pub(crate) follow: Option<FollowStatus>,
+}
+
+/// State of a process that pulls releases of a store into a release directory. Times are seconds since 1970.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct FollowStatus {
+    /// The serial of the release that the store names.
+    pub(crate) store_serial: Option<u64>,
+    /// Since when the store names another release than the current one.
+    pub(crate) behind_since: Option<u64>,
+    /// When the store was reached last.
+    pub(crate) reached: Option<u64>,
 }
 
 /// A release, and when the server started to serve it.
@@ -100,6 +113,7 @@ impl Status {
             path: named.path().to_owned(),
             current: Release::now(facts),
             previous: None,
+            follow: None,
         };
 
         Status {
@@ -134,6 +148,13 @@ impl Status {
         if let Some(site) = self.lock().get_mut(site) {
             let before = std::mem::replace(&mut site.current, Release::now(facts));
             site.previous = Some(before);
+        }
+    }
+
+    /// Sets the state of the process that pulls releases of a site.
+    pub(crate) fn set_follow(&self, site: usize, follow: Option<FollowStatus>) {
+        if let Some(site) = self.lock().get_mut(site) {
+            site.follow = follow;
         }
     }
 

@@ -1,28 +1,21 @@
 //! States of renewals, which `cannery certificates` writes next to its bundles: `NAME.state.json` for `NAME.pem`.
 
-use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use cannery_base::FileVersion;
 use serde::Deserialize;
 
+use super::super::state_files::StateFiles;
 use crate::observe::{Renewal, RenewalError};
 
 /// End of a state's file name, instead of that of the bundle.
 const EXTENSION: &str = "state.json";
-
-/// Larger files are not states.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Texts of a state are shortened to this many characters.
 const TEXT_CHARACTERS_MAX: usize = 1000;
 
 /// States of renewals by their files. They are read again when these change.
 #[derive(Default)]
-pub(super) struct Renewals(HashMap<PathBuf, (FileVersion, Option<Renewal>)>);
+pub(super) struct Renewals(StateFiles<Renewal>);
 
 /// The members of a state that we need.
 #[derive(Deserialize)]
@@ -41,32 +34,8 @@ struct LastError {
 impl Renewals {
     /// Returns the state for a certificate in this file, if there is one.
     pub(super) fn of(&mut self, certificate: &Path) -> Option<Renewal> {
-        let path = certificate.with_extension(EXTENSION);
-        let Ok(metadata) = path.metadata() else {
-            self.0.remove(&path);
-            return None;
-        };
-        let version = FileVersion::of(&metadata);
-        if let Some((known, renewal)) = self.0.get(&path)
-            && *known == version
-        {
-            return renewal.clone();
-        }
-        let renewal = read(&path).ok().and_then(|state| parse(&state));
-        self.0.insert(path, (version, renewal.clone()));
-        renewal
+        self.0.read(certificate.with_extension(EXTENSION), parse)
     }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut state = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut state)?;
-    Ok(state)
 }
 
 /// Parses a state. Returns `None` for other files.

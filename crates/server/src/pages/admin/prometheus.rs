@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_wire::Refusal;
 
-use super::stats::{OccupiedThreads, ReleaseStats, RenewalStats, Stats};
+use super::stats::{FollowStats, OccupiedThreads, ReleaseStats, RenewalStats, Stats};
 use crate::observe::{Http3Metric, MethodKind, Snapshot};
 
 /// Upper bounds of the exported histogram buckets, in seconds.
@@ -267,6 +267,38 @@ fn releases(metrics: &mut Metrics, stats: &Stats) {
         for site in &stats.sites {
             let host = site.host.as_deref().unwrap_or("");
             metrics.value(name, &[("host", host), ("digest", &site.current.digest)], value(&site.current));
+        }
+    }
+    followers(metrics, stats);
+}
+
+/// Release directories into which `cannery follow` pulls.
+fn followers(metrics: &mut Metrics, stats: &Stats) {
+    type Metric = (&'static str, &'static str, fn(&FollowStats) -> Option<u64>);
+    let exported: [Metric; 3] = [
+        (
+            "release_behind",
+            "1 if the store names another release than the current one, otherwise 0.",
+            |follow| Some(u64::from(follow.behind_seconds.is_some())),
+        ),
+        (
+            "release_behind_seconds",
+            "How long the store has named another release than the current one.",
+            |follow| Some(follow.behind_seconds.unwrap_or(0)),
+        ),
+        ("release_store_reached_timestamp_seconds", "When the store was reached last.", |follow| {
+            follow.reached
+        }),
+    ];
+    for (name, help, value) in exported {
+        let mut is_begun = false;
+        for site in &stats.sites {
+            let Some(value) = site.follow.as_ref().and_then(value) else { continue };
+            if !std::mem::replace(&mut is_begun, true) {
+                metrics.begin(name, "gauge", help);
+            }
+            let host = site.host.as_deref().unwrap_or("");
+            metrics.value(name, &[("host", host), ("digest", &site.current.digest)], value);
         }
     }
 }

@@ -110,6 +110,20 @@ pub(super) struct SiteStats {
     pub(super) path: String,
     pub(super) current: ReleaseStats,
     pub(super) previous: Option<ReleaseStats>,
+    /// State of the process that pulls releases into the directory, if there is one.
+    #[serde(default)]
+    pub(super) follow: Option<FollowStats>,
+}
+
+/// State of a process that pulls releases of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FollowStats {
+    /// The serial of the release that the store names.
+    pub(super) store_serial: Option<u64>,
+    /// How long the store has named another release than the current one, in seconds. `None` if it is the same.
+    pub(super) behind_seconds: Option<u64>,
+    /// When the store was reached last, as Unix time in seconds.
+    pub(super) reached: Option<u64>,
 }
 
 /// Facts about an archive, and since when it has been served (Unix time in seconds).
@@ -147,7 +161,7 @@ impl Stats {
                 .map(|certificate| CertificateStats::of(certificate, now))
                 .collect(),
             has_certificate_problems: !status.has_healthy_certificates(),
-            sites: status.sites().iter().map(SiteStats::of).collect(),
+            sites: status.sites().iter().map(|site| SiteStats::of(site, now)).collect(),
             counted,
             occupied_threads: OccupiedThreads {
                 handlers: status.pool_threads.handlers.get(),
@@ -254,12 +268,18 @@ impl CertificateStats {
 }
 
 impl SiteStats {
-    fn of(site: &SiteStatus) -> SiteStats {
+    fn of(site: &SiteStatus, now: i64) -> SiteStats {
+        let now = u64::try_from(now).unwrap_or_default();
         SiteStats {
             host: site.host.clone(),
             path: site.path.to_string_lossy().into_owned(),
             current: ReleaseStats::of(&site.current),
             previous: site.previous.as_ref().map(ReleaseStats::of),
+            follow: site.follow.map(|follow| FollowStats {
+                store_serial: follow.store_serial,
+                behind_seconds: follow.behind_since.map(|since| now.saturating_sub(since)),
+                reached: follow.reached,
+            }),
         }
     }
 }

@@ -1,0 +1,52 @@
+//! States of `cannery follow`, which pulls releases of a store into a release directory: `.follow.json` there.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::state_files::StateFiles;
+use crate::observe::FollowStatus;
+
+/// The file in the release directory.
+const FILE: &str = ".follow.json";
+
+/// States by their files.
+#[derive(Default)]
+pub(super) struct Followers(StateFiles<FollowStatus>);
+
+/// The members of a state that we need.
+#[derive(Deserialize)]
+struct State {
+    store_serial: Option<u64>,
+    behind_since: Option<u64>,
+    reached: Option<u64>,
+}
+
+impl Followers {
+    /// Returns the state of the process that pulls releases into this directory, if there was one.
+    pub(super) fn of(&mut self, directory: &Path) -> Option<FollowStatus> {
+        self.0.read(directory.join(FILE), parse)
+    }
+}
+
+/// Parses a state. Returns `None` for other files.
+fn parse(state: &[u8]) -> Option<FollowStatus> {
+    let State { store_serial, behind_since, reached } = serde_json::from_slice(state).ok()?;
+    Some(FollowStatus { store_serial, behind_since, reached })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_read_and_other_files_are_not() {
+        let state = br#"{"store": "a", "store_serial": 7, "behind_since": 5, "reached": 9, "error": "b"}"#;
+        let expected = FollowStatus { store_serial: Some(7), behind_since: Some(5), reached: Some(9) };
+        assert_eq!(parse(state), Some(expected));
+        assert_eq!(parse(b"{}"), Some(FollowStatus::default()));
+        for other in [&b"7"[..], b"", br#"{"behind_since": -1}"#] {
+            assert_eq!(parse(other), None);
+        }
+    }
+}
