@@ -23,6 +23,7 @@ mod reference;
 mod requests;
 mod rules;
 mod site;
+mod store;
 mod streams;
 
 pub use archives::{archive_open, key};
@@ -37,4 +38,5 @@ pub use publish::{receive, recipe};
 pub use qpack::{qpack, qpack_encoder};
 pub use requests::requests;
 pub use rules::{headers, redirects};
+pub use store::{statement, store_document};
 pub use streams::streams;

@@ -50,6 +50,8 @@ targets! {
     recipe
     redirects
     requests
+    statement
+    store_document
     streams
 }
 
