@@ -69,6 +69,7 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         store,
         host: DirectoryHost::new(&directory, trust),
         keep: flags.keep,
+        settle: flags.settle(),
         once: flags.once,
         version: None,
         state: State::read(&directory, &address.to_string()),
@@ -160,6 +161,8 @@ struct Follower {
     store: Box<dyn Store>,
     host: DirectoryHost,
     keep: u32,
+    /// Time between pulling a release and switching to it.
+    settle: Duration,
     once: bool,
     /// The version of the document that was handled last.
     version: Option<String>,
@@ -271,6 +274,10 @@ impl Follower {
             }
             transfer = report;
             self.host.publish(file).map_err(local)?;
+            // No process of the server may serve the new pages before all of them know the new files.
+            if before.current().is_some() {
+                thread::sleep(self.settle);
+            }
         }
         let activate = Activate {
             release: Selector::Digest(digest),

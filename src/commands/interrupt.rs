@@ -3,11 +3,14 @@
 //! Signals that were ignored when the process started must remain ignored, as `nohup` relies on this.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cannery_archiver::temporary;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::emulate_default_handler;
+
+use crate::output;
 
 /// Handles signals until it's dropped.
 ///
@@ -15,13 +18,23 @@ use signal_hook::low_level::emulate_default_handler;
 pub(super) struct Interrupt {
     /// `None` when it is not possible to handle signals. They will then end the process without any cleanup.
     handle: Option<Handle>,
+    farewell: Farewell,
 }
+
+/// A line that is printed if the process is interrupted.
+type Farewell = Arc<Mutex<Option<String>>>;
 
 impl Interrupt {
     /// When this process is ended by a signal, temporary files of builds will be removed, and `directory`
     /// too.
     pub(super) fn watch(directory: Option<PathBuf>) -> Interrupt {
-        Interrupt { handle: start(directory) }
+        let farewell = Farewell::default();
+        Interrupt { handle: start(directory, Arc::clone(&farewell)), farewell }
+    }
+
+    /// Sets a line that is printed if this process is ended by a signal.
+    pub(super) fn farewell(&self, line: String) {
+        *self.farewell.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
     }
 }
 
@@ -33,7 +46,7 @@ impl Drop for Interrupt {
     }
 }
 
-fn start(directory: Option<PathBuf>) -> Option<Handle> {
+fn start(directory: Option<PathBuf>, farewell: Farewell) -> Option<Handle> {
     let ignored = ignored_signals();
     let handled = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let mut signals = Signals::new(handled).ok()?;
@@ -44,6 +57,9 @@ fn start(directory: Option<PathBuf>) -> Option<Handle> {
         let guard = temporary::remove_all();
         if let Some(directory) = directory {
             let _ = std::fs::remove_dir_all(directory);
+        }
+        if let Some(line) = farewell.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            output::note(line);
         }
         // The process should really be ended by the signal, so that the parent can see which one it was.
         let _ = emulate_default_handler(signal);

@@ -8,12 +8,14 @@
 //! - `compile`: compiles a folder after the newest release
 //! - `cache`: makes the next push fast
 //! - `signer`: signs releases, and trusts no statement that it did not sign
+//! - `moment`: waits for the moment of a switch
 //! - `transfer`: progress of a transfer
 
 mod cache;
 mod compile;
 mod connection;
 mod fleet;
+mod moment;
 mod push;
 mod rollback;
 mod signer;

@@ -9,6 +9,9 @@ use clap::{Args, value_parser};
 use super::signing::TrustFlags;
 use super::{SANDBOX_POLICIES, examples, one_of};
 
+/// A server looks twice at a new file, every half second, before it counts as complete.
+pub(super) const SETTLE_MS: u64 = 1500;
+
 /// How a store of releases is reached.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct StoreFlags {
@@ -60,6 +63,10 @@ pub struct Follow {
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = value_parser!(u64).range(1..=86_400))]
     interval: u64,
 
+    /// Milliseconds between the end of the transfer and the switch, in which all processes of the server notice the new release.
+    #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=600_000))]
+    settle: u64,
+
     /// Keep this many releases, and remove older ones that were pulled or pushed. The current one is never removed.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..))]
     pub keep: u32,
@@ -94,6 +101,12 @@ pub struct Follow {
 }
 
 impl Follow {
+    /// Returns the time between pulling a release and switching to it.
+    #[must_use]
+    pub fn settle(&self) -> Duration {
+        Duration::from_millis(self.settle)
+    }
+
     /// Returns the time between two looks.
     #[must_use]
     pub fn interval(&self) -> Duration {

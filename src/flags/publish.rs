@@ -3,13 +3,15 @@
 //! We don't connect to anything here.
 
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cannery_archiver::Options;
+use cannery_base::date::parse_rfc3339;
 use clap::Args;
 
 use super::examples;
 use super::folder::FolderFlags;
-use super::follow::StoreFlags;
+use super::follow::{SETTLE_MS, StoreFlags};
 use super::signing::{SigningFlags, TrustFlags};
 
 /// Publishes a site on other machines: sends what these don't have, and switches to the new release at once.
@@ -24,6 +26,7 @@ use super::signing::{SigningFlags, TrustFlags};
             "cannery push /srv/site public",
             "cannery push --ssh 'ssh -p 2222' web@example.com:/srv/site public",
             "cannery push oci://registry.example.com/site public --secret-key site.key --site example.com",
+            "cannery push web@a:/srv/site web@b:/srv/site public --activate-at 2030-01-31T12:00:00Z",
         ],
         "A target is a release directory: USER@HOST:DIR through ssh, or DIR on this machine. `cannery-server --releases DIR` serves it. \
          Or it is a store from which nodes pull with `cannery follow`: oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ \
@@ -43,6 +46,16 @@ pub struct Push {
     /// Switch to the release as soon as N targets have it. Without this flag, no target switches unless all of them have it.
     #[arg(long, value_name = "N")]
     pub quorum: Option<usize>,
+
+    /// Switch at this moment by the clock of this machine: a time such as `2030-01-31T12:00:00Z`, or `+10m` (also `s`, `h` and `d`).
+    /// Until then, the release is on all targets, and isn't current.
+    #[arg(long, value_name = "TIME", conflicts_with = "stage_only", value_parser = parse_moment)]
+    pub activate_at: Option<SystemTime>,
+
+    /// Milliseconds between the end of the transfer and the switch, in which all servers and processes notice the new release. So
+    /// none of them lacks the files of a page that another one serves already.
+    #[arg(long, value_name = "MS", default_value_t = SETTLE_MS)]
+    settle: u64,
 
     /// Keep this many releases in each target, and remove older ones that were pushed. The current one is never removed.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
@@ -86,7 +99,59 @@ pub struct Push {
     pub json: bool,
 }
 
+/// More than this is no use.
+const SETTLE_MS_MAX: u64 = 600_000;
+
+/// Parses a time in the future.
+fn parse_moment(text: &str) -> Result<SystemTime, String> {
+    let wrong =
+        || format!("`{text}` is neither a time such as `2030-01-31T12:00:00Z` nor a duration such as `+10m`");
+    let now = SystemTime::now();
+    let moment = match text.strip_prefix('+') {
+        Some(duration) => {
+            let unit = duration.chars().next_back().ok_or_else(wrong)?;
+            let seconds =
+                [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)].into_iter().find(|(name, _)| *name == unit);
+            let (_, seconds) = seconds.ok_or_else(wrong)?;
+            let count: u64 = duration[..duration.len() - 1].parse().map_err(|_| wrong())?;
+            now.checked_add(Duration::from_secs(count.checked_mul(seconds).ok_or_else(wrong)?))
+        }
+        None => {
+            let seconds = parse_time(text).ok_or_else(wrong)?;
+            UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+        }
+    };
+    let moment = moment.ok_or_else(wrong)?;
+    if moment < now { Err(format!("`{text}` is in the past")) } else { Ok(moment) }
+}
+
+/// Parses a time of RFC 3339, in UTC or with an offset such as `+01:00`.
+fn parse_time(text: &str) -> Option<u64> {
+    if let Some(seconds) = parse_rfc3339(text.as_bytes()) {
+        return Some(seconds);
+    }
+    let (local, offset) = text.split_at_checked(text.len().checked_sub("+01:00".len())?)?;
+    let (hours, minutes) = offset.get(1..)?.split_once(':')?;
+    let number = |digits: &str, below: u64| {
+        let is_number = digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse::<u64>().ok().filter(|number| is_number && *number < below)
+    };
+    let offset_seconds = number(hours, 24)? * 3600 + number(minutes, 60)? * 60;
+    let local = parse_rfc3339(format!("{local}Z").as_bytes())?;
+    match offset.as_bytes()[0] {
+        b'+' => local.checked_sub(offset_seconds),
+        b'-' => local.checked_add(offset_seconds),
+        _ => None,
+    }
+}
+
 impl Push {
+    /// Returns the time between staging and switching.
+    #[must_use]
+    pub fn settle(&self) -> Duration {
+        Duration::from_millis(self.settle.min(SETTLE_MS_MAX))
+    }
+
     /// Returns the targets and the site.
     #[must_use]
     pub fn targets_and_site(&self) -> (&[String], &str) {
@@ -214,4 +279,38 @@ pub struct Diff {
     /// Print the result as one JSON value.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_times_or_durations_in_the_future() {
+        let ahead =
+            |text: &str| parse_moment(text).unwrap().duration_since(SystemTime::now()).unwrap().as_secs();
+        assert!((599..=600).contains(&ahead("+10m")) && (86_399..=86_400).contains(&ahead("+1d")));
+        let far = parse_moment("2100-01-31T12:00:00Z").unwrap();
+        assert_eq!(far.duration_since(UNIX_EPOCH).unwrap().as_secs(), 4_105_080_000);
+        assert_eq!(parse_moment("2100-01-31T13:00:00+01:00"), Ok(far));
+        assert_eq!(parse_moment("2100-01-31T10:30:00-01:30"), Ok(far));
+        for wrong in [
+            "2100-01-31T13:00:00+1:00",
+            "2100-01-31T13:00:00+01:60",
+            "2100-01-31ä01:00",
+            "",
+            "+",
+            "+m",
+            "+10",
+            "+1.5h",
+            "+-1s",
+            "10m",
+            "tomorrow",
+            "+99999999999999999999s",
+            "+18446744073709551615d",
+        ] {
+            assert!(parse_moment(wrong).unwrap_err().contains("neither"), "{wrong}");
+        }
+        assert!(parse_moment("2001-01-01T00:00:00Z").unwrap_err().contains("past"));
+    }
 }

@@ -28,6 +28,7 @@ mod http3_activation;
 mod http3_early_data;
 mod http3_paths;
 mod http3_takeover;
+mod shared_tickets;
 mod tls;
 
 mod access_log;
@@ -40,6 +41,7 @@ mod defer_accept;
 mod documents;
 mod edit_runs;
 mod exchange;
+mod fleet;
 mod follow;
 mod go_server_errors;
 mod hostile;

@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Loading};
 use cannery_publish::protocol::{Activate, Activated, ReleaseInfo, Releases, Selector};
@@ -15,6 +16,7 @@ use super::cache::Cache;
 use super::compile::{Previous, compile_after};
 use super::connection::{Connection, Connector, client_failure};
 use super::fleet::{self, Member, reason};
+use super::moment::{remaining, wait_until};
 use super::signer::Signer;
 use super::stores;
 use super::target::Target;
@@ -31,6 +33,8 @@ struct StagedTarget {
     report: StageReport,
     /// Whether it served the release before.
     was_current: bool,
+    /// Whether the release was written now.
+    is_new: bool,
 }
 
 /// A target at the end.
@@ -123,9 +127,57 @@ fn publish(flags: &Push) -> Result<Published, Failure> {
         }
     }
     check_quorum(&mut staged, quorum, "staged", flags)?;
+    interrupt.farewell(format!(
+        "interrupted: {} has {}, and no target was switched to it; the same command without `--activate-at` switches",
+        release_name(&archive),
+        counted(staged.iter().filter(|member| member.outcome.is_ok()).count() as u64, "target"),
+    ));
+    let staged = settle(flags, &connector, staged);
     let members = activate(flags, staged, &archive, signed);
     drop(interrupt);
     Ok(Published { members, quorum, archive, started })
+}
+
+/// Waits until the release may become current: until all servers have noticed it, and then for the moment that the user has chosen.
+fn settle(
+    flags: &Push,
+    connector: &Connector,
+    mut members: Vec<Member<StagedTarget>>,
+) -> Vec<Member<StagedTarget>> {
+    if flags.stage_only {
+        return members;
+    }
+    let staged = members.iter().filter_map(|member| member.outcome.as_ref().ok());
+    // Before its first release, a target has no pages that could need files.
+    if staged.clone().any(|staged| staged.is_new && staged.connection.releases.current().is_some()) {
+        thread::sleep(flags.settle());
+    }
+    let Some(moment) = flags.activate_at else { return members };
+    if !flags.quiet && !flags.json {
+        let left = remaining(moment).as_secs_f64();
+        output::note(format_args!("staged on all targets that are left; switching in {}", seconds(left)));
+    }
+    if remaining(moment) > RECONNECTED_BEFORE * 2 {
+        // An idle connection may be cut on the way.
+        let closed = fleet::then(members, |_, StagedTarget { connection, report, was_current, is_new }| {
+            connection.close();
+            Ok((report, was_current, is_new))
+        });
+        wait_until(moment - RECONNECTED_BEFORE);
+        members = fleet::then(closed, |target, (report, was_current, is_new)| {
+            let connection = connector.connect(target)?;
+            Ok(StagedTarget { connection, report, was_current, is_new })
+        });
+    }
+    wait_until(moment);
+    members
+}
+
+/// How long before the chosen moment targets are connected again.
+const RECONNECTED_BEFORE: Duration = Duration::from_secs(15);
+
+fn release_name(archive: &Archive) -> String {
+    format!("release {}", archive.facts().serial)
 }
 
 fn quorum(flags: &Push, count: usize) -> Result<usize, Failure> {
@@ -369,7 +421,8 @@ fn stage(
         let digest = archive.facts().digest.to_string();
         let current = connection.releases.current().and_then(|release| release.digest.as_ref());
         let was_current = current == Some(&digest);
-        Ok(StagedTarget { connection, report, was_current })
+        let is_new = !report.staged.was_known;
+        Ok(StagedTarget { connection, report, was_current, is_new })
     })
 }
 
@@ -394,7 +447,7 @@ fn activate(
 ) -> Vec<Member<PushedTarget>> {
     let release = Selector::Digest(archive.facts().digest.to_string());
     let activate = Activate { release, keep: Some(flags.keep), signed };
-    fleet::then(members, |_, StagedTarget { mut connection, report, was_current }| {
+    fleet::then(members, |_, StagedTarget { mut connection, report, was_current, .. }| {
         let activated = if flags.stage_only {
             None
         } else {

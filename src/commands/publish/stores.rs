@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::cache::Cache;
 use super::compile::{Previous, compile_after};
+use super::moment::wait_until;
 use super::signer::{Signer, not_ours};
 use crate::commands::interrupt::Interrupt;
 use crate::commands::{keys, open, release_dir, release_trust, store_access, verify};
@@ -167,6 +168,14 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
         if is_folder {
             cache.add_archive(&archive.facts().digest.to_string(), &path);
         }
+    }
+    if let Some(moment) = flags.activate_at {
+        interrupt.farewell(
+            "interrupted: the release was uploaded, and no store was switched to it; the same command without \
+             `--activate-at` switches"
+                .to_owned(),
+        );
+        wait_until(moment);
     }
     let mut targets = Vec::new();
     for (target, (release, report)) in opened.iter_mut().zip(uploaded) {
