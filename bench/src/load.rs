@@ -5,6 +5,7 @@
 mod ab;
 mod h2load;
 mod loadgen;
+mod loadgen_udp;
 mod s_time;
 mod steady;
 mod wrk;
@@ -19,6 +20,7 @@ use anyhow::{Context, Result};
 pub(crate) use ab::run as ab;
 pub(crate) use h2load::{IdleClients, run as h2load};
 pub(crate) use loadgen::{build as build_loadgen, run as loadgen};
+pub(crate) use loadgen_udp::{Pace, build as build_loadgen_udp, run as loadgen_udp};
 pub(crate) use s_time::run as s_time;
 pub(crate) use steady::{Steady, Timings, at_rate};
 pub(crate) use wrk::run as wrk;

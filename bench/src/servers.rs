@@ -107,6 +107,8 @@ enum Serves {
     Bundle,
     /// Responses that another server sent.
     RecordedResponses,
+    /// Datagrams of the length of the responses over HTTP/3.
+    Datagrams,
     OwnContent,
 }
 
@@ -166,6 +168,11 @@ impl Spec<'_> {
     /// Returns `true` for the lower bound.
     pub(crate) fn is_floor(&self) -> bool {
         self.kind.serves == Serves::RecordedResponses
+    }
+
+    /// Returns `true` for the lower bound over UDP, which doesn't speak HTTP.
+    pub(crate) fn sends_datagrams(&self) -> bool {
+        self.kind.serves == Serves::Datagrams
     }
 
     /// Returns `true` if the responses depend on the site.
@@ -272,7 +279,9 @@ impl Spec<'_> {
             match self.kind.serves {
                 Serves::Site => command.arg("--archive").arg(&site.archive).args(&scenario.flags),
                 Serves::Folder => command.arg("--folder").arg(&site.sources),
-                Serves::Bundle | Serves::RecordedResponses | Serves::OwnContent => &mut command,
+                Serves::Bundle | Serves::RecordedResponses | Serves::Datagrams | Serves::OwnContent => {
+                    &mut command
+                }
             };
         }
         command.args(self.kind.arguments.iter().map(|argument| fill(argument)));
@@ -318,6 +327,7 @@ impl Spec<'_> {
             ("@ROOT@", path(root)),
             ("@FIRST_FILE@", path(&site.file(&site.targets[0]))),
             ("@RESPONSES@", path(&floor_responses()?)),
+            ("@DATAGRAM_BYTES@", datagram_bytes(site).to_string()),
             ("@ADDRESS@", address.to_string()),
             ("@PORT@", address.port().to_string()),
             ("@THREADS@", threads.to_string()),
@@ -337,6 +347,13 @@ impl Spec<'_> {
 /// Returns the path of the file with the responses that the floor sends.
 pub(crate) fn floor_responses() -> Result<PathBuf> {
     project::scratch("running/responses")
+}
+
+/// Returns the length of a response over HTTP/3 to the site's first target: the content, and what a small response has around
+/// it.
+pub(crate) fn datagram_bytes(site: &Site) -> u64 {
+    const AROUND: u64 = 97;
+    fs::metadata(site.file(&site.targets[0])).map_or(0, |file| file.len()) + AROUND
 }
 
 /// Returns a server's configuration with the parts that it has placeholders for.

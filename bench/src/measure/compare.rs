@@ -3,19 +3,21 @@
 //!
 //! A server with a single error, in a check or of a load generator, has no values at that step.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use super::Context;
 use crate::check::{self, Content};
 use crate::http::{self, Connection};
-use crate::load::{self, Job, Report};
+use crate::load::{self, Job, Pace, Report};
 use crate::machine;
 use crate::metric::{Metric, mebibytes};
 use crate::process::Server;
+use crate::promise::OURS;
 use crate::results::{Sample, Samples};
 use crate::scenario::{Count, Load, Order, Step, Wire};
 use crate::servers::{self, Launch, Spec};
@@ -48,6 +50,8 @@ struct Comparison<'a> {
     has_large_responses: bool,
     /// The rate of an open loop.
     requests_per_s: Option<f64>,
+    /// Cannery's in this round, for the floor over UDP.
+    pace: Cell<Option<Pace>>,
 }
 
 pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
@@ -66,7 +70,8 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
 
 impl<'a> Comparison<'a> {
     fn prepare(context: &'a Context<'a>) -> Result<Comparison<'a>> {
-        let mut comparison = Comparison { context, has_large_responses: false, requests_per_s: None };
+        let mut comparison =
+            Comparison { context, has_large_responses: false, requests_per_s: None, pace: Cell::new(None) };
         // TLS prevents sendfile, and there is no floor that speaks TLS. Over HTTP/3, nginx is measured with GSO in its place.
         if context.present.iter().any(Spec::is_floor) {
             comparison.has_large_responses = comparison.record_floor_responses()? > LARGE_BYTES;
@@ -75,6 +80,9 @@ impl<'a> Comparison<'a> {
             let site = context.site();
             let first = site.file(&site.targets[0]);
             comparison.has_large_responses = fs::metadata(first)?.len() > LARGE_BYTES;
+        }
+        if context.present.iter().any(Spec::sends_datagrams) {
+            load::build_loadgen_udp()?;
         }
         if let Load::Loadgen { half_of, .. } = &context.scenario.load {
             load::build_loadgen()?;
@@ -90,7 +98,11 @@ impl<'a> Comparison<'a> {
         let scenario = self.context.scenario;
         let placement = machine::placement(step.threads)?;
         let server = spec.start(&self.launch(step), &placement.server)?;
-        let (headers, response_bytes) = self.check(spec, &server)?;
+        let (headers, response_bytes) = if spec.sends_datagrams() {
+            (Vec::new(), servers::datagram_bytes(self.context.site()) as f64)
+        } else {
+            self.check(spec, &server)?
+        };
         let job = self.context.job(&server, step, &placement.generator);
         // Very many connections take seconds to open.
         let factor = match step.connections {
@@ -100,14 +112,19 @@ impl<'a> Comparison<'a> {
         };
         let job = Job { headers: &headers, duration: job.duration * factor, ..job };
         if !self.context.plan.is_quick || job.targets.len() > 1 {
-            self.warm_up(&job, response_bytes)?;
+            self.warm_up(spec, &job, response_bytes)?;
         }
 
         let counts = server.counts()?;
         let before = server.cpu_time()?;
-        let report = self.load(&job, response_bytes)?;
+        let report = self.load(spec, &job, response_bytes)?;
         let cpu = server.cpu_seconds_since(before)?;
         let counted = server.counted_since(&counts, report.requests)?;
+
+        if spec.name == OURS {
+            let batch = requests_per_wait(&counted).round().min(job.connections.into());
+            self.pace.set(Some(Pace { requests_per_s: report.requests_per_s, batch: batch as u32 }));
+        }
 
         let wall = report.requests / report.requests_per_s * step.threads as f64;
         let mut sample = vec![
@@ -164,9 +181,12 @@ impl<'a> Comparison<'a> {
     }
 
     /// Requests each target at least once, and one target many times, so caches and lists of open files are warm.
-    fn warm_up(&self, job: &Job<'_>, response_bytes: f64) -> Result<()> {
+    fn warm_up(&self, spec: &Spec<'_>, job: &Job<'_>, response_bytes: f64) -> Result<()> {
         let mut job = Job { duration: WARM_UP, ..job.clone() };
         match self.context.scenario.load {
+            _ if spec.sends_datagrams() => {
+                self.load(spec, &job, response_bytes)?;
+            }
             Load::Ab { keep_alive } => {
                 load::ab(&job, keep_alive, Some(if keep_alive { 10_000 } else { 256 }))?;
             }
@@ -191,14 +211,19 @@ impl<'a> Comparison<'a> {
                 load::wrk(&job, Order::Random, 1)?;
             }
             _ => {
-                self.load(&job, response_bytes)?;
+                self.load(spec, &job, response_bytes)?;
             }
         }
         Ok(())
     }
 
-    /// Runs the scenario's load generator.
-    fn load(&self, job: &Job<'_>, response_bytes: f64) -> Result<Report> {
+    /// Runs the scenario's load generator, or that of the floor over UDP.
+    fn load(&self, spec: &Spec<'_>, job: &Job<'_>, response_bytes: f64) -> Result<Report> {
+        if spec.sends_datagrams() {
+            let pace =
+                self.pace.get().context("Cannery, whose pace the floor has, was not measured before it")?;
+            return load::loadgen_udp(job, response_bytes, pace);
+        }
         match self.context.scenario.load {
             Load::Wrk { order, pipeline } => load::wrk(job, order, pipeline),
             Load::Ab { keep_alive } => load::ab(job, keep_alive, None),
@@ -252,5 +277,27 @@ impl<'a> Comparison<'a> {
         file.flush()?;
         ensure!(count > 0, "the site has no targets");
         Ok(sum / count)
+    }
+}
+
+/// Returns the number of requests for each time that a server waited, from its counts for 1,000 requests.
+fn requests_per_wait(counted: &Sample) -> f64 {
+    let value =
+        |wanted| counted.iter().find(|(metric, _)| *metric == wanted).map_or(0.0, |(_, value)| *value);
+    let waits = value(Metric::Switches) * value(Metric::VoluntaryShare) / 1000.0;
+    // A server that never waits finds all requests at once.
+    if waits > 0.0 { (1.0 / waits).max(1.0) } else { f64::INFINITY }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_come_from_voluntary_switches() {
+        let counted = |switches, share| vec![(Metric::Switches, switches), (Metric::VoluntaryShare, share)];
+        assert_eq!(requests_per_wait(&counted(400.0, 0.5)), 5.0);
+        assert_eq!(requests_per_wait(&counted(2000.0, 1.0)), 1.0);
+        assert_eq!(requests_per_wait(&counted(0.0, 0.0)), f64::INFINITY);
     }
 }
