@@ -28,6 +28,7 @@ mod folder;
 mod folder_process;
 mod interrupt;
 mod key_display;
+mod on_activate;
 mod open;
 mod reachable;
 mod release_dir;

@@ -8,6 +8,7 @@
 //! - `compile`: compiles a folder after the newest release
 //! - `cache`: makes the next push fast
 //! - `signer`: signs releases, and trusts no statement that it did not sign
+//! - `hooks`: the outcome of `--on-activate`
 //! - `moment`: waits for the moment of a switch
 //! - `transfer`: progress of a transfer
 
@@ -15,6 +16,7 @@ mod cache;
 mod compile;
 mod connection;
 mod fleet;
+mod hooks;
 mod moment;
 mod push;
 mod rollback;

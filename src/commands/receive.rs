@@ -13,6 +13,7 @@ use cannery_publish::protocol::{
 use cannery_publish::trust::{Seen, Signed, Statement};
 use cannery_publish::{Host, Source, limits, serve};
 
+use super::on_activate::{Activation, Hook};
 use super::release_dir::{self, IncomingFile, NAME_DIGITS, Release, ReleaseDir, is_pushed_name};
 use super::release_trust::{self, ReleaseTrust};
 use super::releases;
@@ -34,6 +35,7 @@ pub fn run(flags: &Receive) -> Result<(), Failure> {
     }
     let trust = ReleaseTrust::from_flags(&flags.trust)?;
     let mut host = DirectoryHost::new(&flags.directory, trust);
+    host.hook = Hook::from_flags(&flags.hook);
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let outcome = serve(&mut input, &mut output, &mut host);
     drop(host);
@@ -51,11 +53,23 @@ pub(super) struct DirectoryHost {
     incoming: Option<IncomingFile>,
     /// The digest of the release that was written or read last, and so verified.
     verified: Option<String>,
+    /// Runs after another release became current.
+    hook: Option<Hook>,
+    /// Whether a release was current before the last switch.
+    had_current: bool,
 }
 
 impl DirectoryHost {
     pub(super) fn new(path: &Path, trust: Option<ReleaseTrust>) -> DirectoryHost {
-        DirectoryHost { path: path.to_owned(), trust, signed: None, incoming: None, verified: None }
+        DirectoryHost {
+            path: path.to_owned(),
+            trust,
+            signed: None,
+            incoming: None,
+            verified: None,
+            hook: None,
+            had_current: false,
+        }
     }
 
     /// Checks a statement about the release with this digest, if the host demands one. Returns what was seen afterwards.
@@ -241,7 +255,30 @@ impl Host for DirectoryHost {
 
     fn activate(&mut self, activate: &Activate) -> Result<Activated, Refusal> {
         let lock = self.lock()?;
-        release_dir::clean(&self.path, &lock).map_err(|error| self.refusal("cannot clean", &error))?;
+        let mut activated = self.switch(activate, &lock)?;
+        // Other publishers needn't wait for it.
+        drop(lock);
+        let is_new = activated.before.is_some() || !self.had_current;
+        if let Some(hook) = self.hook.as_ref().filter(|_| is_new) {
+            let target = fs::canonicalize(&self.path).unwrap_or(self.path.clone()).display().to_string();
+            let outcome = hook.run(&Activation {
+                target: &target,
+                release: &activated.name,
+                serial: activated.serial,
+                before: activated.before.as_deref(),
+            });
+            let warnings = [activated.warning.take(), outcome.err()];
+            let warnings: Vec<_> = warnings.into_iter().flatten().collect();
+            activated.warning = (!warnings.is_empty()).then(|| warnings.join("; "));
+        }
+        Ok(activated)
+    }
+}
+
+impl DirectoryHost {
+    /// Makes another release current, and removes old ones.
+    fn switch(&mut self, activate: &Activate, lock: &File) -> Result<Activated, Refusal> {
+        release_dir::clean(&self.path, lock).map_err(|error| self.refusal("cannot clean", &error))?;
         let directory = self.read()?;
         let (release, is_verified) = match &activate.release {
             Selector::Digest(digest) => {
@@ -267,6 +304,7 @@ impl Host for DirectoryHost {
         }
         let warning = releases::lost_paths(&directory, &name).map_err(refused)?;
         let before = directory.current.clone().filter(|current| *current != name);
+        self.had_current = directory.current.is_some();
         if let (Some((_, seen)), Some(signed)) = (&admitted, &activate.signed) {
             // First, so that after a crash an older release can't become current.
             release_trust::write_signed(&self.path, &text(&name), signed)

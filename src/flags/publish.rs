@@ -31,7 +31,7 @@ use super::signing::{SigningFlags, TrustFlags};
         "A target is a release directory: USER@HOST:DIR through ssh, or DIR on this machine. `cannery-server --releases DIR` serves it. \
          Or it is a store from which nodes pull with `cannery follow`: oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ \
          or file:///DIR.\n\n\
-         Exit codes: 0 done, 1 a target failed, 2 wrong usage, 3 bad site, 5 warnings and --strict.",
+         Exit codes: 0 done, 1 a target or the command of --on-activate failed, 2 wrong usage, 3 bad site, 5 warnings and --strict.",
     ),
 )]
 pub struct Push {
@@ -73,6 +73,9 @@ pub struct Push {
 
     #[command(flatten)]
     pub(crate) signing: SigningFlags,
+
+    #[command(flatten)]
+    pub(crate) hook: HookFlags,
 
     /// Publish nothing if there are warnings.
     #[arg(long, help_heading = "Folder")]
@@ -169,6 +172,25 @@ impl Push {
     }
 }
 
+/// A command to run after a release became current.
+#[derive(Debug, Default, Args)]
+pub(crate) struct HookFlags {
+    /// Run this shell command for each target that has switched, for example to purge a CDN. The variables CANNERY_TARGET,
+    /// CANNERY_RELEASE, CANNERY_SERIAL and CANNERY_BEFORE say what has changed. If it fails, the release stays current.
+    #[arg(long, value_name = "COMMAND", help_heading = "After the switch")]
+    pub(crate) on_activate: Option<String>,
+
+    /// End that command after this many seconds.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        help_heading = "After the switch"
+    )]
+    pub(crate) on_activate_timeout: u64,
+}
+
 /// How targets are reached.
 #[derive(Debug, Args)]
 pub(crate) struct ConnectionFlags {
@@ -199,6 +221,9 @@ pub struct Receive {
 
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
+
+    #[command(flatten)]
+    pub(crate) hook: HookFlags,
 }
 
 /// Makes targets serve an earlier release. Nothing is transferred.

@@ -133,3 +133,51 @@ fn monitors_see_that_a_node_is_behind() {
     assert!(follow());
     wait_until("the node has caught up", || behind().as_deref() == Some("0"));
 }
+
+#[test]
+fn command_runs_after_a_release_became_current() {
+    let place = Place::new();
+    let (target, site, log) = (place.text("releases"), place.text("public"), place.path("log"));
+    let store = format!("file://{}", place.text("store"));
+    let hook = format!(
+        "echo \"$CANNERY_TARGET $CANNERY_RELEASE $CANNERY_SERIAL $CANNERY_BEFORE\" >> {}; echo purged",
+        log.display()
+    );
+    let lines =
+        || fs::read_to_string(&log).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
+    for number in [1, 2] {
+        place.write_site(number);
+        for target in [&target, &store] {
+            let output = place.run(&["push", "--on-activate", &hook, target, &site]);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && errors.contains("on-activate: purged"), "{errors}");
+        }
+    }
+    let directory = place.text("store");
+    let expected = [
+        format!("{target} 1.cdb 1 "),
+        format!("{directory} 1 1 "),
+        format!("{target} 2.cdb 2 1.cdb"),
+        format!("{directory} 2 2 1"),
+    ];
+    assert_eq!(lines(), expected);
+    // Nothing has changed, or is only staged.
+    place.json(&["push", "--on-activate", &hook, &target, &site]);
+    place.write_site(3);
+    place.json(&["push", "--stage-only", "--on-activate", &hook, &target, &site]);
+    assert_eq!(lines().len(), 4);
+
+    for (hook, words) in
+        [("echo why >&2; exit 7", "exit status: 7"), ("sleep 600 & sleep 600", "longer than 1 seconds")]
+    {
+        let began = Instant::now();
+        let flags = ["--on-activate", hook, "--on-activate-timeout", "1"];
+        let output = place.run(&[&["push"], &flags[..], &[&target, &site]].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(words) && errors.contains("the release is live"), "{errors}");
+        assert!(began.elapsed() < Duration::from_secs(60));
+        place.json(&["rollback", &target]);
+    }
+    assert!(place.names("releases").contains(&"3.cdb".to_owned()));
+}

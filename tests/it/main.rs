@@ -66,6 +66,7 @@ mod served_folder;
 mod signatures;
 mod special_pages;
 mod start_and_stop;
+mod stores;
 mod trusted_proxies;
 mod workers;
 

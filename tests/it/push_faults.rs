@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
@@ -248,4 +248,42 @@ fn explain_and_inspect_have_the_same_host_flag() {
         let output = place.run(&[&["explain", &archive, "/"], wrong].concat());
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     }
+}
+
+/// A limit on the length of files stands for a full disk, which not every machine of a test can make.
+#[test]
+fn full_disk_of_a_node_or_host_changes_nothing() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    let (node, site, releases) = (place.text("node"), place.text("public"), place.text("releases"));
+    let limited = |arguments: &[&str]| {
+        let script = "trap '' XFSZ; ulimit -f 64; exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_cannery")]).args(arguments);
+        command.env("XDG_CACHE_HOME", place.path("cache")).output().unwrap()
+    };
+    let follow = ["follow", &store, "--into", &node, "--once", "--unsigned"];
+    place.write_site(1);
+    place.json(&["push", &store, &site]);
+    place.json(&["push", &releases, &site]);
+    assert!(place.run(&follow).status.success());
+    place.write_site(2);
+    place.json(&["push", &store, &site]);
+    compile(&place.path("public"), &place.path("2.cdb"), &["--serial", "2"]);
+
+    let output = limited(&follow);
+    assert!(output.status.code() == Some(4) && stderr(&output).contains("make room"), "{}", stderr(&output));
+    let output = limited(&["push", &releases, &place.text("2.cdb")]);
+    assert!(
+        output.status.code() == Some(1) && stderr(&output).contains("cannot write the release"),
+        "{}",
+        stderr(&output)
+    );
+    for directory in ["node", "releases"] {
+        assert_eq!(place.current(directory), "1.cdb");
+        let names = place.names(directory);
+        assert!(!names.iter().any(|name| name.contains("incoming") || name.starts_with(".tmp")), "{names:?}");
+    }
+    assert!(place.run(&follow).status.success());
+    assert_eq!(place.current("node"), "2.cdb");
 }

@@ -16,12 +16,14 @@ use super::cache::Cache;
 use super::compile::{Previous, compile_after};
 use super::connection::{Connection, Connector, client_failure};
 use super::fleet::{self, Member, reason};
+use super::hooks::hook_outcome;
 use super::moment::{remaining, wait_until};
 use super::signer::Signer;
 use super::stores;
 use super::target::Target;
 use super::transfer::TransferDisplay;
 use crate::commands::interrupt::Interrupt;
+use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::{open, release_trust, verify};
 use crate::flags::publish::Push;
 use crate::format::{bytes, counted, percent, seconds};
@@ -43,6 +45,8 @@ struct PushedTarget {
     was_current: bool,
     /// `None` with `--stage-only`.
     activated: Option<Activated>,
+    /// Why the command of `--on-activate` failed.
+    hook_error: Option<String>,
 }
 
 /// Runs the command.
@@ -57,9 +61,33 @@ pub fn run(flags: &Push) -> Result<(), Failure> {
     }
     let published = publish(flags).map_err(|failure| failure.as_json(flags.json))?;
     let Published { mut members, quorum, archive, started } = published;
+    let is_purged = run_hooks(flags, &mut members);
     print(flags, &members, &archive, started)?;
     // The JSON value has the failures already.
-    check_quorum(&mut members, quorum, if flags.stage_only { "staged" } else { "activated" }, flags)
+    check_quorum(&mut members, quorum, if flags.stage_only { "staged" } else { "activated" }, flags)?;
+    is_purged
+}
+
+/// Runs the command of `--on-activate` for each target that has switched.
+fn run_hooks(flags: &Push, members: &mut [Member<PushedTarget>]) -> Result<(), Failure> {
+    let Some(hook) = Hook::from_flags(&flags.hook) else { return Ok(()) };
+    let mut failed = 0;
+    for Member { target, outcome, .. } in members {
+        let Ok(pushed) = outcome else { continue };
+        let Some(activated) = pushed.activated.as_ref().filter(|_| !pushed.was_current) else { continue };
+        let run = hook.run(&Activation {
+            target: &target.to_string(),
+            release: &activated.name,
+            serial: activated.serial,
+            before: activated.before.as_deref(),
+        });
+        if let Err(why) = run {
+            output::note(format_args!("{target}: {} {why}", Paint::for_errors().error("failed:")));
+            pushed.hook_error = Some(why);
+            failed += 1;
+        }
+    }
+    hook_outcome(failed)
 }
 
 /// A release that was published on the targets without a failure.
@@ -454,7 +482,7 @@ fn activate(
             Some(connection.client.activate(&activate).map_err(|error| client_failure(&error))?)
         };
         connection.close();
-        Ok(PushedTarget { report, was_current, activated })
+        Ok(PushedTarget { report, was_current, activated, hook_error: None })
     })
 }
 
@@ -481,6 +509,8 @@ struct PushedJson {
     recipe_bytes: u64,
     bodies: u64,
     body_bytes: u64,
+    /// Why the command of `--on-activate` failed.
+    on_activate_error: Option<String>,
     error: Option<serde_json::Value>,
 }
 
@@ -507,7 +537,7 @@ fn print(
     let mut text = String::new();
     let mut is_live = false;
     for member in members {
-        let Ok(PushedTarget { report, was_current, activated }) = &member.outcome else { continue };
+        let Ok(PushedTarget { report, was_current, activated, .. }) = &member.outcome else { continue };
         let sent = report.recipe_bytes + report.body_bytes;
         let transferred = if *was_current {
             "nothing has changed".to_owned()
@@ -556,6 +586,7 @@ fn json(member: &Member<PushedTarget>) -> PushedJson {
         recipe_bytes: report.map_or(0, |report| report.recipe_bytes),
         bodies: report.map_or(0, |report| report.bodies),
         body_bytes: report.map_or(0, |report| report.body_bytes),
+        on_activate_error: pushed.ok().and_then(|pushed| pushed.hook_error.clone()),
         error: pushed.err().map(Failure::to_json),
     }
 }

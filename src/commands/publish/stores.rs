@@ -15,9 +15,11 @@ use serde::Serialize;
 
 use super::cache::Cache;
 use super::compile::{Previous, compile_after};
+use super::hooks::hook_outcome;
 use super::moment::wait_until;
 use super::signer::{Signer, not_ours};
 use crate::commands::interrupt::Interrupt;
+use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::{keys, open, release_dir, release_trust, store_access, verify};
 use crate::flags::follow::StoreFlags;
 use crate::flags::publish::{Push, Rollback, Status};
@@ -105,6 +107,8 @@ struct PushedStore {
     known: bool,
     uploaded_bytes: u64,
     before: Option<u64>,
+    /// Why the command of `--on-activate` failed.
+    on_activate_error: Option<String>,
 }
 
 /// Pushes into stores: uploads to all of them, and then makes the release current in all.
@@ -185,7 +189,30 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
         targets.push(pushed(target, &report, !flags.stage_only));
     }
     drop(interrupt);
-    print(flags, &archive, targets, started)
+    let failed = run_hooks(flags, &mut targets, archive.facts().serial);
+    print(flags, &archive, targets, started)?;
+    hook_outcome(failed)
+}
+
+/// Runs the command of `--on-activate` for each store that has switched. Returns how often it failed.
+fn run_hooks(flags: &Push, targets: &mut [PushedStore], serial: u64) -> u64 {
+    let Some(hook) = Hook::from_flags(&flags.hook) else { return 0 };
+    let mut failed = 0;
+    for pushed in targets.iter_mut().filter(|pushed| pushed.activated && pushed.before != Some(serial)) {
+        let before = pushed.before.map(|serial| serial.to_string());
+        let run = hook.run(&Activation {
+            target: &pushed.target,
+            release: &serial.to_string(),
+            serial,
+            before: before.as_deref(),
+        });
+        if let Err(why) = run {
+            output::note(format_args!("{}: {} {why}", pushed.target, Paint::for_errors().error("failed:")));
+            pushed.on_activate_error = Some(why);
+            failed += 1;
+        }
+    }
+    failed
 }
 
 fn pushed(target: &Opened, report: &UploadReport, activated: bool) -> PushedStore {
@@ -195,6 +222,7 @@ fn pushed(target: &Opened, report: &UploadReport, activated: bool) -> PushedStor
         known: report.was_known,
         uploaded_bytes: report.bytes,
         before: target.site.as_ref().map(|site| site.current.serial),
+        on_activate_error: None,
     }
 }
 
