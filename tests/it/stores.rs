@@ -175,7 +175,7 @@ fn token_of_a_store_is_not_sent_to_another_host() {
     assert!(requests.load(Ordering::Relaxed) > 0);
 }
 
-/// What a registry in memory has.
+/// Contents and tokens of a registry in memory.
 #[derive(Default)]
 struct Registry {
     blobs: HashMap<String, Vec<u8>>,
