@@ -14,7 +14,8 @@ use cannery_server::Config;
 use cannery_server::config::{
     AccessLog, Account, Address, AdminPage, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io,
     Loading, LogFormat, LogTarget, NamedArchive, Profiler, ProxySource, ReleaseDirectory, Requirement,
-    Responders, SandboxPolicy, SpecialPages, Thumbprint, Timeouts, TrustedProxies, VirtualHosts,
+    Responders, SandboxPolicy, SiteDirectory, SpecialPages, Thumbprint, Timeouts, TrustedProxies,
+    VirtualHosts,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
@@ -102,9 +103,10 @@ pub struct ServerOptions {
         &[
             "cannery-server site.cdb",
             "cannery-server site.cdb --bind :80 --user www-data",
-            "cannery-server site.cdb --certificates example.com,www.example.com --acme-contact you@example.com --acme-agree",
+            "cannery-server site.cdb --certificates example.com,www.example.com --acme-agree",
             "cannery-server example.com=a.cdb '*.example.org=b.cdb' c.cdb --access-log access.log",
             "cannery-server --folder /srv/site --bind :80",
+            "cannery-server --releases /srv/site --sites /srv/previews --bind :80",
         ],
         "Exit codes: 0 stopped by a signal, 1 cannot start or serve, 2 wrong usage, 3 bad archive, 4 cannot write, 130 stopped twice.",
     ),
@@ -162,8 +164,26 @@ struct ContentFlags {
     releases: Vec<NamedArchive>,
 
     /// Serve immutable files from this many other archives of each release directory, the newest first.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, hide_short_help = true)]
     releases_kept: u16,
+
+    /// Serve the sites of a directory, each for the host that it is named by: archives `HOST.cdb`, and release directories
+    /// `HOST/` as for `--releases`. Sites may come and go while the server runs, and each is opened at the first request for it.
+    /// Hosts that `--archive` and the other flags name exactly come first. Other hosts get the archive without a host, or
+    /// 421 if there is none.
+    #[arg(long, value_name = "DIR")]
+    sites: Option<PathBuf>,
+
+    /// Keep at most this many sites of `--sites` open. The one that was used least recently is closed first.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1000,
+        requires = "sites",
+        hide_short_help = true,
+        value_parser = value_parser!(u16).range(1..=i64::from(SiteDirectory::OPEN_MAX))
+    )]
+    sites_open: u16,
 
     /// Serve a folder that need not be compiled: `cannery-archiver`, which must be next to this program, compiles it with its
     /// default flags except for those under "Folders", and again after each change. Contents are served uncompressed until they have been compressed in the
@@ -551,12 +571,14 @@ impl Flags {
             (!responses.special_pages_disable).then(|| special_pages(responses.special_pages_version));
 
         let delay = measurements.dummy_delay.unwrap_or_default();
+        let site_directory = content.site_directory();
         let content = match measurements.dummy_body() {
             Some(body) => Content::Dummy { body, delay },
             None => content.into_content(own)?,
         };
         let mut config = Config::plain(content);
 
+        config.site_directory = site_directory;
         config.listen = listen;
         config.tls = tls;
         config.versions = versions;
@@ -597,6 +619,11 @@ impl ContentFlags {
         named.all(|named| named.host.is_some())
     }
 
+    fn site_directory(&self) -> Option<SiteDirectory> {
+        let path = self.sites.clone()?;
+        Some(SiteDirectory::new(path, self.sites_open, usize::from(self.releases_kept)))
+    }
+
     fn into_content(self, own: Option<PathBuf>) -> Result<Content, Failure> {
         let loading = if self.archive_inmem {
             Loading::InMemory
@@ -616,7 +643,7 @@ impl ContentFlags {
         }));
         archives.extend(self.folder);
         archives.extend(own.map(|path| NamedArchive::new(None, path)));
-        if archives.is_empty() {
+        if archives.is_empty() && self.sites.is_none() {
             return Err(hints::no_archive());
         }
         for (position, named) in archives.iter().enumerate() {

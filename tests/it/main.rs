@@ -64,6 +64,7 @@ mod reload;
 mod sandbox;
 mod served_folder;
 mod signatures;
+mod sites;
 mod special_pages;
 mod start_and_stop;
 mod stores;

@@ -9,6 +9,8 @@ mod archives;
 mod host_pattern;
 mod inheritance;
 mod live_reload;
+mod preview_file;
+mod site_directory;
 mod thumbprint;
 mod tls;
 mod trusted_proxies;
@@ -32,6 +34,10 @@ pub use archives::{ArchiveSource, CURRENT, Content, DUMMY_BODY, NamedArchive, Re
 pub use host_pattern::HostPattern;
 pub use inheritance::{Http3Part, Inheritance, InheritedUdp, Standby};
 pub use live_reload::{LiveFolder, LivePage, LiveReload};
+#[doc(hidden)]
+pub use preview_file::{PreviewFile, PreviewPassword};
+#[doc(hidden)]
+pub use site_directory::SiteDirectory;
 #[doc(hidden)]
 pub use thumbprint::{Thumbprint, ThumbprintError};
 pub use tls::{Http3, HttpsRedirect, IssuedCertificate, ListenerKind, Tls};
@@ -63,6 +69,8 @@ pub struct Config {
     pub inheritance: Inheritance,
     /// The content to serve.
     pub content: Content,
+    /// A directory whose sites are served too, each for the host that it is named by.
+    pub site_directory: Option<SiteDirectory>,
     /// The code that responds to requests.
     pub responders: Responders,
     /// Number of worker threads. Each of them has its own event loop and listeners.
@@ -131,6 +139,7 @@ impl Config {
             inheritance: Inheritance::default(),
 
             content,
+            site_directory: None,
             responders: Responders::default(),
             threads: NonZeroUsize::MIN,
             io: Io::Auto,

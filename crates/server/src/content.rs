@@ -3,15 +3,22 @@
 mod current;
 mod document;
 mod dummy;
+mod entry;
 mod exchange;
+mod hosted;
+pub(crate) mod limits;
 pub(crate) mod open;
+mod preview;
 mod releases;
 mod sites;
 
 pub(crate) use current::{Current, Mark};
+pub(crate) use entry::Entry;
 pub(crate) use exchange::{OnH1, OnStream};
+pub(crate) use hosted::{HostNames, HostedSites, NewSlot, OpenerRequest, Waits};
+pub(crate) use preview::{Attempts, Preview};
 pub(crate) use releases::{OpenRelease, Releases, Trigger};
-pub(crate) use sites::{Entry, Sites};
+pub(crate) use sites::Sites;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,6 +41,7 @@ use crate::pages::{BuiltinPages, Challenges, Page, is_document};
 use crate::trusted_hosts::TrustedHosts;
 use dummy::Dummy;
 use exchange::Exchange;
+use sites::{Selection, Unavailable};
 
 /// Where responses come from.
 #[derive(Debug)]
@@ -101,7 +109,7 @@ impl Content {
                     }
 
                     let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
-                    entries.push(Entry { host: named.host.clone(), site, earlier });
+                    entries.push(Entry { host: named.host.clone(), site, earlier, preview: None });
                     resources.push(ArchiveResources { lease: opened.lease, releases });
                 }
 
@@ -188,16 +196,17 @@ impl Content {
         let is_built_in = sites.builtin_page(&RequestHead { request: read, ..RequestHead::EMPTY }).is_some();
         let mut scratch = Scratch::default();
         is_built_in
-            || sites.of(&read).is_some_and(|(_, entry)| {
-                !matches!(
+            || match sites.of(&read) {
+                Selection::Site(_, entry) => !matches!(
                     entry.site.answer(&read, &mut scratch).reason,
                     Reason::Fallback(_)
                         | Reason::NotFound
                         | Reason::MissingAsset
                         | Reason::InvalidPath(_)
                         | Reason::Target
-                )
-            })
+                ),
+                Selection::Unavailable(_) | Selection::Unknown => false,
+            }
     }
 
     /// Responds to an HTTP/2 or HTTP/3 request that is refused.
@@ -302,7 +311,7 @@ fn answer_from_sites<'a>(
     scratch: &'a mut Scratch,
     output: &mut Output,
 ) -> LoggedResponse<'a> {
-    let IncomingRequest { exchange, https_port, fields, tls, .. } = incoming;
+    let IncomingRequest { exchange, https_port, fields, tls, peer, .. } = incoming;
     let is_secured = tls.is_some();
     let head = exchange.head();
     let request = &head.request;
@@ -311,20 +320,24 @@ fn answer_from_sites<'a>(
         return answer_page(exchange, &untrusted_host_page(host), fields, output);
     }
 
-    let Some((number, entry)) = sites.of(request) else {
-        if let Some(page) = sites.page_of_any_host(request) {
+    let (number, entry) = match sites.of(request) {
+        Selection::Site(number, entry)
+            if !entry.preview.as_ref().is_some_and(|preview| preview.has_ended(fields.seconds())) =>
+        {
+            (number, entry)
+        }
+        Selection::Unavailable(why) => {
+            let page = sites.page_of_any_host(request).unwrap_or_else(|| unavailable_page(why));
             return answer_page(exchange, &page, fields, output);
         }
-        let answer = if sites.entries().is_empty() {
-            Answer::built_in(404, Reason::NotFound)
-        } else {
-            // See RFC 9110 §15.5.20.
-            let host = Target::parse(request.target).and_then(|target| target.host(request.host));
-            Answer::built_in(421, Reason::Host).with_subject(host.unwrap_or_default())
-        };
-        let answer = answer.for_method(request.method);
-        exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
-        return LoggedResponse::Site(answer);
+        Selection::Site(..) | Selection::Unknown => {
+            return answer_unknown_host(sites, exchange, fields, output);
+        }
+    };
+
+    let fields = match &entry.preview {
+        None => *fields,
+        Some(_) => fields.for_previews(),
     };
 
     if let Some(port) = *https_port
@@ -332,6 +345,13 @@ fn answer_from_sites<'a>(
     {
         exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
         return LoggedResponse::Site(answer);
+    }
+
+    if let Some(preview) = &entry.preview
+        && let Some(page) = preview.refusal(head, is_secured, **peer, fields.seconds())
+    {
+        let page = sites.page_of_any_host(request).unwrap_or(page);
+        return answer_page(exchange, &page, fields, output);
     }
 
     if let Some(path) = sites.document_script() {
@@ -347,6 +367,30 @@ fn answer_from_sites<'a>(
     }
     let archive = archive_ref(source.0, source.1);
     exchange.respond(&Response { answer: &answer, archive, fields }, output);
+    LoggedResponse::Site(answer)
+}
+
+/// Responds to a request for a host that has no site.
+#[cold]
+fn answer_unknown_host<'a>(
+    sites: &'a Sites,
+    exchange: &mut impl Exchange<'a>,
+    fields: &ServerFields,
+    output: &mut Output,
+) -> LoggedResponse<'a> {
+    let request = &exchange.head().request;
+    if let Some(page) = sites.page_of_any_host(request) {
+        return answer_page(exchange, &page, fields, output);
+    }
+    let answer = if sites.is_empty() {
+        Answer::built_in(404, Reason::NotFound)
+    } else {
+        // See RFC 9110 §15.5.20.
+        let host = Target::parse(request.target).and_then(|target| target.host(request.host));
+        Answer::built_in(421, Reason::Host).with_subject(host.unwrap_or_default())
+    };
+    let answer = answer.for_method(request.method);
+    exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
     LoggedResponse::Site(answer)
 }
 
@@ -421,6 +465,18 @@ fn page_instead<'a>(sites: &'a Sites, answer: &Answer<'_>, head: &RequestHead<'_
         return None;
     }
     sites.builtin_page(head)
+}
+
+/// Returns the page for a host whose site can't be served.
+#[cold]
+fn unavailable_page(why: Unavailable) -> Page<'static> {
+    let (text, fields): (_, &[_]) = match why {
+        Unavailable::Refused => ("The site of this host can't be served at the moment.\n", &[]),
+        Unavailable::Busy => {
+            ("The site of this host is still being opened: try again.\n", &[("Retry-After", "1")])
+        }
+    };
+    Page { status: 503, media_type: "text/plain; charset=utf-8", body: text.as_bytes().into(), fields }
 }
 
 /// Returns the explanation for a host that is not trusted.

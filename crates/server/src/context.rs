@@ -71,6 +71,8 @@ pub(crate) struct Policy {
     /// The `https` port that we redirect requests without TLS to, if we do.
     pub(crate) https_port: Option<u16>,
     pub(crate) live: LiveHook,
+    /// Whether sites may be previews with a password.
+    pub(crate) has_previews: bool,
     /// Creates TLS sessions.
     pub(crate) tls: Option<Context>,
     /// Maximum number of bytes that a connection may receive and send per iteration.
@@ -182,10 +184,10 @@ impl WorkerContext {
         self.adopt_release();
     }
 
-    /// Tells the head store to keep field lines in case handlers or live reload will want to see
+    /// Tells the head store to keep field lines in case handlers, live reload or previews will want to see
     /// them.
     fn set_kept_lines(&mut self) {
-        if self.routes.is_some() || self.policy.live.is_active() {
+        if self.routes.is_some() || self.policy.live.is_active() || self.policy.has_previews {
             self.responder.heads.keep_lines(KeptLines::All);
         }
     }
@@ -386,7 +388,12 @@ pub(crate) struct AddedFields {
     pub(crate) alt_svc: Option<String>,
     /// Whether clients may cache permanent redirects.
     pub(crate) keeps_redirects: bool,
+    /// Whether sites may be previews, whose responses have more fields.
+    pub(crate) has_previews: bool,
 }
+
+/// Fields that keep previews out of search engines, and those with a password out of shared caches.
+const OF_PREVIEWS: [(&str, &str); 2] = [("X-Robots-Tag", "noindex"), ("Vary", "Authorization")];
 
 impl Fields {
     /// `seconds` is the Unix time.
@@ -395,8 +402,15 @@ impl Fields {
         if let Some(alt_svc) = &added.alt_svc {
             tls.push(("Alt-Svc", alt_svc));
         }
-        let [plain, tls, http3] = [&added.plain, &tls, &added.tls]
-            .map(|fields| ServerFields::new(fields, seconds).with_kept_redirects(added.keeps_redirects));
+        let render =
+            |fields: &[_]| ServerFields::new(fields, seconds).with_kept_redirects(added.keeps_redirects);
+        let [plain, tls, http3] = [&added.plain, &tls, &added.tls].map(|fields| {
+            let rendered = render(fields);
+            if !added.has_previews {
+                return rendered;
+            }
+            rendered.with_previews(render(&[fields.as_slice(), &OF_PREVIEWS].concat()))
+        });
         Fields { plain, tls, http3 }
     }
 

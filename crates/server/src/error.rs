@@ -21,6 +21,14 @@ pub enum StartError {
         /// The cause.
         source: OpenError,
     },
+    /// The site directory cannot be listed.
+    #[error("{}: {source}", path.display())]
+    Sites {
+        /// The directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
     /// The certificates or keys cannot be used.
     #[error("{0}")]
     Tls(#[from] cannery_transport::Error),

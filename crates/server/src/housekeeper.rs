@@ -1,4 +1,5 @@
-//! The housekeeping thread: does all work for which connections should not have to wait.
+//! The housekeeping thread: does all work for which connections should not have to wait. Beside it, the site opener does the work for
+//! which they have to.
 //!
 //! It serves nothing itself. Twice a second, and earlier if someone sends a [`Command`], it runs each of its tasks:
 //! new releases and certificates, statistics of the process, notices from workers, and handlers that do not return.
@@ -15,6 +16,9 @@ mod notices;
 mod sampler;
 mod state_files;
 
+// Opens the sites of a site directory, on another thread.
+mod site_opener;
+
 // A file that contains an archive, and its last known state.
 mod archive_file;
 
@@ -26,6 +30,7 @@ pub(crate) use certificates::CertificateLoader;
 pub(crate) use notices::WorkerNotices;
 pub use publisher::{PendingSite, PublishError, Publisher, SitePublisher};
 pub(crate) use sampler::ProcessSampler;
+pub(crate) use site_opener::{SiteOpener, SiteOpenerHandle};
 
 use std::cell::Cell;
 use std::fs::File;
@@ -95,6 +100,8 @@ pub(crate) struct Housekeeper {
     pub(crate) notices: WorkerNotices,
     /// Finds handlers that do not return. `None` if the server has no routes.
     pub(crate) watchdog: Option<Watchdog>,
+    /// Opens the sites of a site directory, if there is one.
+    pub(crate) site_opener: Option<SiteOpenerHandle>,
     pub(crate) reporter: Reporter,
 }
 
@@ -203,7 +210,8 @@ impl Housekeeper {
     fn check_files(&mut self) {
         let archives = self.archives.check(Trigger::Request, &self.reporter);
         let certificates = self.check_certificates(Trigger::Request);
-        if archives == Outcome::Unchanged && certificates == Outcome::Unchanged {
+        let is_site_changed = self.site_opener.as_ref().is_some_and(SiteOpenerHandle::check);
+        if archives == Outcome::Unchanged && certificates == Outcome::Unchanged && !is_site_changed {
             self.reporter.notify(&Notice::Unchanged);
         }
     }

@@ -133,6 +133,8 @@ pub struct RunningServer {
     kept_signals: Option<KeptSignals>,
     /// The releases that were served first, for [`RunningServer::report_sites`].
     sites: Vec<SiteStatus>,
+    /// The site directory and the number of its sites, for the same.
+    site_directory: Option<(PathBuf, usize)>,
     /// Receives the stop order, followed by the progress of each worker.
     stop_reports: Receiver<StopReport>,
     drain: Duration,
@@ -224,6 +226,9 @@ impl RunningServer {
                 digest: facts.digest,
                 paths: facts.paths,
             });
+        }
+        if let Some((path, sites)) = self.site_directory.clone() {
+            (self.on_notice.0)(&Notice::ServingDirectory { path, sites });
         }
     }
 

@@ -24,6 +24,41 @@ pub enum Notice {
         /// Number of paths in the archive.
         paths: u64,
     },
+    /// The sites of a directory are being served, right from the start.
+    ServingDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// Number of its sites.
+        sites: usize,
+    },
+    /// A site of a directory cannot be served.
+    SiteRefused {
+        /// The archive, or the settings of the preview.
+        path: PathBuf,
+        /// The host.
+        host: String,
+        /// The error.
+        why: String,
+    },
+    /// Something in a directory of sites is not one of them.
+    SiteIgnored {
+        /// The path and the reason.
+        why: String,
+    },
+    /// A directory of sites cannot be listed. Its sites remain.
+    SitesUnreadable {
+        /// The directory.
+        path: PathBuf,
+        /// The error.
+        why: String,
+    },
+    /// Another site cannot be opened, because all open ones were used just now.
+    TooManySites {
+        /// The directory of sites.
+        path: PathBuf,
+        /// Number of open sites.
+        open: usize,
+    },
     /// The server is going to stop once connections have finished their responses.
     Draining {
         /// Connections that it is waiting for.
@@ -253,6 +288,7 @@ impl Notice {
         !matches!(
             self,
             Notice::Serving { .. }
+                | Notice::ServingDirectory { .. }
                 | Notice::Draining { .. }
                 | Notice::Reloaded { .. }
                 | Notice::OtherReleases { .. }
@@ -279,6 +315,23 @@ impl fmt::Display for Notice {
                     write!(f, ": {paths} paths, digest {digest}")
                 }
             }
+
+            Notice::ServingDirectory { path, sites } => {
+                let plural = if *sites == 1 { "" } else { "s" };
+                write!(f, "serving {sites} site{plural} in {}, each opened at its first request", path.display())
+            }
+            Notice::SiteRefused { path, host, why } => {
+                write!(f, "{}: {why}; requests for {host} get 503 until this is fixed", path.display())
+            }
+            Notice::SiteIgnored { why } => write!(f, "{why}, so it isn't served"),
+            Notice::SitesUnreadable { path, why } => {
+                write!(f, "{}: {why}; the known sites are still served", path.display())
+            }
+            Notice::TooManySites { path, open } => write!(
+                f,
+                "{}: {open} sites are open and in use, so requests for others get 503; a higher `--sites-open` permits more",
+                path.display()
+            ),
 
             Notice::Draining { connections, within } => {
                 let plural = if *connections == 1 { "" } else { "s" };

@@ -9,6 +9,7 @@ use cannery_wire::limits as http_limits;
 
 use super::LINGER;
 use crate::config::Timeouts;
+use crate::content::limits as site_limits;
 use crate::context::DRAIN_GRACE;
 use crate::http3::{
     ATTEMPTS_PER_ITERATION_MAX, ATTEMPTS_WAITING_MAX, HANDSHAKE_SILENCE_MAX, HANDSHAKES_WAITING_MAX,
@@ -38,7 +39,7 @@ fn limits() -> BTreeMap<&'static str, String> {
     );
 
     let tls_limits = values!(tls_limits:
-        CONTENT_BYTES_MAX EMPTY_RECORDS_MAX FIRST_CONTENT_BYTES FIRST_FLIGHT_BYTES HANDSHAKE_BYTES_MAX KEY_RECORDS_LEFT
+        COMPRESSED_CERTIFICATES_BYTES_MAX CONTENT_BYTES_MAX EMPTY_RECORDS_MAX FIRST_CONTENT_BYTES FIRST_FLIGHT_BYTES HANDSHAKE_BYTES_MAX KEY_RECORDS_LEFT
         RECORD_BYTES_MAX
         QUIC_AMPLIFICATION_MAX QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST QUIC_BIDIRECTIONAL_STREAMS_MAX QUIC_CONNECTION_WINDOW_BYTES
         QUIC_DATAGRAM_BYTES_MAX QUIC_DRAINING_MAX QUIC_DRAINING_MS
@@ -85,6 +86,10 @@ fn limits() -> BTreeMap<&'static str, String> {
     let content_limits = values!(content_limits:
         BODY_BYTES_MAX BOUNDARY_BYTES_MAX CONTENT_WAITING_BYTES PARTS_MAX PART_HEAD_BYTES_MAX PART_TEXT_BYTES_MAX
     );
+    let site_limits = values!(site_limits:
+        PASSWORD_COUNTERS SITE_IDLE_SECONDS SITE_VERIFIED_BYTES_MAX SITE_WAITS_PER_SECOND_MAX SITE_WAIT_MS
+        SITES_COPIED_BYTES_MAX WRONG_PASSWORDS_PER_MINUTE_MAX
+    );
     http_limits
         .into_iter()
         .chain(tls_limits)
@@ -92,6 +97,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         .chain(attempts)
         .chain(route_limits)
         .chain(content_limits)
+        .chain(site_limits)
         .collect()
 }
 
@@ -119,6 +125,7 @@ fn every_limit_has_a_row_with_its_value() {
         "crates/transport/src/limits.rs",
         "crates/routes/src/limits.rs",
         "crates/server/src/routes/limits.rs",
+        "crates/server/src/content/limits.rs",
     ] {
         let text = read(path);
         let names = text.lines().filter_map(|line| {

@@ -39,10 +39,22 @@ impl Current {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the content. Workers will notice when they are woken up. Returns the mark of the previous content.
-    pub(crate) fn replace(&self, content: Arc<Content>) -> Mark {
+    /// Replaces the content with what `next` makes from it. Several threads may each replace a part of it. Workers will notice when
+    /// they are woken up. Returns the mark of the previous content.
+    pub(crate) fn update(&self, next: impl FnOnce(&Content) -> Arc<Content>) -> Mark {
         let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *current, (content, Mark::default())).1
+        let next = next(&current.0);
+        let (replaced, mark) = std::mem::replace(&mut *current, (next, Mark::default()));
+        // Dropping it may take long.
+        drop(current);
+        drop(replaced);
+        mark
+    }
+
+    /// Replaces the content as a whole.
+    #[cfg(test)]
+    pub(crate) fn replace(&self, content: Arc<Content>) -> Mark {
+        self.update(|_| content)
     }
 }
 

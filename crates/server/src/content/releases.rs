@@ -104,7 +104,7 @@ pub(crate) struct ScanOutcome {
 }
 
 impl Releases {
-    pub(super) fn new(directory: ReleaseDirectory, virtual_hosts: VirtualHosts) -> Releases {
+    pub(crate) fn new(directory: ReleaseDirectory, virtual_hosts: VirtualHosts) -> Releases {
         Releases {
             directory,
             is_incomplete: false,
@@ -124,6 +124,11 @@ impl Releases {
     pub(crate) fn sites(&self) -> Vec<Arc<Site>> {
         let open = |name| self.files.get(name).and_then(File::open);
         self.served.iter().filter_map(open).map(|release| Arc::clone(&release.site)).collect()
+    }
+
+    /// Closes all releases.
+    pub(crate) fn into_open(self) -> impl Iterator<Item = OpenRelease> {
+        self.files.into_values().filter_map(|mut file| file.close())
     }
 
     pub(crate) fn open_mut(&mut self) -> impl Iterator<Item = &mut OpenRelease> {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use cannery_site::{Method, Request, Site, Target};
 use cannery_wire::RequestHead;
 
-use crate::config::HostPattern;
+use super::entry::Entry;
+use super::hosted::{self, Hosted, HostedSites};
 use crate::observe::CertificateHealth;
 use crate::pages::{BuiltinPages, Page};
 use crate::trusted_hosts::{TrustedHosts, requested_hosts};
@@ -21,28 +22,42 @@ pub(crate) struct Sites {
     earlier: Vec<Arc<Site>>,
     /// Index of the site for all other hosts.
     default: Option<usize>,
+    /// Sites of a site directory.
+    hosted: Option<Arc<HostedSites>>,
     builtin_pages: BuiltinPages,
     /// Hosts to respond for in addition to those that a site names. `None` if we respond for any
     /// host.
     trusted_hosts: Option<TrustedHosts>,
 }
 
-/// A site and a host.
-#[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    /// `None` for the default site.
-    pub(crate) host: Option<HostPattern>,
-    pub(crate) site: Arc<Site>,
-    /// Other releases of the site, newest first, for immutable paths that `site` does not have.
-    pub(crate) earlier: Vec<Arc<Site>>,
+/// The site for a request.
+pub(super) enum Selection<'a> {
+    /// The site, and its number.
+    Site(u16, &'a Entry),
+    /// The site of the host can't be served.
+    Unavailable(Unavailable),
+    /// The host has no site.
+    Unknown,
+}
+
+/// Why a site can't be served.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Unavailable {
+    /// Its archive is damaged, for example.
+    Refused,
+    /// It can't be opened right now.
+    Busy,
 }
 
 impl Sites {
     pub(crate) fn new(all: Vec<Entry>, builtin_pages: BuiltinPages) -> Sites {
         let default = all.iter().position(|entry| entry.host.is_none());
         let earlier: Vec<_> = all.iter().flat_map(|entry| entry.earlier.iter().cloned()).collect();
-        debug_assert!(u16::try_from(all.len() + earlier.len()).is_ok(), "sites have 16-bit numbers");
-        Sites { all, earlier, default, builtin_pages, trusted_hosts: None }
+        debug_assert!(
+            all.len() + earlier.len() <= usize::from(hosted::FIRST_NUMBER),
+            "sites have 16-bit numbers"
+        );
+        Sites { all, earlier, default, hosted: None, builtin_pages, trusted_hosts: None }
     }
 
     /// Restricts the hosts that we respond for.
@@ -52,7 +67,18 @@ impl Sites {
 
     /// Returns sites with other entries, but the same built-in pages and trusted hosts.
     pub(crate) fn with(&self, entries: Vec<Entry>) -> Sites {
-        Sites::new(entries, self.builtin_pages.clone()).trusting(self.trusted_hosts.clone())
+        let sites = Sites::new(entries, self.builtin_pages.clone()).trusting(self.trusted_hosts.clone());
+        Sites { hosted: self.hosted.clone(), ..sites }
+    }
+
+    /// Returns the same sites with other ones of a site directory.
+    pub(crate) fn with_hosted(&self, hosted: Arc<HostedSites>) -> Sites {
+        Sites { hosted: Some(hosted), ..self.with(self.all.clone()) }
+    }
+
+    /// Returns `true` if no host has a site.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.hosted.is_none()
     }
 
     /// Returns `true` if requests may be for any host.
@@ -109,20 +135,29 @@ impl Sites {
         self.builtin_pages.of_any_host(&Target::parse(request.target)?).filter(|_| is_read)
     }
 
-    /// Selects the site for a request. Returns its number as well, or `None` if this host has no
-    /// site.
+    /// Selects the site for a request.
     #[inline]
-    pub(super) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
-        let index = match (self.default, self.all.len()) {
-            (Some(default), 1) => default,
-            _ => self.by_host(request)?,
-        };
-        Some((u16::try_from(index).ok()?, self.all.get(index)?))
+    pub(super) fn of(&self, request: &Request<'_>) -> Selection<'_> {
+        match (self.default, self.all.len(), &self.hosted) {
+            (Some(default), 1, None) => self.selection(Some(default)),
+            _ => self.by_host(request),
+        }
+    }
+
+    #[inline]
+    fn selection(&self, index: Option<usize>) -> Selection<'_> {
+        let found = index.and_then(|index| Some((u16::try_from(index).ok()?, self.all.get(index)?)));
+        found.map_or(Selection::Unknown, |(number, entry)| Selection::Site(number, entry))
     }
 
     /// Returns the number and the site of an earlier release. It has this index in entry `number`.
     #[cold]
     pub(super) fn earlier(&self, number: u16, index: usize) -> Option<(u16, &Site)> {
+        if number >= hosted::FIRST_NUMBER {
+            // These follow their site.
+            let number = number.checked_add(u16::try_from(index).ok()?)?.checked_add(1)?;
+            return Some((number, self.get(number)?));
+        }
         let before = self.all.get(..usize::from(number))?;
         let number = self.all.len() + before.iter().map(|entry| entry.earlier.len()).sum::<usize>() + index;
         let number = u16::try_from(number).ok()?;
@@ -137,16 +172,29 @@ impl Sites {
 
     // Most servers only have one site, so do not inline this.
     #[inline(never)]
-    fn by_host(&self, request: &Request<'_>) -> Option<usize> {
+    fn by_host(&self, request: &Request<'_>) -> Selection<'_> {
         // If the target is malformed, fall back to the `Host` field and then to the default site.
         let host = Target::parse(request.target).map_or(request.host, |target| target.host(request.host));
-        let Some(host) = host else { return self.default };
+        let Some(host) = host else { return self.selection(self.default) };
         let matching = self
             .all
             .iter()
             .enumerate()
             .filter_map(|(index, entry)| Some((entry.host.as_ref()?.specificity(host)?, index)));
-        matching.max_by_key(|(specificity, _)| *specificity).map(|(_, index)| index).or(self.default)
+        let best = matching.max_by_key(|(specificity, _)| *specificity);
+
+        // A site that the command line names exactly comes before one of the site directory, and that one before a wildcard.
+        if let Some(hosted) = &self.hosted
+            && best.is_none_or(|(specificity, _)| specificity < usize::MAX)
+        {
+            match hosted.find(host) {
+                Hosted::Site(number, entry) => return Selection::Site(number, entry),
+                Hosted::Refused => return Selection::Unavailable(Unavailable::Refused),
+                Hosted::Busy => return Selection::Unavailable(Unavailable::Busy),
+                Hosted::Missing => {}
+            }
+        }
+        self.selection(best.map(|(_, index)| index).or(self.default))
     }
 
     /// Returns the site with a number that came from [`Sites::of`] or [`Sites::earlier`].
@@ -155,7 +203,10 @@ impl Sites {
         let number = usize::from(number);
         match self.all.get(number) {
             Some(entry) => Some(entry.site.as_ref()),
-            None => self.earlier.get(number - self.all.len()).map(Arc::as_ref),
+            None => match self.earlier.get(number - self.all.len()) {
+                Some(site) => Some(site.as_ref()),
+                None => self.hosted.as_ref()?.get(u16::try_from(number).ok()?),
+            },
         }
     }
 

@@ -47,10 +47,10 @@ pub(crate) struct Archives {
 }
 
 /// A site that we do not serve any more.
-struct RetiredSite {
-    path: PathBuf,
-    lease: Option<Lease>,
-    site: Arc<Site>,
+pub(super) struct RetiredSite {
+    pub(super) path: PathBuf,
+    pub(super) lease: Option<Lease>,
+    pub(super) site: Arc<Site>,
 }
 
 impl From<OpenRelease> for RetiredSite {
@@ -131,19 +131,23 @@ impl Archives {
             }
         }
         if is_news {
-            let replaced = self.replace(Content::Sites(sites.with(announced)));
+            let replaced = self.replace(announced);
             let end = Instant::now() + ADOPTED_WITHIN;
             while !replaced.is_unused() && Instant::now() < end {
                 thread::sleep(ADOPTION_INTERVAL);
             }
         }
-        self.replace(Content::Sites(sites.with(entries)));
+        self.replace(entries);
     }
 
-    /// Replaces the content, and wakes up the workers because they would not notice otherwise. Returns the mark of those that
-    /// have not noticed yet.
-    fn replace(&self, content: Content) -> Mark {
-        let mark = self.current.replace(Arc::new(content));
+    /// Replaces the sites, and wakes up the workers because they would not notice otherwise. Returns the mark of those that have
+    /// not noticed yet.
+    fn replace(&self, entries: Vec<Entry>) -> Mark {
+        // The site opener may have replaced other sites in the meantime.
+        let mark = self.current.update(|content| match content {
+            Content::Sites(sites) => Arc::new(Content::Sites(sites.with(entries))),
+            Content::Admin(_) | Content::Dummy(_) => unreachable!("entries belong to sites"),
+        });
         for waker in &self.wakers {
             waker.wake();
         }
@@ -317,7 +321,7 @@ impl Findings {
 
 /// Copies an archive if another process is waiting to write to it. The lease is released afterwards, which allows that
 /// process to continue.
-fn detach_if_written(path: &Path, site: &Site, lease: &mut Option<Lease>, reporter: &Reporter) {
+pub(super) fn detach_if_written(path: &Path, site: &Site, lease: &mut Option<Lease>, reporter: &Reporter) {
     let Some(lease) = lease.take_if(|lease| lease.is_being_broken()) else { return };
     let path = path.to_owned();
     let notice = match site.archive().detach() {
@@ -329,7 +333,10 @@ fn detach_if_written(path: &Path, site: &Site, lease: &mut Option<Lease>, report
 }
 
 /// Opens an archive, and verifies all of it before it is served.
-fn open_verified(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
+pub(super) fn open_verified(
+    path: &Path,
+    loading: Loading,
+) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
     let began = Instant::now();
     let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, loading).map_err(|error| error.to_string())?;

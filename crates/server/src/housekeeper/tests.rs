@@ -31,6 +31,7 @@ fn housekeeper(archives: Archives) -> Housekeeper {
         sampler: None,
         notices: WorkerNotices(notices),
         watchdog: None,
+        site_opener: None,
         reporter: reporter(),
     }
 }

@@ -11,10 +11,12 @@ use super::operators::Operators;
 use super::shared::Shared;
 use super::sockets::Sockets;
 use super::workers::Workers;
-use crate::config::{Config, LogTarget, Responders};
+use crate::config::{CURRENT, Config, LogTarget, Responders};
 use crate::context::MemoryLimits;
 use crate::error::StartError;
-use crate::housekeeper::{Archives, CertificateLoader, Housekeeper, ProcessSampler, Reporter, WorkerNotices};
+use crate::housekeeper::{
+    Archives, CertificateLoader, Housekeeper, ProcessSampler, Reporter, SiteOpener, WorkerNotices,
+};
 use crate::observe::{Counters, LogFile, Status};
 use crate::pages::challenges::{self, Webroot};
 use crate::routes::limits::BODY_THREADS_PER_HANDLER_THREAD;
@@ -27,6 +29,7 @@ use crate::{RunningServer, StopWhenDropped};
 pub(crate) struct Resources {
     io: BackendChoice,
     archives: Archives,
+    site_opener: Option<SiteOpener>,
     certificates: Option<CertificateLoader>,
     webroot: Option<Webroot>,
     operators: Operators,
@@ -50,6 +53,7 @@ impl Resources {
         let webroot = config.acme_webroot.as_deref().map(challenges::open).transpose()?;
         let (challenges, webroot) = webroot.unzip();
         let archives = Archives::open(config, challenges, wakers.clone())?;
+        let site_opener = SiteOpener::open(config, &archives.current(), wakers.clone())?;
         let certificates = CertificateLoader::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
 
@@ -71,6 +75,7 @@ impl Resources {
         Ok(Resources {
             io,
             archives,
+            site_opener,
             certificates,
             webroot,
             operators,
@@ -90,6 +95,9 @@ impl Resources {
         let of_releases = archives.filter(|named| named.releases().is_some());
         let profiler_file = config.profiler.iter().filter_map(|profiler| profiler.file.clone());
 
+        // Everything below the directory may be read. No file of this name has to exist.
+        let site_directory = config.site_directory.iter().map(|directory| directory.path.join(CURRENT));
+
         let read = by_path.map(|named| named.path().to_owned());
         let read = read.chain(self.certificates.iter().flat_map(CertificateLoader::paths));
         let append = config.access_log.iter().filter_map(|log| match &log.target {
@@ -106,7 +114,7 @@ impl Resources {
             sandbox: config.sandbox(),
             account: config.account,
             read: read.chain(profiler_file.clone()).collect(),
-            list: of_releases.map(|named| named.path().to_owned()).collect(),
+            list: of_releases.map(|named| named.path().to_owned()).chain(site_directory).collect(),
             read_below: config.acme_webroot.iter().cloned().collect(),
             write: Vec::new(),
             compile: Vec::new(),
@@ -165,13 +173,18 @@ impl Resources {
         };
         let (workers, claims) = workers.start(self.sockets, self.io.chosen, &sandbox)?;
 
+        let reporter = || Reporter { status: Arc::clone(status), on_notice: config.on_notice.clone() };
+        let site_directory = self.site_opener.as_ref().map(SiteOpener::summary);
+        let site_opener = self.site_opener.map(|opener| opener.start(&sandbox, reporter())).transpose();
+        let site_opener = site_opener.inspect_err(|_| shared.stop.stop())?;
         let housekeeper = Housekeeper {
             archives: self.archives,
             certificates,
             sampler: self.sampler,
             notices: WorkerNotices(worker_notices),
             watchdog,
-            reporter: Reporter { status: Arc::clone(status), on_notice: config.on_notice.clone() },
+            site_opener,
+            reporter: reporter(),
         };
         let housekeeper = Some(housekeeper).filter(|_| Housekeeper::is_needed(config));
         let housekeeper = housekeeper.map(|housekeeper| housekeeper.start(&sandbox)).transpose();
@@ -193,6 +206,7 @@ impl Resources {
             on_notice: config.on_notice.clone(),
             kept_signals: config.kept_signals.clone(),
             sites,
+            site_directory,
             stop_reports,
             drain: config.drain,
         })

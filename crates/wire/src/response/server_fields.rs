@@ -32,6 +32,8 @@ pub struct ServerFields {
     keeps_redirects: bool,
     /// `Alt-Svc`.
     alternative: Option<String>,
+    /// The fields of previews, if there may be any.
+    previews: Option<Box<ServerFields>>,
 }
 
 impl ServerFields {
@@ -73,6 +75,7 @@ impl ServerFields {
             seconds,
             keeps_redirects: true,
             alternative: alternative.map(|(_, value)| (*value).to_owned()),
+            previews: None,
         }
     }
 
@@ -80,6 +83,18 @@ impl ServerFields {
     #[must_use]
     pub fn with_kept_redirects(self, keeps_redirects: bool) -> ServerFields {
         ServerFields { keeps_redirects, ..self }
+    }
+
+    /// Sets the fields of sites that are previews. They must begin with the same fields, because connections number them.
+    #[must_use]
+    pub fn with_previews(self, previews: ServerFields) -> ServerFields {
+        ServerFields { previews: Some(Box::new(previews)), ..self }
+    }
+
+    /// Returns the fields of sites that are previews.
+    #[must_use]
+    pub fn for_previews(&self) -> &ServerFields {
+        self.previews.as_deref().unwrap_or(self)
     }
 
     /// Returns `true` if clients may cache permanent redirects.
@@ -110,6 +125,9 @@ impl ServerFields {
         hpack::put_field(&mut self.hpack_date, "date", &date);
         self.qpack_date.clear();
         qpack::put_field(&mut self.qpack_date, "date", &date);
+        if let Some(previews) = &mut self.previews {
+            previews.set_time(seconds);
+        }
     }
 
     /// Returns the time in seconds since 1970.

@@ -1,0 +1,22 @@
+//! Limits for the sites of a directory, and for previews. Each has a row in docs/limits.md.
+
+/// How long a worker waits until a site has been opened, in milliseconds.
+pub(crate) const SITE_WAIT_MS: u64 = 200;
+
+/// How often workers wait per second, all together. To open a site usually takes a few milliseconds.
+pub(crate) const SITE_WAITS_PER_SECOND_MAX: u64 = 32;
+
+/// Archives of up to this many bytes are read as a whole before their first byte is served.
+pub(crate) const SITE_VERIFIED_BYTES_MAX: u64 = 16 << 20;
+
+/// Archives that can be neither leased nor mapped safely are copied. Their copies may have this many bytes together.
+pub(crate) const SITES_COPIED_BYTES_MAX: u64 = 1 << 30;
+
+/// A site without a request for this many seconds is closed.
+pub(crate) const SITE_IDLE_SECONDS: u64 = 600;
+
+/// Wrong passwords for a preview from an address per minute.
+pub(crate) const WRONG_PASSWORDS_PER_MINUTE_MAX: u64 = 20;
+
+/// Number of counters of wrong passwords.
+pub(crate) const PASSWORD_COUNTERS: usize = 4096;

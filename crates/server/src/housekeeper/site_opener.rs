@@ -1,0 +1,388 @@
+//! Opens the sites of a site directory at the first request for each, and closes those that aren't used.
+//!
+//! This has a thread of its own, because workers wait for it: the housekeeping thread may be reading a large archive. Only small
+//! archives are read as a whole before they are served, as workers can't wait for others.
+
+mod listing;
+mod open_site;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use cannery_eventloop::Waker;
+use cannery_site::VirtualHosts;
+
+use self::listing::{Listing, ListingOutcome};
+use self::open_site::{Change, Failure, OpenSite};
+use super::archives::{RetiredSite, detach_if_written};
+use super::{INTERVAL, Reporter};
+use crate::config::{self, Config, SiteDirectory};
+use crate::content::limits::{SITE_IDLE_SECONDS, SITES_COPIED_BYTES_MAX};
+use crate::content::{Attempts, Content, Current, HostedSites, NewSlot, OpenerRequest, Trigger, Waits};
+use crate::error::StartError;
+use crate::notice::Notice;
+use crate::sandbox::{Sandbox, ThreadRole};
+use crate::thread;
+
+/// If there are too many open sites, one that was used this recently stays open, and another site has to wait.
+const USED_RECENTLY: Duration = Duration::from_secs(10);
+
+/// A site that couldn't be opened is tried again after this time, because the reason might have been temporary.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// Opens the sites of a site directory. Until it is started, its sites don't open.
+pub(crate) struct SiteOpener {
+    directory: SiteDirectory,
+    virtual_hosts: VirtualHosts,
+    /// Whether to check the files at each interval.
+    watch: bool,
+    listing: Listing,
+    /// Open sites by host.
+    open: HashMap<Box<[u8]>, OpenSite>,
+    /// Hosts whose slots are filled, but whose sites aren't open.
+    closed: HashMap<Box<[u8]>, ClosedSite>,
+    /// The table that workers read.
+    sites: Arc<HostedSites>,
+    requests: Receiver<OpenerRequest>,
+    opener: Sender<OpenerRequest>,
+    waits: Arc<Waits>,
+    /// Sites that we have replaced or closed, but that a worker might still refer to.
+    retired: Vec<RetiredSite>,
+    /// Wrong passwords of previews.
+    attempts: Arc<Attempts>,
+    current: Weak<Current>,
+    wakers: Vec<Waker>,
+    /// When we have last said that there are too many open sites.
+    full_reported: Option<Instant>,
+}
+
+/// A site that could not be opened.
+struct ClosedSite {
+    since: Instant,
+    /// Why it is refused, or `None` if it is absent.
+    why: Option<String>,
+    /// Whether its slot is filled. Otherwise, the next request tries again.
+    is_settled: bool,
+}
+
+/// Sends requests to the thread.
+#[derive(Debug, Clone)]
+pub(crate) struct SiteOpenerHandle(Sender<OpenerRequest>);
+
+impl SiteOpenerHandle {
+    /// Checks all files, and returns `true` if something has changed.
+    pub(super) fn check(&self) -> bool {
+        let (done, outcome) = channel();
+        // The thread could be busy. Its own messages will say what has changed.
+        self.0.send(OpenerRequest::Check { done }).is_ok()
+            && outcome.recv_timeout(Duration::from_secs(5)).unwrap_or(true)
+    }
+}
+
+impl SiteOpener {
+    /// Lists the configured directory, and adds its sites to the content. Returns `None` if there is no directory.
+    ///
+    /// # Errors
+    /// Returns an error if the directory can't be listed.
+    pub(crate) fn open(
+        config: &Config,
+        current: &Arc<Current>,
+        wakers: Vec<Waker>,
+    ) -> Result<Option<SiteOpener>, StartError> {
+        let Some(directory) = config.site_directory.clone() else { return Ok(None) };
+        let mut notices = Vec::new();
+        let listing = Listing::read(&directory.path, &mut notices)
+            .map_err(|source| StartError::Sites { path: directory.path.clone(), source })?;
+        for notice in &notices {
+            (config.on_notice.0)(notice);
+        }
+
+        let (opener, requests) = channel();
+        let watch = !matches!(config.content, config::Content::Archives { watch: false, .. });
+        let waits = Arc::<Waits>::default();
+        let site_opener = SiteOpener {
+            virtual_hosts: config.virtual_hosts,
+            watch,
+            sites: Arc::new(HostedSites::new(listing.names(), opener.clone(), Arc::clone(&waits))),
+            waits,
+            listing,
+            open: HashMap::new(),
+            closed: HashMap::new(),
+            requests,
+            opener,
+            retired: Vec::new(),
+            attempts: Arc::default(),
+            current: Arc::downgrade(current),
+            wakers,
+            full_reported: None,
+            directory,
+        };
+        site_opener.publish(current);
+        Ok(Some(site_opener))
+    }
+
+    /// Returns the path of the directory, and the number of its sites.
+    pub(crate) fn summary(&self) -> (PathBuf, usize) {
+        (self.directory.path.clone(), self.listing.names().len())
+    }
+
+    /// Starts the thread. It exits when the content has been dropped.
+    ///
+    /// # Errors
+    /// Returns an error if the thread cannot be started.
+    pub(crate) fn start(self, sandbox: &Sandbox, reporter: Reporter) -> Result<SiteOpenerHandle, StartError> {
+        let handle = SiteOpenerHandle(self.opener.clone());
+        thread::start("sites", sandbox, ThreadRole::Loader, move || self.run(&reporter))?;
+        Ok(handle)
+    }
+
+    fn run(mut self, reporter: &Reporter) {
+        let mut next_check = Instant::now() + INTERVAL;
+        loop {
+            match self.requests.recv_timeout(next_check.saturating_duration_since(Instant::now())) {
+                Ok(OpenerRequest::Open { host, sites, slot, done }) => {
+                    self.open_slot(&host, &sites, slot, reporter);
+                    self.waits.end_lateness();
+                    // The worker might not be waiting any more.
+                    let _ = done.try_send(());
+                }
+                Ok(OpenerRequest::Check { done }) => {
+                    let Some(current) = self.current.upgrade() else { return };
+                    let _ = done.send(self.check(&current, Trigger::Request, reporter));
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+
+            if Instant::now() >= next_check {
+                let Some(current) = self.current.upgrade() else { return };
+                self.check(&current, Trigger::Interval, reporter);
+                next_check = Instant::now() + INTERVAL;
+            }
+        }
+    }
+
+    /// Opens the site of a slot, unless that was done meanwhile.
+    fn open_slot(&mut self, host: &[u8], sites: &Arc<HostedSites>, slot: usize, reporter: &Reporter) {
+        if sites.is_settled(slot) {
+            return;
+        }
+        // The table may be older than ours, in which case the host may have gone.
+        if self.sites.slot(host).is_none() {
+            sites.settle(slot, NewSlot::Absent);
+            return;
+        }
+
+        if !self.open.contains_key(host) && !self.closed.get(host).is_some_and(|closed| closed.is_settled) {
+            self.try_open(host, reporter);
+        }
+        self.settle(sites, slot, host);
+        if let Some(own) = self.sites.slot(host) {
+            self.settle(&self.sites, own, host);
+        }
+    }
+
+    fn try_open(&mut self, host: &[u8], reporter: &Reporter) {
+        if !self.make_room() {
+            let now = Instant::now();
+            let is_due = self.full_reported.is_none_or(|reported| now - reported > Duration::from_secs(60));
+            if is_due {
+                self.full_reported = Some(now);
+                let path = self.directory.path.clone();
+                reporter.notify(&Notice::TooManySites { path, open: self.open.len() });
+            }
+            return;
+        }
+
+        let Some(source) = self.listing.source(host) else { return };
+        let mut notices = Vec::new();
+        let opened =
+            OpenSite::open(&self.directory, source, self.virtual_hosts, &self.attempts, &mut notices);
+        for notice in &notices {
+            reporter.notify(notice);
+        }
+        match opened {
+            Ok(site) => {
+                self.closed.remove(host);
+                self.open.insert(host.into(), site);
+            }
+            Err(failure) => self.refuse(host, failure, reporter),
+        }
+    }
+
+    /// Remembers that a site can't be served, and tells why unless we already have.
+    fn refuse(&mut self, host: &[u8], failure: Failure, reporter: &Reporter) {
+        let (path, why) = match failure {
+            Failure::Absent => (None, None),
+            Failure::Refused { path, why } => (Some(path), Some(why)),
+        };
+        let closed = ClosedSite { since: Instant::now(), why: why.clone(), is_settled: true };
+        let before = self.closed.insert(host.into(), closed);
+        let is_known = before.is_some_and(|before| before.why == why);
+        if let (Some(path), Some(why), false) = (path, why, is_known) {
+            reporter.status.refused();
+            let host = String::from_utf8_lossy(host).into_owned();
+            reporter.notify(&Notice::SiteRefused { path, host, why });
+        }
+    }
+
+    /// Fills the slot of a host from what we know about it.
+    fn settle(&self, sites: &HostedSites, slot: usize, host: &[u8]) {
+        if let Some(site) = self.open.get(host) {
+            return sites.settle(slot, NewSlot::Open(&site.entry, &site.is_used));
+        }
+        match self.closed.get(host) {
+            Some(ClosedSite { why: Some(_), is_settled: true, .. }) => sites.settle(slot, NewSlot::Refused),
+            Some(ClosedSite { why: None, is_settled: true, .. }) => sites.settle(slot, NewSlot::Absent),
+            _ => {}
+        }
+    }
+
+    /// Closes the site that was used least recently, if there are too many. Returns `false` if all of them were used just now.
+    fn make_room(&mut self) -> bool {
+        let has_room = |open: &HashMap<Box<[u8]>, OpenSite>| {
+            open.len() < usize::from(self.directory.open_max)
+                && open.values().map(OpenSite::copied_bytes).sum::<u64>() < SITES_COPIED_BYTES_MAX
+        };
+        if has_room(&self.open) {
+            return true;
+        }
+        let now = Instant::now();
+        for site in self.open.values_mut() {
+            site.note_use(now);
+        }
+        let oldest = self.open.iter().min_by_key(|(_, site)| site.used_last);
+        let oldest = oldest.filter(|(_, site)| now - site.used_last >= USED_RECENTLY);
+        let Some(host) = oldest.map(|(host, _)| host.clone()) else { return false };
+        if let Some(site) = self.open.remove(&host) {
+            site.retire(&mut self.retired);
+        }
+        // Workers would go on using the closed site, which costs memory, but is right.
+        if let Some(current) = self.current.upgrade() {
+            self.replace_table();
+            self.publish(&current);
+        }
+        true
+    }
+
+    /// Lists the directory, and checks the files of open sites. Returns `true` if something has changed.
+    fn check(&mut self, current: &Current, trigger: Trigger, reporter: &Reporter) -> bool {
+        let mut notices = Vec::new();
+        let mut is_changed = false;
+        let is_checked = self.watch || trigger == Trigger::Request;
+        if is_checked {
+            is_changed |= self.relist(trigger, &mut notices);
+            is_changed |= self.check_open_sites(trigger, reporter, &mut notices);
+            is_changed |= self.forget_failures(trigger);
+        }
+        let is_new_table = is_changed | self.close_idle_sites() | self.sites.is_nearly_full();
+        if is_new_table {
+            self.replace_table();
+            self.publish(current);
+        }
+        self.protect(reporter);
+
+        // Do not report a release until it is being served.
+        for notice in &notices {
+            reporter.notify(notice);
+        }
+        is_changed
+    }
+
+    /// Lists the directory if it has changed. Closes the sites that it doesn't name any more.
+    fn relist(&mut self, trigger: Trigger, notices: &mut Vec<Notice>) -> bool {
+        if self.listing.refresh(&self.directory.path, trigger, notices) == ListingOutcome::Unchanged {
+            return false;
+        }
+        let listing = &self.listing;
+        self.closed.retain(|host, _| listing.source(host).is_some());
+        for (_, site) in self.open.extract_if(|host, site| !site.is_of(listing.source(host))) {
+            site.retire(&mut self.retired);
+        }
+        true
+    }
+
+    fn check_open_sites(&mut self, trigger: Trigger, reporter: &Reporter, notices: &mut Vec<Notice>) -> bool {
+        let mut is_changed = false;
+        let mut refused = Vec::new();
+        for (host, site) in &mut self.open {
+            match site.check(trigger, self.virtual_hosts, &self.attempts, &mut self.retired, notices) {
+                Change::None => {}
+                Change::Served => is_changed = true,
+                Change::Failed(failure) => refused.push((host.clone(), failure)),
+            }
+        }
+        for (host, failure) in refused {
+            if let Some(site) = self.open.remove(&host) {
+                site.retire(&mut self.retired);
+            }
+            self.refuse(&host, failure, reporter);
+            is_changed = true;
+        }
+        is_changed
+    }
+
+    /// Empties the slots of sites that could not be opened some time ago, so that the next request tries again.
+    fn forget_failures(&mut self, trigger: Trigger) -> bool {
+        let mut is_changed = false;
+        for closed in self.closed.values_mut().filter(|closed| closed.is_settled) {
+            // A directory that becomes a release directory should be noticed soon.
+            let after = if closed.why.is_none() { INTERVAL } else { RETRY_AFTER };
+            if trigger == Trigger::Request || closed.since.elapsed() >= after {
+                closed.is_settled = false;
+                is_changed = true;
+            }
+        }
+        is_changed
+    }
+
+    fn close_idle_sites(&mut self) -> bool {
+        let now = Instant::now();
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut is_changed = false;
+        let idle = self.open.extract_if(|_, site| {
+            site.note_use(now);
+            now - site.used_last >= Duration::from_secs(SITE_IDLE_SECONDS) || site.has_ended(unix)
+        });
+        for (_, site) in idle {
+            site.retire(&mut self.retired);
+            is_changed = true;
+        }
+        is_changed
+    }
+
+    /// Makes a table with everything that we know.
+    fn replace_table(&mut self) {
+        let sites = HostedSites::new(self.listing.names(), self.opener.clone(), Arc::clone(&self.waits));
+        for host in self.open.keys().chain(self.closed.keys()) {
+            if let Some(slot) = sites.slot(host) {
+                self.settle(&sites, slot, host);
+            }
+        }
+        self.sites = Arc::new(sites);
+    }
+
+    /// Lets workers use our table.
+    fn publish(&self, current: &Current) {
+        current.update(|content| match content {
+            Content::Sites(sites) => Arc::new(Content::Sites(sites.with_hosted(Arc::clone(&self.sites)))),
+            Content::Admin(_) | Content::Dummy(_) => unreachable!("a site directory belongs to sites"),
+        });
+        for waker in &self.wakers {
+            waker.wake();
+        }
+    }
+
+    /// As for the other archives, see [`Archives::protect`](super::Archives::protect).
+    fn protect(&mut self, reporter: &Reporter) {
+        self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
+        for site in self.open.values_mut() {
+            site.protect(reporter);
+        }
+        for retired in &mut self.retired {
+            detach_if_written(&retired.path, &retired.site, &mut retired.lease, reporter);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! An open site of a site directory, and its files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use cannery_archive::Loading;
+use cannery_base::FileVersion;
+use cannery_site::{Site, VirtualHosts};
+
+use super::listing::{DirectoryState, Source, SourceKind};
+use crate::config::{NamedArchive, PreviewFile, ReleaseDirectory, SiteDirectory};
+use crate::content::limits::SITE_VERIFIED_BYTES_MAX;
+use crate::content::{ArchiveResources, Attempts, Entry, Preview, Releases, Trigger, open};
+use crate::housekeeper::Reporter;
+use crate::housekeeper::archive_file::{ArchiveFile, FileState};
+use crate::housekeeper::archives::{RetiredSite, detach_if_written, open_verified};
+use crate::notice::Notice;
+
+/// A preview's file that is longer is not one.
+const PREVIEW_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// An open site.
+pub(super) struct OpenSite {
+    source: Source,
+    file: ArchiveFile,
+    pub(super) entry: Entry,
+    /// Workers set this at each request.
+    pub(super) is_used: Arc<AtomicBool>,
+    pub(super) used_last: Instant,
+    /// The file that makes the site a preview.
+    preview_version: Option<FileVersion>,
+    /// State of the release directory before it was scanned. `None` if it has to be scanned again.
+    scanned: Option<DirectoryState>,
+}
+
+/// Why a site can't be served.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It has no current release, or has ended.
+    Absent,
+    Refused {
+        path: PathBuf,
+        why: String,
+    },
+}
+
+/// Result of checking a site's files.
+pub(super) enum Change {
+    None,
+    /// It serves something else.
+    Served,
+    /// It can't be served any more.
+    Failed(Failure),
+}
+
+impl OpenSite {
+    /// Opens a site.
+    pub(super) fn open(
+        directory: &SiteDirectory,
+        source: &Source,
+        virtual_hosts: VirtualHosts,
+        attempts: &Arc<Attempts>,
+        notices: &mut Vec<Notice>,
+    ) -> Result<OpenSite, Failure> {
+        let (named, (preview, preview_version)) = match source.kind {
+            SourceKind::Archive => (NamedArchive::new(None, source.path.clone()), (None, None)),
+            SourceKind::ReleaseDirectory => {
+                let releases = ReleaseDirectory::new(source.path.clone(), directory.kept);
+                let named = NamedArchive::from_directory(None, releases);
+                if named.path().symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+                {
+                    return Err(Failure::Absent);
+                }
+                (named, read_preview(&source.path, attempts)?)
+            }
+        };
+        if preview.as_ref().is_some_and(|preview| preview.has_ended(unix_seconds())) {
+            return Err(Failure::Absent);
+        }
+
+        let path = named.path().to_owned();
+        let refused = |why: String| Failure::Refused { path: path.clone(), why };
+        // Record the version first, in order to notice any later change.
+        let file = ArchiveFile::new(&named);
+        let open::OpenedArchive { archive, lease, is_unguarded } =
+            open::open(&path, Loading::Mapped).map_err(|error| refused(error.to_string()))?;
+        if archive.facts().file_bytes <= SITE_VERIFIED_BYTES_MAX {
+            archive.verify(|_| {}).map_err(|error| refused(error.to_string()))?;
+        }
+        if is_unguarded {
+            notices.push(Notice::Unguarded { path: path.clone() });
+        }
+
+        let site = Arc::new(Site::new(archive, virtual_hosts));
+        let mut releases = named.releases().cloned().map(|directory| Releases::new(directory, virtual_hosts));
+        if let Some(releases) = &mut releases {
+            releases.scan(&site.archive().facts().digest, Trigger::Startup, notices);
+        }
+        let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
+        Ok(OpenSite {
+            source: source.clone(),
+            file: file.with_resources(ArchiveResources { lease, releases }),
+            entry: Entry { host: None, site, earlier, preview: preview.map(Arc::new) },
+            is_used: Arc::new(AtomicBool::new(true)),
+            used_last: Instant::now(),
+            preview_version,
+            scanned: None,
+        })
+    }
+
+    /// Returns `true` if the site was opened from this source.
+    pub(super) fn is_of(&self, source: Option<&Source>) -> bool {
+        source == Some(&self.source)
+    }
+
+    /// Notes whether the site was used since the last call.
+    pub(super) fn note_use(&mut self, now: Instant) {
+        if self.is_used.swap(false, Ordering::Relaxed) {
+            self.used_last = now;
+        }
+    }
+
+    /// Returns `true` if the site is a preview that has ended.
+    pub(super) fn has_ended(&self, now: u64) -> bool {
+        self.entry.preview.as_ref().is_some_and(|preview| preview.has_ended(now))
+    }
+
+    /// Returns the length of archives that are copied instead of mapped.
+    pub(super) fn copied_bytes(&self) -> u64 {
+        let archives =
+            std::iter::once(&self.entry.site).chain(&self.entry.earlier).map(|site| site.archive());
+        archives.filter(|archive| archive.is_in_memory()).map(|archive| archive.facts().file_bytes).sum()
+    }
+
+    /// Checks the files, and opens what has changed.
+    pub(super) fn check(
+        &mut self,
+        trigger: Trigger,
+        virtual_hosts: VirtualHosts,
+        attempts: &Arc<Attempts>,
+        retired: &mut Vec<RetiredSite>,
+        notices: &mut Vec<Notice>,
+    ) -> Change {
+        let mut change = Change::None;
+        if self.source.kind == SourceKind::ReleaseDirectory
+            && version(&self.source.path.join(PreviewFile::NAME)).ok() != Some(self.preview_version)
+        {
+            match read_preview(&self.source.path, attempts) {
+                Ok((preview, version)) => {
+                    self.entry.preview = preview.map(Arc::new);
+                    self.preview_version = version;
+                    change = Change::Served;
+                }
+                // Better no preview than one without its password.
+                Err(failure) => return Change::Failed(failure),
+            }
+        }
+
+        let path = self.file.path.clone();
+        match self.file.check(trigger) {
+            FileState::Settled => {}
+            FileState::Missing(error) => notices.push(Notice::Refused { path, why: error.to_string() }),
+            FileState::Ready => match open_verified(&path, Loading::Mapped) {
+                Ok((archive, lease, of_archive)) => {
+                    let site = Arc::new(Site::new(archive, virtual_hosts));
+                    let site = std::mem::replace(&mut self.entry.site, site);
+                    let lease = std::mem::replace(&mut self.file.lease, lease);
+                    retired.push(RetiredSite { path, lease, site });
+                    notices.extend(of_archive);
+                    change = Change::Served;
+                }
+                Err(why) => notices.push(Notice::Refused { path, why }),
+            },
+        }
+
+        // Update these together with the current release, so that the previous one still answers for its pages.
+        let state = DirectoryState::of(&self.source.path).ok();
+        if let Some(releases) = &mut self.file.releases
+            && (self.scanned.is_none()
+                || self.scanned != state
+                || releases.is_incomplete()
+                || trigger == Trigger::Request
+                || matches!(change, Change::Served))
+        {
+            self.scanned = state.filter(|state| state.is_settled() && !releases.is_incomplete());
+            let is_continued = releases.is_incomplete() && trigger == Trigger::Interval;
+            let trigger = if is_continued { Trigger::Continuation } else { trigger };
+            let scan = releases.scan(&self.entry.site.archive().facts().digest, trigger, notices);
+            if scan.is_changed {
+                self.entry.earlier = releases.sites();
+                change = Change::Served;
+            }
+            retired.extend(scan.retired.into_iter().map(RetiredSite::from));
+        }
+        change
+    }
+
+    /// Closes the site. Workers may still refer to it.
+    pub(super) fn retire(self, retired: &mut Vec<RetiredSite>) {
+        let ArchiveFile { path, lease, releases, .. } = self.file;
+        retired.push(RetiredSite { path, lease, site: self.entry.site });
+        if let Some(releases) = releases {
+            retired.extend(releases.into_open().map(RetiredSite::from));
+        }
+    }
+
+    /// Copies the archives that another process is waiting to write to.
+    pub(super) fn protect(&mut self, reporter: &Reporter) {
+        detach_if_written(&self.file.path, &self.entry.site, &mut self.file.lease, reporter);
+        for open in self.file.releases.iter_mut().flat_map(Releases::open_mut) {
+            detach_if_written(&open.path, &open.site, &mut open.lease, reporter);
+        }
+    }
+}
+
+/// Reads the file that makes a release directory a preview, if there is one.
+fn read_preview(
+    directory: &Path,
+    attempts: &Arc<Attempts>,
+) -> Result<(Option<Preview>, Option<FileVersion>), Failure> {
+    let path = directory.join(PreviewFile::NAME);
+    let refused = |why: String| Failure::Refused { path: path.clone(), why };
+    let version = version(&path).map_err(|error| refused(error.to_string()))?;
+    let Some(version) = version else { return Ok((None, None)) };
+    if version.size > PREVIEW_FILE_BYTES_MAX {
+        return Err(refused("it is too long for the settings of a preview".to_owned()));
+    }
+    let json = fs::read(&path).map_err(|error| refused(error.to_string()))?;
+    let preview = Preview::parse(&json, attempts)
+        .map_err(|error| refused(format!("it isn't the settings of a preview ({error})")))?;
+    Ok((Some(preview), Some(version)))
+}
+
+/// Returns the version of a file, or `None` if there is no such file.
+fn version(path: &Path) -> io::Result<Option<FileVersion>> {
+    match path.metadata() {
+        Ok(metadata) => Ok(Some(FileVersion::of(&metadata))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
