@@ -138,7 +138,7 @@ pub(super) fn read_signer(flags: &SigningFlags) -> Result<Option<(SecretKey, Opt
     if let Some(site) = flags.site.as_ref().filter(|site| !is_site_name(site)) {
         return Err(wrong_site_name(site));
     }
-    Ok(Some((read_key(path, flags.password_file.as_deref())?, flags.site.clone())))
+    Ok(Some((read_key(path, flags.secret_key_password_file.as_deref())?, flags.site.clone())))
 }
 
 pub(super) fn sign_statement(key: &SecretKey, statement: &Statement) -> Result<Signed, Failure> {
@@ -180,7 +180,7 @@ fn prompt(question: &str) -> Result<String, Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::failed("the key needs a password, and there is no terminal to ask for it")
             .hint(
-                "use `--password-file FILE`, or a key without a password (`cannery keygen --no-password`)",
+                "put it into a file for `--password-file FILE` (of `push` and `rollback`: `--secret-key-password-file`), or use a key without a password (`cannery keygen --no-password`)",
             ));
     }
     rpassword::prompt_password(question)

@@ -4,6 +4,7 @@
 //! - `fleet`: does the same on several targets at a time
 //! - `connection`: starts `ssh`, or `cannery receive` on this machine, and explains what went wrong
 //! - `target`: what users write for a target
+//! - `preview`: the host and the settings of a preview, and its removal
 //! - `stores`: the same commands with stores, from which nodes pull releases
 //! - `compile`: compiles a folder after the newest release
 //! - `cache`: makes the next push fast
@@ -18,6 +19,7 @@ mod connection;
 mod fleet;
 mod hooks;
 mod moment;
+mod preview;
 mod push;
 mod rollback;
 mod signer;

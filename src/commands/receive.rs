@@ -1,5 +1,7 @@
 //! `cannery receive`: serves a client of `cannery push` with the releases of a directory. See the publish crate for the protocol.
 
+mod preview;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
@@ -8,11 +10,13 @@ use std::sync::Arc;
 
 use cannery_archive::{Archive, Loading};
 use cannery_publish::protocol::{
-    Activate, Activated, Offer, Refusal, RefusalKind, ReleaseInfo, Releases, Selector, TrustInfo,
+    Activate, Activated, Offer, Preview, Refusal, RefusalKind, ReleaseInfo, Releases, Removed, Selector,
+    TrustInfo,
 };
 use cannery_publish::trust::{Seen, Signed, Statement};
 use cannery_publish::{Host, Source, limits, serve};
 
+use self::preview::SelectedPreview;
 use super::on_activate::{Activation, Hook};
 use super::release_dir::{self, IncomingFile, NAME_DIGITS, Release, ReleaseDir, is_pushed_name};
 use super::release_trust::{self, ReleaseTrust};
@@ -57,6 +61,8 @@ pub(super) struct DirectoryHost {
     hook: Option<Hook>,
     /// Whether a release was current before the last switch.
     had_current: bool,
+    /// The preview whose release directory `path` is.
+    preview: Option<SelectedPreview>,
 }
 
 impl DirectoryHost {
@@ -69,6 +75,7 @@ impl DirectoryHost {
             verified: None,
             hook: None,
             had_current: false,
+            preview: None,
         }
     }
 
@@ -191,11 +198,16 @@ impl Host for DirectoryHost {
             .partition(|release| directory.is_current(release));
         // Most bodies are in the current release, so its index is the best place for them.
         let newest = current.into_iter().chain(others).take(limits::SOURCES_MAX);
-        let open = |release: &Release| {
-            let archive = Archive::open(&directory.release_path(&release.name), Loading::Mapped).ok()?;
-            Some(Source { name: text(&release.name), archive: Arc::new(archive) })
+        let open = |path: PathBuf, name: String| {
+            let archive = Archive::open(&path, Loading::Mapped).ok()?;
+            Some(Source { name, archive: Arc::new(archive) })
         };
-        newest.filter_map(open).collect()
+        let own =
+            newest.filter_map(|release| open(directory.release_path(&release.name), text(&release.name)));
+        // Most bodies of a new preview are in others.
+        let siblings = self.preview.iter().flat_map(|preview| preview.current_of_siblings(&self.path));
+        let siblings = siblings.filter_map(|path| open(path.clone(), path.display().to_string()));
+        own.chain(siblings).take(limits::SOURCES_MAX).collect()
     }
 
     fn create(&mut self) -> Result<File, Refusal> {
@@ -207,6 +219,10 @@ impl Host for DirectoryHost {
         }
         self.incoming = None;
         let lock = self.lock()?;
+        if let Some(preview) = &self.preview {
+            // It makes this directory one that the next push may change.
+            preview.mark(&self.path).map_err(|error| self.refusal("cannot write into", &error))?;
+        }
         let incoming = IncomingFile::create(&self.path, &lock);
         let incoming = incoming.map_err(|error| self.refusal("cannot write into", &error))?;
         let file = incoming.file().map_err(|error| self.refusal("cannot write into", &error))?;
@@ -311,6 +327,10 @@ impl DirectoryHost {
                 .and_then(|()| release_trust::write_seen(&self.path, seen))
                 .map_err(|error| self.refusal("cannot write into", &error))?;
         }
+        if let Some(preview) = &self.preview {
+            // First, so that it is never served without its password.
+            preview.write(&self.path).map_err(|error| self.refusal("cannot write into", &error))?;
+        }
         if directory.current.as_ref() != Some(&name) {
             directory
                 .set_current(&name)
@@ -327,6 +347,21 @@ impl DirectoryHost {
             removed,
             warning,
         })
+    }
+
+    fn select_preview(&mut self, preview: &Preview) -> Result<(), Refusal> {
+        let selected = SelectedPreview::select(&self.path, preview)?;
+        self.path.push(&preview.host);
+        self.preview = Some(selected);
+        Ok(())
+    }
+
+    fn remove_preview(&mut self) -> Result<Removed, Refusal> {
+        if self.preview.is_none() {
+            return Err(Refusal::new(RefusalKind::Protocol, "no preview was selected"));
+        }
+        let existed = preview::remove(&self.path).map_err(|error| self.refusal("cannot remove", &error))?;
+        Ok(Removed { existed })
     }
 }
 

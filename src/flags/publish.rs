@@ -12,6 +12,7 @@ use clap::Args;
 use super::examples;
 use super::folder::FolderFlags;
 use super::follow::{SETTLE_MS, StoreFlags};
+use super::preview::PreviewFlags;
 use super::signing::{SigningFlags, TrustFlags};
 
 /// Publishes a site on other machines: sends what these don't have, and switches to the new release at once.
@@ -25,6 +26,7 @@ use super::signing::{SigningFlags, TrustFlags};
             "cannery push web@a:/srv/site web@b:/srv/site site.cdb",
             "cannery push /srv/site public",
             "cannery push --ssh 'ssh -p 2222' web@example.com:/srv/site public",
+            "cannery push --preview pr-42.preview.example.com web@example.com:/srv/previews public --expire 30d",
             "cannery push oci://registry.example.com/site public --secret-key site.key --site example.com",
             "cannery push web@a:/srv/site web@b:/srv/site public --activate-at 2030-01-31T12:00:00Z",
         ],
@@ -36,7 +38,7 @@ use super::signing::{SigningFlags, TrustFlags};
 )]
 pub struct Push {
     /// The targets, and then the site: a folder, which is compiled, or an archive.
-    #[arg(value_name = "TARGET", required = true, num_args = 2..)]
+    #[arg(value_name = "TARGET", required = true)]
     pub words: Vec<String>,
 
     /// Only transfer the release. The same command without this flag then makes it current, without transferring anything.
@@ -64,6 +66,9 @@ pub struct Push {
     /// The URL of the site, to print at the end.
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) preview: PreviewFlags,
 
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,

@@ -31,7 +31,7 @@ pub(crate) struct SigningFlags {
 
     /// A file whose first line is the password of the key. Without it, the password is asked for on the terminal.
     #[arg(long, value_name = "FILE", requires = "secret_key", help_heading = "Signatures")]
-    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) secret_key_password_file: Option<PathBuf>,
 }
 
 /// Generates a key for signing releases, in the format of minisign: a file with the secret key, and one beside it that ends in

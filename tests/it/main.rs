@@ -53,6 +53,7 @@ mod live_folder;
 mod live_reload;
 mod mutants;
 mod odd_names;
+mod previews;
 mod processes;
 mod profile;
 mod push;

@@ -91,7 +91,7 @@ impl Place {
     }
 
     /// Writes a program that takes the arguments of `ssh`, and runs `cannery` on this machine after the shell commands `before`.
-    fn fake_ssh(&self, name: &str, before: &str) -> String {
+    pub(crate) fn fake_ssh(&self, name: &str, before: &str) -> String {
         let path = self.path(name);
         let programs = Path::new(env!("CARGO_BIN_EXE_cannery")).parent().unwrap().display();
         // The last argument is the command, and the one before it the host.

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::limits::{DATA_BYTES, MISSING_BYTES_MAX};
 use crate::protocol::{
     Activate, Activated, Base, Fetch, Frame, FrameError, FrameKind, Hello, Missing, MissingError, Offer,
-    Refusal, Releases, Staged, read_frame, write_frame, write_stream,
+    Preview, Refusal, Releases, Removed, Staged, read_frame, write_frame, write_stream,
 };
 use crate::recipe::{Recipe, RecipeError};
 use crate::trust::Signed;
@@ -82,6 +82,25 @@ impl Client {
     pub fn list(&mut self) -> Result<Releases, ClientError> {
         self.send(&Frame::empty(FrameKind::List))?;
         self.receive_message(FrameKind::Releases)
+    }
+
+    /// Selects a preview and lists its releases. All other requests are about these from now on.
+    ///
+    /// The host must speak [`PROTOCOL_WITH_PREVIEWS`](crate::protocol::PROTOCOL_WITH_PREVIEWS) or a later version.
+    ///
+    /// # Errors
+    /// Returns [`ClientError`] if the host refuses or the connection is lost.
+    pub fn select_preview(&mut self, preview: &Preview) -> Result<Releases, ClientError> {
+        self.ask(FrameKind::Preview, preview, FrameKind::Releases)
+    }
+
+    /// Removes the preview that was selected.
+    ///
+    /// # Errors
+    /// Returns [`ClientError`] if the host refuses or the connection is lost.
+    pub fn remove_preview(&mut self) -> Result<Removed, ClientError> {
+        self.send(&Frame::empty(FrameKind::Remove))?;
+        self.receive_message(FrameKind::Removed)
     }
 
     /// Copies the archive with this digest to `out`, which should check it afterwards. `progress` gets the number of bytes

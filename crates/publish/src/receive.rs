@@ -7,8 +7,8 @@ use std::sync::Arc;
 use cannery_archive::{Archive, Digest, WriteError};
 
 use crate::protocol::{
-    Activate, Activated, Base, Frame, FrameError, FrameKind, Hello, HostSession, Missing, Offer, Refusal,
-    RefusalKind, Releases, Request, Staged, read_frame, write_frame, write_stream,
+    Activate, Activated, Base, Frame, FrameError, FrameKind, Hello, HostSession, Missing, Offer, Preview,
+    Refusal, RefusalKind, Releases, Removed, Request, Staged, read_frame, write_frame, write_stream,
 };
 use crate::recipe::bodies::BodyIndex;
 use crate::recipe::rebuild::{RebuildError, rebuild};
@@ -63,6 +63,22 @@ pub trait Host {
     /// # Errors
     /// Returns a refusal if there is no such release, or if it can't be served.
     fn activate(&mut self, activate: &Activate) -> Result<Activated, Refusal>;
+
+    /// Selects a preview. All other calls are about its releases from now on.
+    ///
+    /// # Errors
+    /// Returns a refusal if the host has no previews, or if it has another site of this name.
+    fn select_preview(&mut self, preview: &Preview) -> Result<(), Refusal> {
+        Err(Refusal::new(RefusalKind::Host, format!("there is no place for the preview {:?}", preview.host)))
+    }
+
+    /// Removes the preview that was selected, with all of its releases.
+    ///
+    /// # Errors
+    /// Returns a refusal if none was selected, or if it can't be removed.
+    fn remove_preview(&mut self) -> Result<Removed, Refusal> {
+        Err(Refusal::new(RefusalKind::Protocol, "no preview was selected"))
+    }
 }
 
 /// A release of this machine whose bodies may be part of a new one.
@@ -135,6 +151,15 @@ impl Connection<'_> {
                 Request::List => {
                     let releases = self.host.releases()?;
                     self.answer(&Frame::json(FrameKind::Releases, &releases))?;
+                }
+                Request::Preview(preview) => {
+                    self.host.select_preview(&preview)?;
+                    let releases = self.host.releases()?;
+                    self.answer(&Frame::json(FrameKind::Releases, &releases))?;
+                }
+                Request::Remove => {
+                    let removed = self.host.remove_preview()?;
+                    self.answer(&Frame::json(FrameKind::Removed, &removed))?;
                 }
                 Request::Fetch(fetch) => self.send_archive(&fetch.digest)?,
                 Request::Stage { offer, recipe } => self.stage(&offer, &recipe)?,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use cannery_publish::protocol::{FrameError, RefusalKind, Releases};
+use cannery_publish::protocol::{FrameError, Hello, PROTOCOL_WITH_PREVIEWS, Preview, RefusalKind, Releases};
 use cannery_publish::{Client, ClientError};
 
 use super::target::{Target, quote};
@@ -22,6 +22,8 @@ pub(super) struct Connector {
     ssh: Vec<String>,
     /// `cannery` on the host.
     receiver: String,
+    /// The preview that is published. Targets are directories of sites then.
+    preview: Option<Preview>,
 }
 
 /// A connected target.
@@ -42,7 +44,12 @@ impl Connector {
         if ssh.is_empty() {
             return Err(Failure::usage("`--ssh` has no value"));
         }
-        Ok(Connector { ssh, receiver: flags.receiver.clone() })
+        Ok(Connector { ssh, receiver: flags.receiver.clone(), preview: None })
+    }
+
+    /// Selects a preview on each target.
+    pub(super) fn for_preview(self, preview: Option<Preview>) -> Connector {
+        Connector { preview, ..self }
     }
 
     /// Connects to a target and lists its releases.
@@ -56,7 +63,16 @@ impl Connector {
         };
 
         let greeted = Client::greet(Box::new(input), Box::new(output));
-        let listed = greeted.and_then(|(mut client, _)| client.list().map(|releases| (client, releases)));
+        if let (Some(_), Ok((_, hello))) = (&self.preview, &greeted) {
+            check_previews(target, hello)?;
+        }
+        let listed = greeted.and_then(|(mut client, _)| {
+            let releases = match &self.preview {
+                Some(preview) => client.select_preview(preview)?,
+                None => client.list()?,
+            };
+            Ok((client, releases))
+        });
         match listed {
             Ok((client, releases)) => Ok(Connection { target: target.clone(), client, releases, child }),
             // The pipes are closed by now, so the program ends.
@@ -132,6 +148,15 @@ impl Connection {
         drop(client);
         let _ = child.wait();
     }
+}
+
+/// Checks that a host knows previews. An earlier version would publish them without their passwords.
+fn check_previews(target: &Target, hello: &Hello) -> Result<(), Failure> {
+    if hello.protocol >= PROTOCOL_WITH_PREVIEWS {
+        return Ok(());
+    }
+    let message = format!("Cannery {} at {target} has no previews", one_line(&hello.cannery));
+    Err(Failure::failed(message).hint("install the same version of Cannery on both machines"))
 }
 
 /// A program without spaces is left as it is, because its name may be an alias, or start with `~/`.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Loading};
-use cannery_publish::protocol::{Activate, Activated, ReleaseInfo, Releases, Selector};
+use cannery_publish::protocol::{Activate, Activated, Preview, ReleaseInfo, Releases, Selector};
 use cannery_publish::trust::{Signed, Statement};
 use cannery_publish::{Recipe, StageReport};
 use serde::Serialize;
@@ -18,6 +18,7 @@ use super::connection::{Connection, Connector, client_failure};
 use super::fleet::{self, Member, reason};
 use super::hooks::hook_outcome;
 use super::moment::{remaining, wait_until};
+use super::preview;
 use super::signer::Signer;
 use super::stores;
 use super::target::Target;
@@ -55,14 +56,30 @@ struct PushedTarget {
 ///
 /// Returns an error if the site can't be compiled or opened, or if too few targets have the release in the end.
 pub fn run(flags: &Push) -> Result<(), Failure> {
+    let preview = preview::selected(&flags.preview).map_err(|failure| failure.as_json(flags.json))?;
+    if let Some(preview) = preview.clone().filter(|_| flags.preview.remove) {
+        return preview::remove(flags, preview).map_err(|failure| failure.as_json(flags.json));
+    }
     let (words, site) = flags.targets_and_site();
+    if words.is_empty() {
+        let hint = "name the targets, and then the site: `cannery push TARGET... SITE`";
+        return Err(Failure::usage("a target or the site is missing").hint(hint).as_json(flags.json));
+    }
+    if let Some(preview) = &preview
+        && stores::parse(words).is_ok_and(|addresses| addresses.is_some())
+    {
+        let message = format!("the preview {} can't be published in a store", one_line(&preview.host));
+        let hint = "name the directory of `cannery-server --sites`: USER@HOST:DIR, or DIR on this machine";
+        return Err(Failure::usage(message).hint(hint).as_json(flags.json));
+    }
     if let Some(addresses) = stores::parse(words).map_err(|failure| failure.as_json(flags.json))? {
         return stores::push(flags, addresses, site).map_err(|failure| failure.as_json(flags.json));
     }
-    let published = publish(flags).map_err(|failure| failure.as_json(flags.json))?;
+    let url = preview.as_ref().map(preview::url);
+    let published = publish(flags, preview).map_err(|failure| failure.as_json(flags.json))?;
     let Published { mut members, quorum, archive, started } = published;
     let is_purged = run_hooks(flags, &mut members);
-    print(flags, &members, &archive, started)?;
+    print(flags, url, &members, &archive, started)?;
     // The JSON value has the failures already.
     check_quorum(&mut members, quorum, if flags.stage_only { "staged" } else { "activated" }, flags)?;
     is_purged
@@ -98,12 +115,12 @@ struct Published {
     started: Instant,
 }
 
-fn publish(flags: &Push) -> Result<Published, Failure> {
+fn publish(flags: &Push, preview: Option<Preview>) -> Result<Published, Failure> {
     let started = Instant::now();
     let (words, site) = flags.targets_and_site();
     let targets = fleet::parse(words)?;
     let quorum = quorum(flags, targets.len())?;
-    let connector = Connector::new(&flags.connection)?;
+    let connector = Connector::new(&flags.connection)?.for_preview(preview);
     let signer = Signer::read(&flags.signing)?;
     if !Path::new(site).exists() {
         return Err(Failure::input(format!("{}: no such file or folder", one_line(site)))
@@ -516,17 +533,19 @@ struct PushedJson {
 
 fn print(
     flags: &Push,
+    url_of_preview: Option<String>,
     members: &[Member<PushedTarget>],
     archive: &Archive,
     started: Instant,
 ) -> Result<(), Failure> {
     let facts = archive.facts();
+    let url = flags.url.clone().or(url_of_preview);
     if flags.json {
         return output::print_json(&Pushed {
             serial: facts.serial,
             digest: facts.digest.to_string(),
             archive_bytes: facts.file_bytes,
-            url: flags.url.clone(),
+            url,
             targets: members.iter().map(json).collect(),
         });
     }
@@ -566,7 +585,7 @@ fn print(
             output::note(format_args!("{}: note: {}", member.target, one_line(warning)));
         }
     }
-    if let Some(url) = flags.url.as_ref().filter(|_| is_live) {
+    if let Some(url) = url.filter(|_| is_live) {
         text.push_str(&format!("{url}  in {}\n", seconds(started.elapsed().as_secs_f64())));
     }
     output::print(text)

@@ -114,7 +114,7 @@ fn paths_of_the_api_are_answered_by_the_api() {
     }
 }
 
-/// The function of docs/routes.md.
+/// Permits every page to call the API, by hand. `Cors` does it for programs.
 fn cors(request: &mut Request<'_>, next: &Next<'_>) -> Response {
     let is_preflight =
         request.method() == "OPTIONS" && request.header("Access-Control-Request-Method").is_some();

@@ -22,13 +22,16 @@ pub enum FrameKind {
     Staged = b's' as isize,
     Activate = b'a' as isize,
     Activated = b'A' as isize,
+    Preview = b'p' as isize,
+    Remove = b'd' as isize,
+    Removed = b'D' as isize,
     Refused = b'!' as isize,
     Data = b'.' as isize,
     End = b';' as isize,
 }
 
 impl FrameKind {
-    const ALL: [FrameKind; 14] = [
+    const ALL: [FrameKind; 17] = [
         FrameKind::Hello,
         FrameKind::List,
         FrameKind::Releases,
@@ -40,6 +43,9 @@ impl FrameKind {
         FrameKind::Staged,
         FrameKind::Activate,
         FrameKind::Activated,
+        FrameKind::Preview,
+        FrameKind::Remove,
+        FrameKind::Removed,
         FrameKind::Refused,
         FrameKind::Data,
         FrameKind::End,

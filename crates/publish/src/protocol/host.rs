@@ -1,6 +1,6 @@
 //! The host's side as a state machine: takes the client's frames and returns what to do next.
 
-use super::{Activate, Fetch, Frame, FrameError, FrameKind, Hello, Offer};
+use super::{Activate, Fetch, Frame, FrameError, FrameKind, Hello, Offer, Preview};
 use crate::limits::RECIPE_BYTES_MAX;
 
 /// A client's request, or a part of it.
@@ -27,6 +27,10 @@ pub enum Request {
     BodiesEnd,
     /// Serve this release.
     Activate(Activate),
+    /// Select this preview, and list its releases.
+    Preview(Preview),
+    /// Remove the preview.
+    Remove,
 }
 
 /// The state of a session.
@@ -76,6 +80,11 @@ impl HostSession {
                 let activate = frame.parse()?;
                 self.stay_ready(Request::Activate(activate))
             }
+            (State::Ready, FrameKind::Preview) => {
+                let preview = frame.parse()?;
+                self.stay_ready(Request::Preview(preview))
+            }
+            (State::Ready, FrameKind::Remove) => self.stay_ready(Request::Remove),
             (State::Ready, FrameKind::Offer) => {
                 self.state = State::Recipe { offer: frame.parse()?, recipe: Vec::new() };
                 Ok(Request::More)
@@ -183,7 +192,7 @@ mod tests {
         let hello = |protocol, protocol_oldest| Hello { cannery: "9.9.9".into(), protocol, protocol_oldest };
         assert!(hello(1, 1).check().is_ok());
         assert!(hello(7, 1).check().is_ok());
-        assert!(hello(7, 2).check().is_err());
+        assert!(hello(7, 3).check().is_err());
         assert!(hello(0, 0).check().is_err());
     }
 }

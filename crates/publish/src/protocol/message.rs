@@ -184,6 +184,37 @@ pub struct Activated {
     pub warning: Option<String>,
 }
 
+/// Selects a preview. Its settings take effect when a release is activated; those that are absent stay as they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preview {
+    /// The host name of the preview, which is also the name of its release directory.
+    pub host: String,
+    /// When it ends, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+    /// The password that its visitors need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<PreviewPassword>,
+}
+
+/// A password, as a server knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreviewPassword {
+    /// Random text that comes before the password.
+    pub salt: String,
+    /// The digest of both, in hexadecimal digits.
+    pub digest: String,
+    /// Whether visitors may send it without TLS.
+    pub plain: bool,
+}
+
+/// The preview is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    /// Whether there was one.
+    pub existed: bool,
+}
+
 /// The host can't do what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
