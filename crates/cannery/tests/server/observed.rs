@@ -59,7 +59,17 @@ fn metrics_count_routes_and_include_their_time() {
     else {
         panic!("an address")
     };
-    let metrics = exchange(admin, b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    let ask = |target: &str| {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+        exchange(admin, head.as_bytes())
+    };
+    // Labels are patterns, so clients can't add any.
+    assert_eq!(get(fixture.at, "/no-such-route-7319").0, 404);
+    let metrics = ask("/metrics");
+    assert!(!metrics.contains("7319") && !metrics.contains("/sleep/a"), "{metrics}");
+    let stats = ask("/stats.json");
+    let stats: serde_json::Value = serde_json::from_str(stats.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(stats["routes"]["GET /fail"], serde_json::json!([0, 0, 0, 3]), "2xx to 5xx");
     let sum = metrics.lines().find_map(|line| line.strip_prefix("cannery_request_duration_seconds_sum "));
     assert!(sum.unwrap().parse::<f64>().unwrap() >= 3.0 * SLEEP.as_secs_f64(), "{sum:?}");
 }
