@@ -3,7 +3,8 @@
 //! Signals that were ignored when the process started must remain ignored, as `nohup` relies on this.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use cannery_archiver::temporary;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -14,7 +15,7 @@ use crate::output;
 
 /// Handles signals until it's dropped.
 ///
-/// After that, these signals no longer have any effect.
+/// After that, they end the process as if it had never handled them.
 pub(super) struct Interrupt {
     /// `None` when it is not possible to handle signals. They will then end the process without any cleanup.
     handle: Option<Handle>,
@@ -42,14 +43,16 @@ impl Drop for Interrupt {
     fn drop(&mut self) {
         if let Some(handle) = &self.handle {
             handle.close();
+            for signal in handled_signals() {
+                let always = Arc::new(AtomicBool::new(true));
+                let _ = signal_hook::flag::register_conditional_default(signal, always);
+            }
         }
     }
 }
 
 fn start(directory: Option<PathBuf>, farewell: Farewell) -> Option<Handle> {
-    let ignored = ignored_signals();
-    let handled = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let mut signals = Signals::new(handled).ok()?;
+    let mut signals = Signals::new(handled_signals()).ok()?;
     let handle = signals.handle();
     let wait = move || {
         let Some(signal) = signals.forever().next() else { return };
@@ -67,6 +70,12 @@ fn start(directory: Option<PathBuf>, farewell: Farewell) -> Option<Handle> {
     };
     std::thread::Builder::new().name("interrupt".into()).spawn(wait).ok()?;
     Some(handle)
+}
+
+/// Returns the signals that end the process, except for those that were ignored when it was started.
+fn handled_signals() -> impl Iterator<Item = i32> {
+    static IGNORED: LazyLock<u64> = LazyLock::new(ignored_signals);
+    [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| *IGNORED >> (signal - 1) & 1 == 0)
 }
 
 /// Determines which signals were ignored when this process was started, with one bit per signal (see `SigIgn` in `proc(5)`).

@@ -177,7 +177,12 @@ fn publish(flags: &Push, preview: Option<Preview>) -> Result<Published, Failure>
         release_name(&archive),
         counted(staged.iter().filter(|member| member.outcome.is_ok()).count() as u64, "target"),
     ));
-    let staged = settle(flags, &connector, staged);
+    let staged = settle(flags, &connector, staged, quorum)?;
+    if !flags.stage_only {
+        interrupt.farewell(
+            "interrupted while targets were switching: `cannery status` shows which ones have".to_owned(),
+        );
+    }
     let members = activate(flags, staged, &archive, signed);
     drop(interrupt);
     Ok(Published { members, quorum, archive, started })
@@ -188,16 +193,17 @@ fn settle(
     flags: &Push,
     connector: &Connector,
     mut members: Vec<Member<StagedTarget>>,
-) -> Vec<Member<StagedTarget>> {
+    quorum: usize,
+) -> Result<Vec<Member<StagedTarget>>, Failure> {
     if flags.stage_only {
-        return members;
+        return Ok(members);
     }
     let staged = members.iter().filter_map(|member| member.outcome.as_ref().ok());
     // Before its first release, a target has no pages that could need files.
     if staged.clone().any(|staged| staged.is_new && staged.connection.releases.current().is_some()) {
         thread::sleep(flags.settle());
     }
-    let Some(moment) = flags.activate_at else { return members };
+    let Some(moment) = flags.activate_at else { return Ok(members) };
     if !flags.quiet && !flags.json {
         let left = remaining(moment).as_secs_f64();
         output::note(format_args!("staged on all targets that are left; switching in {}", seconds(left)));
@@ -213,9 +219,10 @@ fn settle(
             let connection = connector.connect(target)?;
             Ok(StagedTarget { connection, report, was_current, is_new })
         });
+        check_quorum(&mut members, quorum, "staged", flags)?;
     }
     wait_until(moment);
-    members
+    Ok(members)
 }
 
 /// How long before the chosen moment targets are connected again.

@@ -180,6 +180,9 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
                 .to_owned(),
         );
         wait_until(moment);
+        interrupt.farewell(
+            "interrupted while stores were switching: `cannery status` shows which ones have".to_owned(),
+        );
     }
     let mut targets = Vec::new();
     for (target, (release, report)) in opened.iter_mut().zip(uploaded) {
