@@ -141,8 +141,11 @@ fn add_mode(path: &Path, mode: u32) -> Result<(), Error> {
     if wider == permissions.mode() {
         return Ok(());
     }
-    fs::set_permissions(path, Permissions::from_mode(wider))
-        .map_err(|source| Error::folder("change the mode of", path, source))
+    match fs::set_permissions(path, Permissions::from_mode(wider)) {
+        // It belongs to another user, who has chosen its mode.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        changed => changed.map_err(|source| Error::folder("change the mode of", path, source)),
+    }
 }
 
 /// Reads a regular file. Returns `None` if it does not exist.

@@ -54,8 +54,12 @@ pub fn remove_abandoned(path: &Path, owner: u32) -> io::Result<bool> {
         return Ok(false);
     }
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(true),
+        Ok(()) => Ok(true),
+        // Another process was faster, or the file belongs to another user, who will remove it.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 
