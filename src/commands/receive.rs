@@ -40,6 +40,8 @@ pub fn run(flags: &Receive) -> Result<(), Failure> {
     let trust = ReleaseTrust::from_flags(&flags.trust)?;
     let mut host = DirectoryHost::new(&flags.directory, trust);
     host.hook = Hook::from_flags(&flags.hook);
+    let domains = flags.preview_domain.iter();
+    host.preview_domains = domains.map(|domain| domain.trim_matches('.').to_ascii_lowercase()).collect();
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let outcome = serve(&mut input, &mut output, &mut host);
     drop(host);
@@ -63,6 +65,8 @@ pub(super) struct DirectoryHost {
     had_current: bool,
     /// The preview whose release directory `path` is.
     preview: Option<SelectedPreview>,
+    /// The domains of previews. If there are any, `path` is a directory of sites until a preview is selected.
+    preview_domains: Vec<String>,
 }
 
 impl DirectoryHost {
@@ -76,6 +80,7 @@ impl DirectoryHost {
             hook: None,
             had_current: false,
             preview: None,
+            preview_domains: Vec::new(),
         }
     }
 
@@ -107,6 +112,10 @@ impl DirectoryHost {
 
     /// Reads the directory. One that doesn't exist has no releases.
     fn read(&self) -> Result<ReleaseDir, Refusal> {
+        if self.preview.is_none() && !self.preview_domains.is_empty() {
+            let message = format!("{} is only for previews", self.path.display());
+            return Err(Refusal::new(RefusalKind::Request, message).hint("add `--preview NAME`"));
+        }
         match ReleaseDir::read(&self.path) {
             Ok(directory) => Ok(directory),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ReleaseDir::empty(&self.path)),
@@ -221,7 +230,7 @@ impl Host for DirectoryHost {
         let lock = self.lock()?;
         if let Some(preview) = &self.preview {
             // It makes this directory one that the next push may change.
-            preview.mark(&self.path).map_err(|error| self.refusal("cannot write into", &error))?;
+            preview.write(&self.path)?;
         }
         let incoming = IncomingFile::create(&self.path, &lock);
         let incoming = incoming.map_err(|error| self.refusal("cannot write into", &error))?;
@@ -289,6 +298,28 @@ impl Host for DirectoryHost {
         }
         Ok(activated)
     }
+
+    fn select_preview(&mut self, preview: &Preview) -> Result<(), Refusal> {
+        if self.preview.is_some() {
+            return Err(Refusal::new(RefusalKind::Protocol, "a preview was selected before"));
+        }
+        if self.preview_domains.is_empty() {
+            let message = format!("no previews are published in {}", self.path.display());
+            return Err(Refusal::new(RefusalKind::Host, message)
+                .hint("add `--preview-domain DOMAIN` to the command of the key, `cannery receive`"));
+        }
+        let selected = SelectedPreview::select(&self.path, &self.preview_domains, preview)?;
+        self.path.push(&preview.host);
+        self.preview = Some(selected);
+        Ok(())
+    }
+
+    fn remove_preview(&mut self) -> Result<Removed, Refusal> {
+        if self.preview.is_none() {
+            return Err(Refusal::new(RefusalKind::Protocol, "no preview was selected"));
+        }
+        Ok(Removed { existed: preview::remove(&self.path)? })
+    }
 }
 
 impl DirectoryHost {
@@ -329,7 +360,7 @@ impl DirectoryHost {
         }
         if let Some(preview) = &self.preview {
             // First, so that it is never served without its password.
-            preview.write(&self.path).map_err(|error| self.refusal("cannot write into", &error))?;
+            preview.write(&self.path)?;
         }
         if directory.current.as_ref() != Some(&name) {
             directory
@@ -347,21 +378,6 @@ impl DirectoryHost {
             removed,
             warning,
         })
-    }
-
-    fn select_preview(&mut self, preview: &Preview) -> Result<(), Refusal> {
-        let selected = SelectedPreview::select(&self.path, preview)?;
-        self.path.push(&preview.host);
-        self.preview = Some(selected);
-        Ok(())
-    }
-
-    fn remove_preview(&mut self) -> Result<Removed, Refusal> {
-        if self.preview.is_none() {
-            return Err(Refusal::new(RefusalKind::Protocol, "no preview was selected"));
-        }
-        let existed = preview::remove(&self.path).map_err(|error| self.refusal("cannot remove", &error))?;
-        Ok(Removed { existed })
     }
 }
 

@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -85,9 +85,15 @@ impl ReleaseDir {
 
     /// Waits until no other process of ours changes the directory. The lock is released when the file is dropped, or by a crash.
     pub(super) fn lock(path: &Path) -> io::Result<File> {
-        let directory = File::open(path)?;
-        directory.lock()?;
-        Ok(directory)
+        loop {
+            let directory = File::open(path)?;
+            directory.lock()?;
+            // While we waited, the directory may have been removed, and another one created.
+            let (locked, present) = (directory.metadata()?, fs::metadata(path)?);
+            if (locked.dev(), locked.ino()) == (present.dev(), present.ino()) {
+                return Ok(directory);
+            }
+        }
     }
 
     pub(super) fn is_current(&self, release: &Release) -> bool {
@@ -205,6 +211,16 @@ impl Drop for IncomingFile {
     }
 }
 
+/// Returns whether a process is receiving an archive into a directory.
+pub(super) fn is_receiving(directory: &Path) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let is_incoming = name.starts_with(INCOMING.0) && name.ends_with(INCOMING.1);
+        is_incoming && File::open(&path).is_ok_and(|file| file.try_lock().is_err())
+    })
+}
+
 /// Number of digest digits in the name of a release whose serial another one has.
 pub(super) const NAME_DIGITS: usize = 8;
 
@@ -287,7 +303,12 @@ fn remove_leftovers(directory: &Path) -> io::Result<()> {
             || is_incoming && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
         if is_left {
             match fs::remove_file(entry.path()) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                // Leftovers of other users are theirs to remove.
+                Err(error)
+                    if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
+                {
+                    return Err(error);
+                }
                 _ => {}
             }
         }

@@ -214,7 +214,11 @@ pub(crate) struct ConnectionFlags {
 #[command(
     version,
     after_help = examples(
-        &["cannery receive /srv/site", "cannery receive /srv/site --public-key /etc/cannery/site.pub"],
+        &[
+            "cannery receive /srv/site",
+            "cannery receive /srv/site --public-key /etc/cannery/site.pub",
+            "cannery receive /srv/previews --preview-domain preview.example.com",
+        ],
         "In `authorized_keys`, `command=\"cannery receive /srv/site\",restrict` lets a key do nothing else.\n\n\
          Exit codes: 0 done, 1 the connection was lost, 2 wrong usage.",
     ),
@@ -223,6 +227,10 @@ pub struct Receive {
     /// The release directory. It is created if its parent exists.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
+
+    /// Receive only previews whose hosts are below this domain. DIR is then that of `cannery-server --sites`. Repeatable.
+    #[arg(long, value_name = "DOMAIN")]
+    pub preview_domain: Vec<String>,
 
     #[command(flatten)]
     pub(crate) trust: TrustFlags,

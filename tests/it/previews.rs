@@ -13,7 +13,7 @@ const RIGHT: &str = "Authorization: Basic bWU6d2ludGVyIGlzIGNvbWluZw==\r\n";
 
 /// Pushes the site as a preview into the directory `sites`, with further flags.
 fn push(place: &Place, target: &str, flags: &[&str]) -> Value {
-    let preview = ["push", "--preview", "PR 42", "--preview-domain", "preview.example"];
+    let preview = ["push", "--preview", "PR-42", "--preview-domain", "preview.example"];
     place.json(&[&preview[..], flags, &[target, &place.text("public")]].concat())
 }
 
@@ -162,4 +162,35 @@ fn mistakes_have_hints() {
         assert!(printed.contains(words), "{arguments:?}: {printed}");
     }
     assert_eq!(place.names("sites"), [""; 0]);
+}
+
+/// The operator names the domain of previews in the command of a key.
+#[test]
+fn key_for_previews_publishes_below_its_domain_only() {
+    let (place, sites) = place();
+    // Stands for a forced command: what the client asks for is ignored.
+    let forced = format!("exec cannery receive {sites} --preview-domain preview.example");
+    let ssh = place.fake_ssh("ssh", &forced);
+    place.write_site(1);
+    let site = place.text("public");
+    let push =
+        |arguments: &[&str]| place.run(&[&["push", "--ssh", &ssh], arguments, &["a:/srv", &site]].concat());
+    assert!(push(&["--preview", HOST]).status.success());
+    for (arguments, words) in [
+        (&["--preview", "www.example"][..], "is not below the domain of previews, preview.example"),
+        (&["--preview", "preview.example"], "is not below the domain of previews"),
+        (&[], "is only for previews"),
+    ] {
+        let refused = failure(&push(arguments));
+        assert!(refused.contains(words), "{refused}");
+    }
+
+    let forced = format!("exec cannery receive {sites}");
+    let ssh = place.fake_ssh("other", &forced);
+    let refused = failure(&place.run(&["push", "--ssh", &ssh, "--preview", "www.example", "a:/srv", &site]));
+    assert!(
+        refused.contains("no previews are published in") && refused.contains("--preview-domain"),
+        "{refused}"
+    );
+    assert_eq!(place.names("sites"), [HOST]);
 }

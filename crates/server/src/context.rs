@@ -392,8 +392,10 @@ pub(crate) struct AddedFields {
     pub(crate) has_previews: bool,
 }
 
-/// Fields that keep previews out of search engines, and those with a password out of shared caches.
-const OF_PREVIEWS: [(&str, &str); 2] = [("X-Robots-Tag", "noindex"), ("Vary", "Authorization")];
+/// Fields that keep previews out of search engines, and those with a password out of shared caches: of content delivery networks
+/// (RFC 9213), and of others as far as they heed `Vary`.
+const OF_PREVIEWS: [(&str, &str); 3] =
+    [("X-Robots-Tag", "noindex"), ("CDN-Cache-Control", "no-store"), ("Vary", "Authorization")];
 
 impl Fields {
     /// `seconds` is the Unix time.

@@ -88,6 +88,7 @@ impl Connector {
                 let mut command = Command::new(program);
                 command
                     .arg("receive")
+                    .args(self.preview_domain().map(|domain| format!("--preview-domain={domain}")))
                     .arg("--")
                     .arg(std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path)));
                 Ok(command)
@@ -96,10 +97,19 @@ impl Connector {
                 let mut command = Command::new(&self.ssh[0]);
                 command.args(&self.ssh[1..]).arg(host);
                 // The user's shell on the host parses this.
-                command.arg(format!("{} receive -- {}", quote_program(&self.receiver), quote(directory)));
+                let flag = self
+                    .preview_domain()
+                    .map(|domain| format!(" {}", quote(&format!("--preview-domain={domain}"))));
+                let (program, flag) = (quote_program(&self.receiver), flag.unwrap_or_default());
+                command.arg(format!("{program} receive{flag} -- {}", quote(directory)));
                 Ok(command)
             }
         }
+    }
+
+    /// Returns the domain of the preview, for hosts on which the user's key may do anything. Others have a domain of their own.
+    fn preview_domain(&self) -> Option<&str> {
+        Some(self.preview.as_ref()?.host.split_once('.')?.1)
     }
 
     /// Explains why the other side didn't say hello.

@@ -73,10 +73,11 @@ fn host(name: &str, domain: Option<&str>) -> Result<String, Failure> {
             one_line(name)
         )));
     }
-    if label.len() <= LABEL_BYTES_MAX {
+    if label == lower && label.len() <= LABEL_BYTES_MAX {
         return Ok(format!("{label}.{domain}"));
     }
-    let start = label[..LABEL_BYTES_MAX - LABEL_DIGITS - 1].trim_end_matches('-');
+    // Other names become the same label.
+    let start = label[..label.len().min(LABEL_BYTES_MAX - LABEL_DIGITS - 1)].trim_end_matches('-');
     let digest = Digest::of(name.as_bytes()).to_string();
     Ok(format!("{start}-{}.{domain}", &digest[..LABEL_DIGITS]))
 }
@@ -177,8 +178,13 @@ mod tests {
     fn names_of_branches_become_hosts() {
         let of = |name: &str| host(name, Some("preview.example.com")).unwrap();
         assert_eq!(of("pr-42"), "pr-42.preview.example.com");
-        assert_eq!(of("Feature/New_Header!"), "feature-new-header.preview.example.com");
-        assert_eq!(of("v1.2"), "v1-2.preview.example.com");
+        assert_eq!(of("PR-42"), "pr-42.preview.example.com");
+        let other = of("Feature/New_Header!");
+        assert!(
+            other.starts_with("feature-new-header-") && other.ends_with(".preview.example.com"),
+            "{other}"
+        );
+        assert_ne!(of("feature/new-header"), of("feature-new/header"));
         assert_eq!(of("pr-1.preview.example.com"), "pr-1.preview.example.com");
         let long = of(&"long/".repeat(30));
         let label = long.split('.').next().unwrap();

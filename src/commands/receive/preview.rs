@@ -1,16 +1,18 @@
 //! Previews: release directories in a directory of sites, each named by its host, with a file of settings.
 //!
-//! A client that may publish previews must not be able to touch the other sites, so a directory without the file is never changed.
+//! A client that may publish previews must not be able to touch other sites, nor to take over their hosts: the operator names the domain
+//! of previews, and a directory without the file of settings is never changed.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_publish::protocol::{Preview, Refusal, RefusalKind};
 use cannery_server::config::{PreviewFile, PreviewPassword};
 
-use crate::commands::release_dir::{CURRENT, ReleaseDir, TEMPORARY_PREFIX};
+use crate::commands::release_dir::{self, CURRENT, ReleaseDir};
+use crate::commands::release_trust;
 
 /// Start of the names of previews that are being removed.
 const REMOVED_PREFIX: &str = ".removed-";
@@ -21,38 +23,52 @@ pub(super) struct SelectedPreview {
 }
 
 impl SelectedPreview {
-    /// Selects a preview in the directory `sites`. Removes those that have ended, and what crashed processes have left of others.
-    pub(super) fn select(sites: &Path, preview: &Preview) -> Result<SelectedPreview, Refusal> {
+    /// Selects a preview in the directory `sites`, below one of these domains. Removes those that have ended, and what crashed
+    /// processes have left of others.
+    pub(super) fn select(
+        sites: &Path,
+        domains: &[String],
+        preview: &Preview,
+    ) -> Result<SelectedPreview, Refusal> {
         let request = |message: String| Refusal::new(RefusalKind::Request, message);
         if !is_host_name(&preview.host) {
             return Err(request(format!("{:?} is not the name of a host", preview.host))
                 .hint("write a name such as `pr-42.preview.example.com`, in lower case"));
         }
-        let path = sites.join(&preview.host);
-        let is_other = match fs::read_dir(&path) {
-            Ok(mut entries) => entries.next().is_some() && !path.join(PreviewFile::NAME).exists(),
-            Err(_) => fs::symlink_metadata(&path).is_ok(),
+        let is_below = |domain: &String| {
+            preview.host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.ends_with('.'))
         };
-        let archive = sites.join(format!("{}.cdb", preview.host));
-        if is_other || archive.exists() {
-            return Err(request(format!("{} is a site of its own, not a preview", path.display()))
-                .hint("choose another name for the preview"));
+        if !domains.iter().any(is_below) {
+            let domains = domains.join(", ");
+            return Err(request(format!("{} is not below the domain of previews, {domains}", preview.host))
+                .hint(
+                    "choose another host, or let the operator add `--preview-domain` to `cannery receive`",
+                ));
+        }
+        let path = sites.join(&preview.host);
+        if fs::symlink_metadata(&path).is_ok() && !is_preview(&path) {
+            return Err(not_a_preview(&path));
+        }
+        if sites.join(format!("{}.cdb", preview.host)).exists() {
+            return Err(not_a_preview(&path));
         }
         remove_ended(sites, &preview.host);
         Ok(SelectedPreview { settings: preview.clone() })
     }
 
-    /// Writes the settings into a new release directory.
-    pub(super) fn mark(&self, directory: &Path) -> io::Result<()> {
-        if read(&directory.join(PreviewFile::NAME))?.is_some() { Ok(()) } else { self.write(directory) }
-    }
-
-    /// Writes the settings into the release directory, unless nothing changes.
-    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
+    /// Writes the settings into the release directory, unless nothing changes. The caller holds the directory's lock.
+    pub(super) fn write(&self, directory: &Path) -> Result<(), Refusal> {
+        // Another site may have appeared since the preview was selected.
+        if !is_preview(directory) {
+            return Err(not_a_preview(directory));
+        }
         let path = directory.join(PreviewFile::NAME);
-        let before = read(&path)?;
+        let failed = |error: io::Error| {
+            Refusal::new(RefusalKind::Host, format!("cannot write {}: {error}", path.display()))
+        };
+        let before = read(&path).map_err(failed)?;
         let mut file = before.clone().unwrap_or_default();
-        if self.settings.expires.is_some() {
+        if self.settings.expires.is_some() || has_ended(&file) {
             file.expires = self.settings.expires;
         }
         if let Some(password) = &self.settings.password {
@@ -65,12 +81,8 @@ impl SelectedPreview {
         if before.as_ref() == Some(&file) {
             return Ok(());
         }
-
-        let temporary = directory.join(format!("{TEMPORARY_PREFIX}{}", PreviewFile::NAME));
-        let mut written = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary)?;
-        written.write_all(&serde_json::to_vec_pretty(&file)?)?;
-        written.sync_all()?;
-        fs::rename(&temporary, &path)
+        let json = serde_json::to_vec_pretty(&file).map_err(|error| failed(error.into()))?;
+        release_trust::replace(&path, &json).map_err(failed)
     }
 
     /// Returns the current releases of other previews, newest first.
@@ -87,30 +99,47 @@ impl SelectedPreview {
 }
 
 /// Removes a preview with its releases. Returns whether there was one.
-pub(super) fn remove(directory: &Path) -> io::Result<bool> {
-    match fs::symlink_metadata(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-        Ok(_) => {}
-    }
+pub(super) fn remove(directory: &Path) -> Result<bool, Refusal> {
+    let failed = |error: io::Error| {
+        Refusal::new(RefusalKind::Host, format!("cannot remove {}: {error}", directory.display()))
+    };
     // No other process publishes there meanwhile.
-    let lock = ReleaseDir::lock(directory)?;
+    let lock = match ReleaseDir::lock(directory) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed(error)),
+    };
+    if !is_preview(directory) {
+        return Err(not_a_preview(directory));
+    }
+    remove_locked(directory, lock).map_err(failed)?;
+    Ok(true)
+}
+
+fn remove_locked(directory: &Path, lock: fs::File) -> io::Result<()> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let hidden = directory.with_file_name(format!("{REMOVED_PREFIX}{name}-{}", std::process::id()));
     // All at once, so that a server sees all of the preview or nothing.
     fs::rename(directory, &hidden)?;
     drop(lock);
-    fs::remove_dir_all(&hidden)?;
-    Ok(true)
+    fs::remove_dir_all(&hidden)
 }
 
 /// Removes previews that have ended, except for `host`. Those that can't be removed stay, and the server doesn't serve them.
 fn remove_ended(sites: &Path, host: &str) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     for (path, file) in previews(sites) {
-        let has_ended = file.expires.is_some_and(|expires| expires <= now);
-        if has_ended && path.file_name().is_some_and(|name| name != host) {
-            let _ = remove(&path);
+        if !has_ended(&file) || path.file_name().is_some_and(|name| name == host) {
+            continue;
+        }
+        // A push may be renewing it.
+        let Ok(lock) = fs::File::open(&path) else { continue };
+        if lock.try_lock().is_err() || release_dir::is_receiving(&path) {
+            continue;
+        }
+        let is_still_ended =
+            read(&path.join(PreviewFile::NAME)).ok().flatten().is_some_and(|file| has_ended(&file));
+        if is_still_ended {
+            let _ = remove_locked(&path, lock);
         }
     }
     for entry in fs::read_dir(sites).into_iter().flatten().flatten() {
@@ -118,6 +147,22 @@ fn remove_ended(sites: &Path, host: &str) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+}
+
+fn has_ended(file: &PreviewFile) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    file.expires.is_some_and(|expires| expires <= now)
+}
+
+/// Returns whether a directory is a preview, or has just been created for one: it has the file of settings, or nothing.
+fn is_preview(directory: &Path) -> bool {
+    let Ok(mut entries) = fs::read_dir(directory) else { return false };
+    entries.next().is_none() || directory.join(PreviewFile::NAME).exists()
+}
+
+fn not_a_preview(path: &Path) -> Refusal {
+    let message = format!("{} is a site of its own, not a preview", path.display());
+    Refusal::new(RefusalKind::Request, message).hint("choose another name for the preview")
 }
 
 /// Returns all previews of a directory of sites, with their settings.
@@ -165,50 +210,76 @@ mod tests {
         Preview { password: Some(password), ..preview("a.example") }
     }
 
+    fn select(sites: &Path, host: &str) -> Result<SelectedPreview, Refusal> {
+        SelectedPreview::select(sites, &["example".to_owned(), "example.com".to_owned()], &preview(host))
+    }
+
     #[test]
     fn names_of_hosts_never_leave_the_directory() {
         let sites = tempfile::tempdir().unwrap();
+        let long = format!("{}.example", "a".repeat(64));
         for host in [
             "",
             ".",
             "..",
-            "a/b",
+            "a/b.example",
             "/etc",
             "A.example",
-            "a..b",
-            ".a",
-            "-a.b",
-            "a_b",
-            "a.b.",
-            "ä.b",
-            &"a".repeat(64),
+            "a..example",
+            ".example",
+            "-a.example",
+            "a_b.example",
+            "a.example.",
+            "ä.example",
+            &long,
         ] {
-            assert!(SelectedPreview::select(sites.path(), &preview(host)).is_err(), "{host}");
+            assert!(select(sites.path(), host).is_err(), "{host}");
         }
-        assert!(SelectedPreview::select(sites.path(), &preview("pr-42.preview.example.com")).is_ok());
+        assert!(select(sites.path(), "pr-42.preview.example.com").is_ok());
+    }
+
+    #[test]
+    fn previews_stay_below_their_domain() {
+        let sites = tempfile::tempdir().unwrap();
+        let domains = ["preview.example.com".to_owned()];
+        for host in
+            ["www.example.com", "preview.example.com", "xpreview.example.com", "a.preview.example.org"]
+        {
+            assert!(SelectedPreview::select(sites.path(), &domains, &preview(host)).is_err(), "{host}");
+        }
+        let own = preview("pr-1.preview.example.com");
+        assert!(SelectedPreview::select(sites.path(), &domains, &own).is_ok());
+        assert!(SelectedPreview::select(sites.path(), &[], &own).is_err());
     }
 
     #[test]
     fn other_sites_are_not_previews() {
         let sites = tempfile::tempdir().unwrap();
-        fs::create_dir(sites.path().join("www.example")).unwrap();
-        fs::write(sites.path().join("www.example/1.cdb"), "").unwrap();
+        let site = sites.path().join("www.example");
+        let selected = select(sites.path(), "www.example").unwrap();
+        // It appears after it was selected.
+        fs::create_dir(&site).unwrap();
+        fs::write(site.join("1.cdb"), "").unwrap();
         fs::write(sites.path().join("shop.example.cdb"), "").unwrap();
+        assert!(selected.write(&site).is_err() && remove(&site).is_err());
         for host in ["www.example", "shop.example"] {
-            assert!(SelectedPreview::select(sites.path(), &preview(host)).is_err(), "{host}");
+            assert!(select(sites.path(), host).is_err(), "{host}");
         }
+        assert!(site.join("1.cdb").exists() && !site.join(PreviewFile::NAME).exists());
     }
 
     #[test]
-    fn settings_that_are_absent_stay() {
+    fn settings_that_are_absent_stay_until_the_preview_ends() {
         let directory = tempfile::tempdir().unwrap();
         let write = |settings: Preview| SelectedPreview { settings }.write(directory.path()).unwrap();
         let settings = || read(&directory.path().join(PreviewFile::NAME)).unwrap().unwrap();
         write(with_password());
-        write(Preview { expires: Some(7), ..preview("a.example") });
-        assert_eq!((settings().expires, settings().password.is_some()), (Some(7), true));
+        write(Preview { expires: Some(99_999_999_999), ..preview("a.example") });
         write(preview("a.example"));
-        assert_eq!((settings().expires, settings().password.is_some()), (Some(7), true));
+        assert_eq!((settings().expires, settings().password.is_some()), (Some(99_999_999_999), true));
+        write(Preview { expires: Some(7), ..preview("a.example") });
+        write(preview("a.example"));
+        assert_eq!((settings().expires, settings().password.is_some()), (None, true));
     }
 
     #[test]
@@ -216,6 +287,7 @@ mod tests {
         let sites = tempfile::tempdir().unwrap();
         for (host, settings) in [
             ("old.example", Some(r#"{"expires": 1}"#)),
+            ("busy.example", Some(r#"{"expires": 1}"#)),
             ("own.example", Some(r#"{"expires": 1}"#)),
             ("new.example", Some(r#"{"expires": 99999999999}"#)),
             ("www.example", None),
@@ -227,10 +299,12 @@ mod tests {
                 fs::write(path.join(PreviewFile::NAME), settings).unwrap();
             }
         }
-        SelectedPreview::select(sites.path(), &preview("own.example")).unwrap();
+        let lock = ReleaseDir::lock(&sites.path().join("busy.example")).unwrap();
+        select(sites.path(), "own.example").unwrap();
         let mut names: Vec<_> =
             fs::read_dir(sites.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
-        assert_eq!(names, ["new.example", "own.example", "www.example"]);
+        assert_eq!(names, ["busy.example", "new.example", "own.example", "www.example"]);
+        drop(lock);
     }
 }

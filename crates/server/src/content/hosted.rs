@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cannery_site::Site;
 
 use super::entry::Entry;
-use super::limits::{SITE_WAIT_MS, SITE_WAITS_PER_SECOND_MAX};
+use super::limits::{SITE_WAIT_MS, SITE_WAITING_MS_PER_SECOND};
 
 /// Numbers of other sites are lower.
 pub(super) const FIRST_NUMBER: u16 = 0x8000;
@@ -43,7 +43,7 @@ pub(crate) struct HostedSites {
 /// Limits how long workers wait for sites, for all tables of a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    /// The second since 1970 in the upper half, and how often workers have waited in that second in the lower half.
+    /// The second since 1970 in the upper half, and how many microseconds workers have waited in that second in the lower half.
     recent: AtomicU64,
     /// A worker has given up waiting, and the opener is still busy.
     is_late: AtomicBool,
@@ -51,22 +51,36 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// Returns `true` if a worker may wait.
-    fn begin(&self) -> bool {
-        if self.is_late.load(Ordering::Relaxed) {
-            return false;
-        }
-        let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let next = |recent: u64| match recent {
-            recent if recent >> 32 != second => Some(second << 32 | 1),
-            recent => (recent & u64::from(u32::MAX) < SITE_WAITS_PER_SECOND_MAX).then_some(recent + 1),
-        };
-        self.recent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    fn may_begin(&self) -> bool {
+        !self.is_late.load(Ordering::Relaxed)
+            && Waits::spent(self.recent.load(Ordering::Relaxed), unix_seconds())
+                < SITE_WAITING_MS_PER_SECOND * 1000
     }
 
-    /// Lets workers wait again. The opener calls this when it has finished a request.
+    /// Counts the time that a worker has waited.
+    fn end(&self, waited: Duration) {
+        let second = unix_seconds();
+        let waited = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX).min(u64::from(u32::MAX / 2));
+        let next = |recent: u64| {
+            let spent = (Waits::spent(recent, second) + waited).min(u64::from(u32::MAX));
+            Some(second << 32 | spent)
+        };
+        let _ = self.recent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// Returns the microseconds that were spent in a second.
+    fn spent(recent: u64, second: u64) -> u64 {
+        if recent >> 32 == second { recent & u64::from(u32::MAX) } else { 0 }
+    }
+
+    /// Lets workers wait again. The opener calls this whenever it has finished a request, and while it has nothing to do.
     pub(crate) fn end_lateness(&self) {
         self.is_late.store(false, Ordering::Relaxed);
     }
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The opener's result for a host.
@@ -192,9 +206,10 @@ impl HostedSites {
 
     #[cold]
     fn await_opening(self: &Arc<Self>, slot: usize, host: &[u8]) {
-        if !self.waits.begin() {
+        if !self.waits.may_begin() {
             return;
         }
+        let began = Instant::now();
         let (done, opened) = sync_channel(1);
         let request = OpenerRequest::Open { host: host.into(), sites: Arc::clone(self), slot, done };
         if self.opener.send(request).is_ok()
@@ -202,6 +217,7 @@ impl HostedSites {
         {
             self.waits.is_late.store(true, Ordering::Relaxed);
         }
+        self.waits.end(began.elapsed());
     }
 
     /// Returns the site with a number that came from [`find`](Self::find), or the number of one of its earlier releases.
@@ -278,18 +294,23 @@ mod tests {
     }
 
     #[test]
-    fn workers_wait_a_limited_number_of_times() {
+    fn workers_wait_a_part_of_the_time() {
         let waits = Waits::default();
+        let step = Duration::from_millis(10);
+        let mut count = 0;
         // The clock may reach another second in between.
-        let permitted = (0..1000).filter(|_| waits.begin()).count() as u64;
-        assert!(
-            (SITE_WAITS_PER_SECOND_MAX..=2 * SITE_WAITS_PER_SECOND_MAX).contains(&permitted),
-            "{permitted}"
-        );
+        while waits.may_begin() && count < 100 {
+            waits.end(step);
+            count += 1;
+        }
+        let full = u32::try_from(SITE_WAITING_MS_PER_SECOND / 10).unwrap();
+        assert!((full..=2 * full).contains(&count), "{count}");
+        assert_eq!(Waits::spent(5 << 32 | 7, 5), 7);
+        assert_eq!(Waits::spent(5 << 32 | 7, 6), 0);
     }
 
     #[test]
-    fn nobody_waits_for_an_opener_that_is_late() {
+    fn no_worker_waits_for_an_opener_that_is_late() {
         let (opener, requests) = channel();
         let names = [(Box::from(b"a.example".as_slice()), 0), (Box::from(b"b.example".as_slice()), 1)];
         let waits = Arc::<Waits>::default();
@@ -300,6 +321,7 @@ mod tests {
         assert_eq!(requests.try_iter().count(), 1);
 
         waits.end_lateness();
+        waits.recent.store(0, Ordering::Relaxed);
         assert!(matches!(sites.find(b"b.example"), Hosted::Busy));
         assert_eq!(requests.try_iter().count(), 1);
     }

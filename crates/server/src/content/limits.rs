@@ -3,8 +3,8 @@
 /// How long a worker waits until a site has been opened, in milliseconds.
 pub(crate) const SITE_WAIT_MS: u64 = 200;
 
-/// How often workers wait per second, all together. To open a site usually takes a few milliseconds.
-pub(crate) const SITE_WAITS_PER_SECOND_MAX: u64 = 32;
+/// How long workers wait per second, all together, in milliseconds. To open a site usually takes a few.
+pub(crate) const SITE_WAITING_MS_PER_SECOND: u64 = 200;
 
 /// Archives of up to this many bytes are read as a whole before their first byte is served.
 pub(crate) const SITE_VERIFIED_BYTES_MAX: u64 = 16 << 20;

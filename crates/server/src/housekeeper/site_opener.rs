@@ -1,7 +1,8 @@
 //! Opens the sites of a site directory at the first request for each, and closes those that aren't used.
 //!
-//! This has a thread of its own, because workers wait for it: the housekeeping thread may be reading a large archive. Only small
-//! archives are read as a whole before they are served, as workers can't wait for others.
+//! This has a thread of its own, because workers wait for it: the housekeeping thread may be reading a large archive. Before its first
+//! byte is served, a small archive is read as a whole; a large one isn't. A new release of a site that is open is always read first, and
+//! meanwhile requests for sites that aren't open get 503.
 
 mod listing;
 mod open_site;
@@ -153,7 +154,8 @@ impl SiteOpener {
                     let Some(current) = self.current.upgrade() else { return };
                     let _ = done.send(self.check(&current, Trigger::Request, reporter));
                 }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+                // A worker may have given up after its request was done.
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => self.waits.end_lateness(),
             }
 
             if Instant::now() >= next_check {
@@ -275,8 +277,8 @@ impl SiteOpener {
         if is_checked {
             is_changed |= self.relist(trigger, &mut notices);
             is_changed |= self.check_open_sites(trigger, reporter, &mut notices);
-            is_changed |= self.forget_failures(trigger);
         }
+        is_changed |= self.forget_failures(trigger);
         let is_new_table = is_changed | self.close_idle_sites() | self.sites.is_nearly_full();
         if is_new_table {
             self.replace_table();

@@ -150,6 +150,8 @@ impl OpenSite {
             && version(&self.source.path.join(PreviewFile::NAME)).ok() != Some(self.preview_version)
         {
             match read_preview(&self.source.path, attempts) {
+                // The directory is about to be removed. Otherwise, the next request opens it without the settings.
+                Ok((None, _)) if self.preview_version.is_some() => return Change::Failed(Failure::Absent),
                 Ok((preview, version)) => {
                     self.entry.preview = preview.map(Arc::new);
                     self.preview_version = version;
