@@ -84,6 +84,33 @@ pub fn position(bytes: &[u8], mask_of: impl Fn(u64) -> u64, matches: impl Fn(u8)
     Some(WORD_BYTES * words.len() + index)
 }
 
+/// Returns `true` if any byte matches. `mask_of` flags the matching bytes in a word.
+///
+/// No byte is looked at alone: the last word can overlap the one before.
+#[inline]
+pub fn any(bytes: &[u8], mask_of: impl Fn(u64) -> u64) -> bool {
+    let Some(last) = bytes.last_chunk() else {
+        let few = mask_of(word_of_few(bytes));
+        return few & !(u64::MAX << (u8::BITS as usize * bytes.len())) != 0;
+    };
+    let words = &bytes[..bytes.len() - 1].as_chunks().0;
+    let matches = |word: &[u8; WORD_BYTES]| mask_of(u64::from_le_bytes(*word)) != 0;
+    words.iter().any(matches) || matches(last)
+}
+
+/// Returns a word that starts with these bytes (up to seven), followed by zeros.
+#[inline]
+fn word_of_few(bytes: &[u8]) -> u64 {
+    let bits_before = |index: usize| u8::BITS as usize * index;
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk::<4>()) {
+        // The two halves may overlap.
+        let last_half = u64::from(u32::from_le_bytes(*last)) << bits_before(bytes.len() - last.len());
+        return u64::from(u32::from_le_bytes(*first)) | last_half;
+    }
+    let word = |(index, byte): (usize, &u8)| u64::from(*byte) << bits_before(index);
+    bytes.iter().enumerate().map(word).fold(0, |all, word| all | word)
+}
+
 /// Returns the index of the first byte that equals `byte`.
 #[must_use]
 #[inline]

@@ -175,10 +175,8 @@ impl<'a> Lookup<'a, '_> {
         header_rules: &'a mut HeaderRuleSearch,
         head: HeadKind,
     ) -> Answer<'a> {
-        let (mut answer, own, head) = match answer {
-            Ok(answer) => (answer, own, head),
-            Err(failure) => (self.error_response(failure), None, HeadKind::Plain),
-        };
+        let (own, head) = if answer.is_ok() { (own, head) } else { (None, HeadKind::Plain) };
+        let mut answer = answer.unwrap_or_else(|failure| self.error_response(failure));
 
         let mut has_fields = false;
         if head == HeadKind::Plain && self.archive.facts().header_rules {

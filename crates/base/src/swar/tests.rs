@@ -45,3 +45,19 @@ fn first_match_is_found_in_words_and_in_the_tail() {
         }
     }
 }
+
+#[test]
+fn any_match_is_found() {
+    for length in 0..30 {
+        // Zeros fill the words of short slices, but do not belong to them.
+        for (other, wanted) in [(b'a', b'?'), (0, b'?'), (b'?', 0)] {
+            let mut bytes = vec![other; length];
+            assert!(!any(&bytes, |word| eq_mask(word, wanted)), "{wanted} in {length}");
+            for index in 0..length {
+                bytes[index] = wanted;
+                assert!(any(&bytes, |word| eq_mask(word, wanted)), "{wanted} at {index} of {length}");
+                bytes[index] = other;
+            }
+        }
+    }
+}

@@ -30,6 +30,7 @@ use cannery_wire::h3::{self, ErrorCode, Reading, RequestEnd, Step};
 use cannery_wire::{Priority, Refusal, Segment};
 
 pub(super) use self::deadlines::Late;
+use self::handled::Handled;
 use super::bodies::Bodies;
 use super::liveness::Liveness;
 use super::own_stream::{OwnStream, QpackStream};
@@ -38,8 +39,8 @@ use crate::content::{IncomingRequest, OnStream};
 use crate::context::{ConnectionMemory, DRAIN_GRACE, RequestContext, ResponseContext, WorkerContext};
 use crate::deadlines::{OLD_RELEASE_TIMEOUT, Progress, Wait};
 use crate::observe::{CloseReason, Http3Metric, Observer};
+use crate::routes::StreamOutcome;
 use crate::routes::limits::HANDLED_SEND_WINDOW_BYTES;
-use crate::routes::{StreamOutcome, StreamRoutes};
 
 /// Memory of an idle connection, in bytes. Most of it is `quinn-proto` state.
 const IDLE_BYTES: u32 = 18 * 1024;
@@ -65,7 +66,7 @@ pub(super) struct Connection {
     /// Whether early requests are waiting until we know that the client's address is genuine.
     has_early_requests: bool,
     /// Requests for handlers.
-    handled: StreamRoutes<h3::StreamId>,
+    handled: Handled,
     wait: Wait,
     /// The time when `wait` must be over.
     deadline: Option<Instant>,
@@ -167,7 +168,7 @@ impl Connection {
             may_continue: false,
             unacknowledged: Vec::new(),
             has_early_requests: false,
-            handled: StreamRoutes::default(),
+            handled: Handled::default(),
             wait: Wait::Start,
             deadline: cx.policy.timeouts.map(|timeouts| cx.clock.now + timeouts.head),
             progress: None,
@@ -419,6 +420,7 @@ impl Connection {
         // Without validation, the address could be forged.
         let client = if needs_address(cx) { self.quic.validated_address() } else { None };
         let is_early = self.quic.is_handshaking();
+        let has_routes = cx.routes.is_some();
         let http = &mut self.http;
         let handled = &mut self.handled;
 
@@ -438,7 +440,12 @@ impl Connection {
                         if is_early {
                             sending = SendTime::from_early_request(cx);
                         }
-                        is_answered = match handled::begin(http, id, key, &client, handled, cx) {
+                        let outcome = if has_routes {
+                            handled::begin(http, id, key, &client, handled, cx)
+                        } else {
+                            StreamOutcome::Site
+                        };
+                        is_answered = match outcome {
                             StreamOutcome::Site => {
                                 respond(http, id, None, &client, cx);
                                 true
@@ -688,7 +695,9 @@ impl Connection {
     fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         self.responses.retain(|response| response.stream != stream);
         self.forget_response(stream);
-        self.handled.bodies.retain(|(open, _)| open.number() != stream.number());
+        if self.handled.is_used() {
+            self.handled.bodies.retain(|(open, _)| open.number() != stream.number());
+        }
         // These fail if the direction has already ended.
         let _ = self.quic.reset(stream, code.number());
         self.stop(stream, code);
@@ -770,7 +779,7 @@ impl Connection {
         self.phase = Phase::Closed;
         self.responses = Vec::new();
         self.archive_streams = Vec::new();
-        self.handled = StreamRoutes::default();
+        self.handled = Handled::default();
     }
 
     /// Counts packets since the last call.

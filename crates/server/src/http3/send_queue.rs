@@ -147,6 +147,24 @@ impl Gathered {
 
     /// Sends the first few segment batches with a single call before removing them.
     fn send<D: DatagramSocket>(&mut self, socket: &D) -> Writability {
+        // Often, there is only one.
+        if let [only] = self.batches.as_slice() {
+            return match socket.send(&only.with_bytes(&self.bytes)) {
+                SendOutcome::Sent | SendOutcome::Lost => {
+                    self.batches.clear();
+                    self.bytes.clear();
+                    Writability::Writable
+                }
+                SendOutcome::Blocked { sent_bytes } => {
+                    self.remove(0, sent_bytes);
+                    Writability::Full
+                }
+            };
+        }
+        self.send_several(socket)
+    }
+
+    fn send_several<D: DatagramSocket>(&mut self, socket: &D) -> Writability {
         let Some(first) = self.batches.first() else { return Writability::Writable };
         let mut batches = [first.with_bytes(&[]); GATHERED_BATCHES_MAX];
         let mut rest = self.bytes.as_slice();

@@ -122,8 +122,18 @@ pub(crate) enum StreamOutcome {
 
 impl<S> Default for StreamRoutes<S> {
     fn default() -> StreamRoutes<S> {
-        let (running, finished, bodies) = Default::default();
-        StreamRoutes { running, finished, bodies, uploads: Vec::new() }
+        StreamRoutes::new()
+    }
+}
+
+impl<S> StreamRoutes<S> {
+    pub(crate) const fn new() -> StreamRoutes<S> {
+        StreamRoutes {
+            running: Vec::new(),
+            finished: VecDeque::new(),
+            bodies: Vec::new(),
+            uploads: Vec::new(),
+        }
     }
 }
 

@@ -48,13 +48,23 @@ pub(crate) fn has_immutable(head: &Head<'_>) -> bool {
         if let [b'C' | b'c', b'a' | b'A', ..] = line
             && let Some((name, value)) = line.split_at_checked(CACHE_CONTROL.len())
             && name.eq_ignore_ascii_case(CACHE_CONTROL)
-            && value
-                .split(|byte| *byte == b',')
-                .any(|part| part.trim_ascii().eq_ignore_ascii_case(b"immutable"))
+            && has_directive(value, b"immutable")
         {
             return true;
         }
         rest = next.get(1..).unwrap_or_default();
+    }
+    false
+}
+
+/// Returns `true` if a list has this element, in any letter case.
+fn has_directive(mut list: &[u8], directive: &[u8]) -> bool {
+    while list.len() >= directive.len() {
+        let (element, rest) = list.split_at(find_byte(list, b',').unwrap_or(list.len()));
+        if element.trim_ascii().eq_ignore_ascii_case(directive) {
+            return true;
+        }
+        list = rest.get(1..).unwrap_or_default();
     }
     false
 }

@@ -66,8 +66,8 @@ pub struct Connection {
     unvalidated_first_bytes: Option<u64>,
     addresses: Addresses,
     /// Limits datagrams from addresses that the peer has not proved. Such a datagram may be the first after a
-    /// migration or probe a new path (RFC 9000 §8.2, §9.3).
-    foreign: TokenBucket,
+    /// migration or probe a new path (RFC 9000 §8.2, §9.3). `None` before the first one.
+    foreign: Option<Box<TokenBucket>>,
     budget: Budget,
     unread: Unread,
     /// Reads that have returned some data or the end of a stream. Every [`READ_BYTES`] count as another
@@ -259,7 +259,7 @@ impl Connection {
             records,
             unvalidated_first_bytes: first_bytes.map(|first_bytes| first_bytes as u64),
             addresses,
-            foreign: TokenBucket::new(QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND),
+            foreign: None,
             budget: Budget::new(),
             unread: Unread::default(),
             reads: 0,
@@ -296,8 +296,10 @@ impl Connection {
                 return;
             }
             if !self.addresses.is_validated(source) {
-                self.foreign.refill(now);
-                if self.foreign.take(1).is_err() {
+                let new = || TokenBucket::new(QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND);
+                let foreign = self.foreign.get_or_insert_with(|| Box::new(new()));
+                foreign.refill(now);
+                if foreign.take(1).is_err() {
                     return;
                 }
             }

@@ -23,9 +23,8 @@ pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
 /// value can be empty when the target does not have an authority.
 #[must_use]
 pub fn is_host(value: &[u8]) -> bool {
-    let rest = &value[value.iter().take_while(|byte| is_host_byte(**byte)).count()..];
-    match rest {
-        [] => true,
+    let Some(end) = value.iter().position(|byte| !is_host_byte(*byte)) else { return true };
+    match &value[end..] {
         [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
         // IP literals and percent-encoded hosts are rare.
         _ => after_unusual_host(value).is_some_and(is_port),

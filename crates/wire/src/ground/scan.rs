@@ -18,6 +18,19 @@ pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
+/// Returns `true` if all bytes are allowed in field values (RFC 9110 §5.5).
+#[inline]
+pub(crate) fn is_value(bytes: &[u8]) -> bool {
+    let is_control = |word| lt_mask(word, b' ') & !eq_mask(word, b'\t') | eq_mask(word, DEL);
+    !swar::any(bytes, is_control)
+}
+
+/// Returns `true` if all bytes are allowed in targets.
+#[inline]
+pub(crate) fn is_target(bytes: &[u8]) -> bool {
+    !swar::any(bytes, |word| lt_mask(word, b'!') | eq_mask(word, DEL))
+}
+
 /// Returns the position of the first byte that is not allowed in targets. Users do type non-ASCII bytes, and since these are not
 /// ambiguous, they are allowed.
 #[inline]

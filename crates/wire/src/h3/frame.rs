@@ -57,6 +57,12 @@ impl FrameReader {
     /// Consumes the next part of a frame from the front of `input`.
     pub(super) fn next<'b>(&mut self, input: &mut &'b [u8]) -> Part<'b> {
         match &mut self.state {
+            // Usually the whole head is there.
+            State::Head { length: 0, .. } if let Some((kind, payload, head_bytes)) = parse_head(input) => {
+                *input = &input[head_bytes..];
+                self.state = State::Payload { left: payload };
+                Part::Head { kind, length: payload }
+            }
             State::Head { bytes, length } => {
                 // Some bytes of the head might have arrived earlier. Copy as many as the longest head could
                 // have.

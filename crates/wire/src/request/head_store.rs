@@ -12,7 +12,7 @@ use super::priority::Priority;
 use super::refusal::Refusal;
 use crate::compression::hpack::{Field, List, Name};
 use crate::ground::grammar::{elements, is_host, is_token_byte, parse_length};
-use crate::ground::scan::target_end;
+use crate::ground::scan::is_target;
 use crate::limits::{FIELD_LIST_BYTES_MAX, FIELDS_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 
 /// The time, plus buffers for one request head (shared by a worker's connections).
@@ -22,6 +22,9 @@ pub struct HeadStore {
     strings: Vec<u8>,
     /// All field values in one place.
     bytes: Vec<u8>,
+    /// The fields that all requests must have.
+    required: RequiredPlaces,
+    /// All others.
     fields: Vec<StoredField>,
     /// Field lines in HTTP/1 syntax.
     lines: Vec<u8>,
@@ -42,12 +45,28 @@ pub enum KeptLines {
     All,
 }
 
-/// A field. The value is in [`HeadStore::bytes`].
+/// A field that not all requests have.
 #[derive(Debug, Clone, Copy)]
 struct StoredField {
     name: Name,
+    value: Place,
+}
+
+/// The place of a value in [`HeadStore::bytes`].
+#[derive(Debug, Clone, Copy)]
+struct Place {
     start: u16,
-    bytes: u16,
+    end: u16,
+}
+
+/// The places of the fields that all requests must have. If there are several with the same name, the first one counts.
+#[derive(Debug, Clone, Copy, Default)]
+struct RequiredPlaces {
+    method: Option<Place>,
+    scheme: Option<Place>,
+    path: Option<Place>,
+    authority: Option<Place>,
+    host: Option<Place>,
 }
 
 const _: () = assert!(FIELD_LIST_BYTES_MAX <= u16::MAX as usize, "positions of values are two bytes wide");
@@ -91,6 +110,7 @@ impl HeadStore {
         HeadStore {
             strings: Vec::new(),
             bytes: Vec::new(),
+            required: RequiredPlaces::default(),
             fields: Vec::new(),
             lines: Vec::new(),
             kept_lines: KeptLines::Proxies,
@@ -130,16 +150,17 @@ impl HeadStore {
     #[inline]
     pub fn head(&self) -> RequestHead<'_> {
         let mut head = RequestHead { version: self.version, field_lines: &self.lines, ..RequestHead::EMPTY };
+        let RequiredFields { method, path, authority, host, .. } = self.required_fields();
+        head.method_name = method.unwrap_or_default();
         let request = &mut head.request;
         request.intent = self.intent;
+        request.target = path.unwrap_or_default();
+        // If there are both, they are equal (RFC 9113 §8.3.1).
+        request.host = host.or(authority);
 
         for field in &self.fields {
-            let value = self.value(*field);
+            let value = self.value(field.value);
             match field.name {
-                Name::Method => head.method_name = value,
-                Name::Path => request.target = value,
-                // If there are both, they are equal (RFC 9113 §8.3.1).
-                Name::Authority | Name::Host => request.host = Some(value),
                 Name::AcceptEncoding => push(&mut request.accept_encoding, value),
                 Name::Referer => head.referer = Some(value),
                 Name::UserAgent => head.user_agent = Some(value),
@@ -173,9 +194,8 @@ impl HeadStore {
         let mut reader = HeadReader::new(bytes, fields, lines, *kept_lines);
         let list = decode(strings, &mut reader)?;
 
-        let HeadReader { is_malformed, refusal, priority, content_length, expects_continue, intent, .. } =
-            reader;
-        self.intent = intent;
+        let HeadReader { is_malformed, refusal, priority, content_length, expects_continue, .. } = reader;
+        (self.required, self.intent) = (reader.required, reader.intent);
 
         let required = self.required_fields();
         let checked = required.check();
@@ -197,6 +217,7 @@ impl HeadStore {
     pub(crate) fn refuse_request(&mut self, version: Version) -> RequestInfo {
         self.version = version;
         self.bytes.clear();
+        self.required = RequiredPlaces::default();
         self.fields.clear();
         self.lines.clear();
         self.intent = Intent::UNKNOWN;
@@ -226,32 +247,28 @@ impl HeadStore {
     }
 
     /// Returns the values of the fields that all requests must have.
-    #[inline]
+    // Neither caller needs all of them.
+    #[inline(always)]
     fn required_fields(&self) -> RequiredFields<'_> {
-        let mut found = RequiredFields::default();
-        // Go backwards because the first of several fields with the same name should win.
-        for field in self.fields.iter().rev() {
-            let place = match field.name {
-                Name::Method => &mut found.method,
-                Name::Scheme => &mut found.scheme,
-                Name::Path => &mut found.path,
-                Name::Authority => &mut found.authority,
-                Name::Host => &mut found.host,
-                _ => continue,
-            };
-            *place = Some(self.value(*field));
+        let value = |place: Option<Place>| place.map(|place| self.value(place));
+        let RequiredPlaces { method, scheme, path, authority, host } = self.required;
+        RequiredFields {
+            method: value(method),
+            scheme: value(scheme),
+            path: value(path),
+            authority: value(authority),
+            host: value(host),
         }
-        found
     }
 
     #[inline]
-    fn value(&self, field: StoredField) -> &[u8] {
-        &self.bytes[usize::from(field.start)..][..usize::from(field.bytes)]
+    fn value(&self, place: Place) -> &[u8] {
+        &self.bytes[usize::from(place.start)..usize::from(place.end)]
     }
 }
 
 /// The values of the fields that all requests must have.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct RequiredFields<'a> {
     method: Option<&'a [u8]>,
     scheme: Option<&'a [u8]>,
@@ -300,14 +317,16 @@ enum HeadError {
 
 /// Checks `:path` and `:scheme`. A path can have a query or be `*`, but must not be empty (RFC 9113 §8.3.1).
 fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
-    if !(path.starts_with(b"/") || path == b"*") || target_end(path).is_some() {
+    if !(path.starts_with(b"/") || path == b"*") || !is_target(path) {
         return Err(HeadError::Malformed);
     }
     if path.len() > TARGET_BYTES_MAX {
         return Err(HeadError::Refused(Refusal::TargetTooLong));
     }
-    // We accept both schemes on all connections, because a proxy will forward the scheme that the client has used.
-    if scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"http") {
+    // We accept both schemes on all connections, because a proxy will forward the scheme that the client has used. Nearly all
+    // clients use lower case.
+    let is_known = matches!(scheme, b"https" | b"http");
+    if is_known || scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"http") {
         Ok(())
     } else {
         Err(HeadError::Refused(Refusal::Scheme))
@@ -353,6 +372,7 @@ fn take_condition<'a>(request: &mut Request<'a>, name: Name, value: &'a [u8]) {
 /// Reads the fields of a request head, one at a time.
 pub(crate) struct HeadReader<'s> {
     bytes: &'s mut Vec<u8>,
+    required: RequiredPlaces,
     fields: &'s mut Vec<StoredField>,
     lines: &'s mut Vec<u8>,
     kept_lines: KeptLines,
@@ -377,6 +397,7 @@ impl<'s> HeadReader<'s> {
     ) -> HeadReader<'s> {
         HeadReader {
             bytes,
+            required: RequiredPlaces::default(),
             fields,
             lines,
             kept_lines,
@@ -397,11 +418,22 @@ impl<'s> HeadReader<'s> {
     pub(crate) fn take(&mut self, field: Field<'_>) {
         self.count += 1;
         self.is_malformed |= !field.is_well_formed;
-        if field.name.is_pseudo() {
-            self.is_malformed |= self.has_regular_field || self.count_of(field.name) > 0;
-            return self.store(&field);
-        }
+        let place = match field.name {
+            Name::Method => &mut self.required.method,
+            Name::Scheme => &mut self.required.scheme,
+            Name::Path => &mut self.required.path,
+            Name::Authority => &mut self.required.authority,
+            _ => return self.take_regular(field),
+        };
 
+        self.is_malformed |= self.has_regular_field || place.is_some();
+        if place.is_none() {
+            *place = put(self.bytes, field.value);
+        }
+    }
+
+    #[inline(always)]
+    fn take_regular(&mut self, field: Field<'_>) {
         self.has_regular_field = true;
         if self.count > FIELDS_MAX {
             return self.refuse(Refusal::HeadTooLarge);
@@ -429,8 +461,8 @@ impl<'s> HeadReader<'s> {
             Name::Range | Name::IfRange | Name::IfModifiedSince | Name::IfUnmodifiedSince => {
                 self.store(&field);
             }
-            Name::Host if self.count_of(Name::Host) > 0 => self.refuse(Refusal::Host),
-            Name::Host => self.store(&field),
+            Name::Host if self.required.host.is_some() => self.refuse(Refusal::Host),
+            Name::Host => self.required.host = put(self.bytes, field.value),
             Name::Priority => self.priority = Priority::parse(field.value),
             Name::ContentLength => {
                 let length = parse_length(field.value);
@@ -466,18 +498,23 @@ impl<'s> HeadReader<'s> {
         }
     }
 
-    /// Stores a field. In total, the values cannot get longer than the limit for field lists.
     #[inline]
     fn store(&mut self, field: &Field<'_>) {
-        let (Ok(start), Ok(bytes)) = (u16::try_from(self.bytes.len()), u16::try_from(field.value.len()))
-        else {
-            debug_assert!(false, "the decoder passes on at most FIELD_LIST_BYTES_MAX bytes");
-            return self.refuse(Refusal::HeadTooLarge);
-        };
-
-        self.bytes.extend_from_slice(field.value);
-        self.fields.push(StoredField { name: field.name, start, bytes });
+        match put(self.bytes, field.value) {
+            Some(value) => self.fields.push(StoredField { name: field.name, value }),
+            None => self.refuse(Refusal::HeadTooLarge),
+        }
     }
+}
+
+/// Appends a value. In total, the values cannot get longer than the limit for field lists, so this is never `None`.
+#[inline]
+fn put(bytes: &mut Vec<u8>, value: &[u8]) -> Option<Place> {
+    let (start, end) = (bytes.len(), bytes.len() + value.len());
+    debug_assert!(end <= FIELD_LIST_BYTES_MAX, "the decoder passes on no more");
+    let place = Place { start: u16::try_from(start).ok()?, end: u16::try_from(end).ok()? };
+    bytes.extend_from_slice(value);
+    Some(place)
 }
 
 /// Checks the fields of trailers, one at a time.

@@ -1,6 +1,7 @@
 //! Requests of an HTTP/3 connection that are answered by handlers, and the bodies that handlers write.
 
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 
 use cannery_routes::BodyProgress;
 use cannery_transport::limits::{QUIC_CONNECTION_WINDOW_BYTES, QUIC_STREAM_WINDOW_BYTES};
@@ -91,6 +92,34 @@ impl Connection {
     /// Returns `true` if a handler may write more of the response's body.
     pub(super) fn has_open_body(&self, stream: StreamId) -> bool {
         self.handled.bodies.iter().any(|(open, _)| open.number() == stream.number())
+    }
+}
+
+/// A connection's requests for handlers. Most servers have no handlers, so it takes no memory before its first use.
+#[derive(Default)]
+pub(super) struct Handled(Option<Box<StreamRoutes<h3::StreamId>>>);
+
+impl Handled {
+    /// Returns the memory that it takes, in bytes.
+    #[inline]
+    pub(super) fn memory(&self) -> usize {
+        self.0.as_ref().map_or(0, |routes| size_of::<StreamRoutes<h3::StreamId>>() + routes.memory())
+    }
+}
+
+impl Deref for Handled {
+    type Target = StreamRoutes<h3::StreamId>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        self.0.as_deref().unwrap_or(const { &StreamRoutes::new() })
+    }
+}
+
+impl DerefMut for Handled {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.0.get_or_insert_default()
     }
 }
 

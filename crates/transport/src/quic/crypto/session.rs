@@ -29,13 +29,17 @@ pub(super) struct Session {
     later_keys: Option<LaterKeys>,
     /// Bytes of handshake messages that the peer has sent.
     received_bytes: usize,
-    hello: HelloCheck,
     records: Arc<Records>,
 }
 
 enum Stage {
-    Handshake(Box<ServerConnection>),
+    Handshake(Box<Handshake>),
     Established { server_name: Option<Box<str>>, handshake_kind: HandshakeKind },
+}
+
+struct Handshake {
+    tls: ServerConnection,
+    hello: HelloCheck,
 }
 
 /// Properties of a session. `quinn-proto` passes these on without knowing them.
@@ -57,11 +61,10 @@ impl Session {
     ) -> Result<Self, rustls::Error> {
         let tls = ServerConnection::new(config, Version::V1, parameters)?;
         Ok(Self {
-            stage: Stage::Handshake(Box::new(tls)),
+            stage: Stage::Handshake(Box::new(Handshake { tls, hello: HelloCheck::default() })),
             initial_keys,
             later_keys: None,
             received_bytes: 0,
-            hello: HelloCheck::default(),
             records: Arc::default(),
         })
     }
@@ -83,7 +86,10 @@ impl crypto::Session for Session {
     /// Returns a [`SessionState`].
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         let (server_name, handshake_kind) = match &self.stage {
-            Stage::Handshake(tls) => (tls.server_name(), tls.handshake_kind().into()),
+            Stage::Handshake(handshake) => {
+                let tls = &handshake.tls;
+                (tls.server_name(), tls.handshake_kind().into())
+            }
             Stage::Established { server_name, handshake_kind } => (server_name.as_deref(), *handshake_kind),
         };
         Some(Box::new(SessionState {
@@ -99,8 +105,8 @@ impl crypto::Session for Session {
 
     /// Returns the keys for early data (0-RTT), if it was accepted.
     fn early_crypto(&self) -> Option<(Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>)> {
-        let Stage::Handshake(tls) = &self.stage else { return None };
-        Some(EarlyKeys::new(tls.zero_rtt_keys()?, self.records.clone()).into())
+        let Stage::Handshake(handshake) = &self.stage else { return None };
+        Some(EarlyKeys::new(handshake.tls.zero_rtt_keys()?, self.records.clone()).into())
     }
 
     fn early_data_accepted(&self) -> Option<bool> {
@@ -108,7 +114,7 @@ impl crypto::Session for Session {
     }
 
     fn is_handshaking(&self) -> bool {
-        matches!(&self.stage, Stage::Handshake(tls) if tls.is_handshaking())
+        matches!(&self.stage, Stage::Handshake(handshake) if handshake.tls.is_handshaking())
     }
 
     /// Returns `false` because we do not use an event for handshake data.
@@ -120,8 +126,9 @@ impl crypto::Session for Session {
         self.records.read_handshake(messages.len());
 
         match &mut self.stage {
-            Stage::Handshake(tls) => {
-                self.hello.check(messages)?;
+            Stage::Handshake(handshake) => {
+                let Handshake { tls, hello } = &mut **handshake;
+                hello.check(messages)?;
                 tls.read_hs(messages).map_err(|error| tls_error(tls.alert(), error.to_string()))?;
             }
             Stage::Established { .. } => {
@@ -133,14 +140,15 @@ impl crypto::Session for Session {
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        let Stage::Handshake(tls) = &self.stage else { return Ok(None) };
-        let encoded = tls.quic_transport_parameters();
+        let Stage::Handshake(handshake) = &self.stage else { return Ok(None) };
+        let encoded = handshake.tls.quic_transport_parameters();
         let decode = |encoded| TransportParameters::read(Side::Server, &mut Cursor::new(encoded));
         Ok(encoded.map(decode).transpose()?)
     }
 
     fn write_handshake(&mut self, messages: &mut Vec<u8>) -> Option<Keys> {
-        let Stage::Handshake(tls) = &mut self.stage else { return None };
+        let Stage::Handshake(handshake) = &mut self.stage else { return None };
+        let tls = &mut handshake.tls;
         let written = messages.len();
 
         match tls.write_hs(messages) {

@@ -71,6 +71,14 @@ pub(crate) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
                 }
             }
         }
+        if level == Level::Application
+            && let Some(ack) = frames.next_ack()
+        {
+            if let Some(packets) = &mut packets {
+                verdict = verdict.or(packets.receive_ack(&ack));
+            }
+            continue;
+        }
         let Some((position, frame)) = frames.next() else { break };
         match frame {
             Frame::Padding => {
@@ -105,15 +113,10 @@ pub(crate) fn receive(level: Level, header: &[u8], payload: &mut BytesMut, recor
                     }
                 }
             }
+            // Its type has a longer encoding than necessary.
             Frame::Ack(ack) if level == Level::Application => {
                 if let Some(packets) = &mut packets {
-                    packets.delivery.open(&ack);
-                    packets.acknowledge(ack.largest);
-                    if packets.hides_any(&ack) {
-                        verdict = verdict.or(Verdict::HiddenAcknowledged);
-                    } else {
-                        packets.acknowledged_max = ack.largest.max(packets.acknowledged_max);
-                    }
+                    verdict = verdict.or(packets.receive_ack(&ack));
                 }
             }
             Frame::NewConnectionId { sequence, retire_prior_to, id } => {
@@ -220,6 +223,18 @@ impl Packets {
             }
             _ => self.pieces.push(Piece { stream, end, count: 1, bytes: 0 }),
         }
+    }
+
+    /// Processes an ACK frame.
+    #[inline]
+    fn receive_ack(&mut self, ack: &Ack<'_>) -> Verdict {
+        self.delivery.open(ack);
+        self.acknowledge(ack.largest);
+        if self.hides_any(ack) {
+            return Verdict::HiddenAcknowledged;
+        }
+        self.acknowledged_max = ack.largest.max(self.acknowledged_max);
+        Verdict::Valid
     }
 
     /// Charges the memory of a packet to all streams that it contains data of.

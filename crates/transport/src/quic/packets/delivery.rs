@@ -147,6 +147,8 @@ impl Contents {
         let mut stream_bytes = 0;
         let mut issues_ids = false;
         let mut frames = Frames::new(payload);
+        // If we acknowledge anything, this comes first.
+        frames.skip_simple_ack();
         loop {
             while let Some(stream) = frames.next_stream() {
                 stream_bytes += stream.bytes.max(1);

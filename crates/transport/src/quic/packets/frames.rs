@@ -79,6 +79,33 @@ impl<'a> Frames<'a> {
         Some(stream)
     }
 
+    /// Removes the first frame if it is an ACK frame.
+    #[inline]
+    pub(super) fn next_ack(&mut self) -> Option<Ack<'a>> {
+        let mut rest = self.rest;
+        let frame_type = *rest.split_off_first()?;
+        if frame_type != 0x02 && frame_type != 0x03 {
+            return None;
+        }
+        let ack = read_ack(&mut rest, frame_type == 0x03)?;
+        self.rest = rest;
+        Some(ack)
+    }
+
+    /// Removes the first frame if it is an ACK frame with a single range, as most are, without reading its numbers.
+    #[inline]
+    pub(super) fn skip_simple_ack(&mut self) {
+        let mut rest = self.rest;
+        if rest.split_off_first() == Some(&0x02)
+            && skip_integer(&mut rest).is_some()
+            && skip_integer(&mut rest).is_some()
+            && rest.split_off_first() == Some(&0)
+            && skip_integer(&mut rest).is_some()
+        {
+            self.rest = rest;
+        }
+    }
+
     fn read_bytes(&self) -> usize {
         self.payload.len() - self.rest.len()
     }
@@ -193,6 +220,7 @@ fn skip_other(frame_type: u64, rest: &mut &[u8]) -> Option<()> {
     }
 }
 
+#[inline]
 fn read_ack<'a>(rest: &mut &'a [u8], has_ecn: bool) -> Option<Ack<'a>> {
     let (largest, delay, count) = (read_integer(rest)?, read_integer(rest)?, read_integer(rest)?);
     let integers = count.checked_mul(2)?.checked_add(1)?;
@@ -218,6 +246,13 @@ fn take_integers<'a>(rest: &mut &'a [u8], count: u64) -> Option<&'a [u8]> {
         read_integer(rest)?;
     }
     Some(&all[..all.len() - rest.len()])
+}
+
+/// Removes a variable-length integer without decoding it.
+#[inline]
+fn skip_integer(rest: &mut &[u8]) -> Option<()> {
+    let bytes = 1 << (rest.first()? >> 6);
+    rest.split_off(..bytes).map(drop)
 }
 
 /// Removes a variable-length integer (RFC 9000 §16).

@@ -1,7 +1,7 @@
 //! Decoded fields, and which names and values are valid in HTTP/2.
 
 use super::name::Name;
-use crate::ground::scan::value_end;
+use crate::ground::scan;
 
 /// A decoded field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ const fn is_lowercase_token_byte(byte: u8) -> bool {
 /// end are allowed (RFC 9113 §8.2.1, RFC 9110 §5.5).
 pub(crate) fn is_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    !is_blank(value.first()) && !is_blank(value.last()) && value_end(value).is_none()
+    !is_blank(value.first()) && !is_blank(value.last()) && scan::is_value(value)
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ fn every_byte_is_found_at_every_position() {
                 assert_eq!(plain_name_end(&bytes), (!is_plain(byte)).then_some(place), "{byte} {place}");
                 assert_eq!(value_end(&bytes), (!is_value_byte(byte)).then_some(place), "{byte} {place}");
                 assert_eq!(target_end(&bytes), (!is_target_byte(byte)).then_some(place), "{byte} {place}");
+                assert_eq!(is_value(&bytes), is_value_byte(byte), "{byte} {place}");
+                assert_eq!(is_target(&bytes), is_target_byte(byte), "{byte} {place}");
             }
         }
     }
@@ -44,6 +46,8 @@ proptest! {
         prop_assert_eq!(value_end(&bytes), bytes.iter().position(|byte| !is_value_byte(*byte)));
         prop_assert_eq!(target_end(&bytes), bytes.iter().position(|byte| !is_target_byte(*byte)));
         prop_assert_eq!(plain_name_end(&bytes), bytes.iter().position(|byte| !is_plain(*byte)));
+        prop_assert_eq!(is_value(&bytes), bytes.iter().all(|byte| is_value_byte(*byte)));
+        prop_assert_eq!(is_target(&bytes), bytes.iter().all(|byte| is_target_byte(*byte)));
     }
 
     #[test]
