@@ -123,7 +123,9 @@ impl<'a> Comparison<'a> {
 
         if spec.name == OURS {
             let batch = requests_per_wait(&counted).round().min(job.connections.into());
-            self.pace.set(Some(Pace { requests_per_s: report.requests_per_s, batch: batch as u32 }));
+            #[allow(clippy::cast_possible_truncation, reason = "there are no more than connections")]
+            let batch = batch as u32;
+            self.pace.set(Some(Pace { requests_per_s: report.requests_per_s, batch }));
         }
 
         let wall = report.requests / report.requests_per_s * step.threads as f64;

@@ -103,6 +103,7 @@ struct OpenSite {
 }
 
 /// A result to put into a slot.
+#[derive(Clone, Copy)]
 pub(crate) enum NewSlot<'a> {
     /// The site is open.
     Open(&'a Entry, &'a Arc<AtomicBool>),

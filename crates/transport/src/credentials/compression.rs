@@ -170,8 +170,8 @@ mod tests {
     use super::*;
 
     /// Returns a message that can be compressed to about half of its length.
-    fn message(index: usize, length: usize) -> Vec<u8> {
-        let mut state = index as u32 + 1;
+    fn message(index: u32, length: usize) -> Vec<u8> {
+        let mut state = index + 1;
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 28) as u8
