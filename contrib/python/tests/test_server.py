@@ -29,6 +29,12 @@ def exchange(stream: socket.socket, method: str, target: bytes, fields: list[tup
     return b"".join(iter(lambda: stream.recv(1 << 20), b""))
 
 
+def accepts_connections(address: str) -> bool:
+    """Returns whether a server listens. For a moment before that, its socket exists already."""
+    with socket.socket(socket.AF_UNIX) as stream:
+        return stream.connect_ex(address) == 0
+
+
 @unittest.skipUnless("CANNERY_PROGRAMS" in os.environ, "CANNERY_PROGRAMS is not set")
 class ServerTest(unittest.TestCase):
     def test_responses_equal_those_of_the_server(self) -> None:
@@ -54,7 +60,7 @@ class ServerTest(unittest.TestCase):
         ]
         server = subprocess.Popen([*command, "--threads", "1"])
         try:
-            while not os.path.exists(address):
+            while not accepts_connections(address):
                 self.assertIsNone(server.poll(), "the server ended")
                 time.sleep(0.01)
             with Archive(path) as archive:
