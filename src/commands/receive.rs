@@ -230,7 +230,7 @@ impl Host for DirectoryHost {
         let lock = self.lock()?;
         if let Some(preview) = &self.preview {
             // It makes this directory one that the next push may change.
-            preview.write(&self.path)?;
+            preview.mark(&self.path)?;
         }
         let incoming = IncomingFile::create(&self.path, &lock);
         let incoming = incoming.map_err(|error| self.refusal("cannot write into", &error))?;

@@ -56,6 +56,11 @@ impl SelectedPreview {
         Ok(SelectedPreview { settings: preview.clone() })
     }
 
+    /// Writes the settings into a new release directory. Those of another one only change with its release.
+    pub(super) fn mark(&self, directory: &Path) -> Result<(), Refusal> {
+        if directory.join(PreviewFile::NAME).exists() { Ok(()) } else { self.write(directory) }
+    }
+
     /// Writes the settings into the release directory, unless nothing changes. The caller holds the directory's lock.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Refusal> {
         // Another site may have appeared since the preview was selected.
