@@ -192,7 +192,14 @@ impl HeadStore {
         lines.clear();
 
         let mut reader = HeadReader::new(bytes, fields, lines, *kept_lines);
-        let list = decode(strings, &mut reader)?;
+        let list = match decode(strings, &mut reader) {
+            Ok(list) => list,
+            Err(error) => {
+                // Those of the previous request no longer fit the bytes.
+                self.required = RequiredPlaces::default();
+                return Err(error);
+            }
+        };
 
         let HeadReader { is_malformed, refusal, priority, content_length, expects_continue, .. } = reader;
         (self.required, self.intent) = (reader.required, reader.intent);
@@ -532,5 +539,38 @@ impl TrailerReader {
 impl Default for HeadStore {
     fn default() -> Self {
         HeadStore::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_request_is_left_after_a_decoding_error() {
+        let mut store = HeadStore::new();
+        let field = |text: &'static [u8], value: &'static [u8]| Field {
+            name: Name::from_bytes(text),
+            name_text: text,
+            value,
+            is_well_formed: true,
+        };
+        let read = store.read_request(Version::Http2, |_, reader| {
+            for (name, value) in [
+                (b":method".as_slice(), b"GET".as_slice()),
+                (b":scheme", b"https"),
+                (b":path", b"/a"),
+                (b"host", b"a"),
+            ] {
+                reader.take(field(name, value));
+            }
+            Ok::<_, ()>(List::Whole)
+        });
+        assert!(matches!(read, Ok(Verdict::Request(_))), "{read:?}");
+        assert_eq!(store.head().request.target, b"/a");
+
+        assert!(store.read_request(Version::Http2, |_, _| Err::<List, _>(())).is_err());
+        let head = store.head();
+        assert_eq!((head.method_name, head.request.target, head.request.host), (&b""[..], &b""[..], None));
     }
 }
