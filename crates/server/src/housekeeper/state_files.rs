@@ -33,7 +33,12 @@ impl<T: Clone> StateFiles<T> {
         {
             return state.clone();
         }
-        let state = read(&path).ok().and_then(|bytes| parse(&bytes));
+        // A failure may pass, so it isn't remembered.
+        let Ok(bytes) = read(&path) else {
+            self.0.remove(&path);
+            return None;
+        };
+        let state = parse(&bytes);
         self.0.insert(path, (version, state.clone()));
         state
     }
