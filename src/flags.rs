@@ -17,6 +17,7 @@ pub(crate) mod preview;
 pub mod publish;
 pub mod releases;
 pub mod server;
+pub mod settling;
 pub mod signing;
 pub mod site;
 mod tls;

@@ -25,6 +25,7 @@ use super::release_dir::{self, ReleaseDir};
 use super::release_trust::ReleaseTrust;
 use super::store_access;
 use crate::flags::follow::Follow;
+use crate::flags::settling::Settling;
 use crate::output::{self, Failure, one_line};
 use report::{Event, Report};
 use state::State;
@@ -162,7 +163,7 @@ struct Follower {
     host: DirectoryHost,
     keep: u32,
     /// Time between pulling a release and switching to it.
-    settle: Duration,
+    settle: Settling,
     once: bool,
     /// The version of the document that was handled last.
     version: Option<String>,
@@ -274,10 +275,13 @@ impl Follower {
             }
             transfer = report;
             self.host.publish(file).map_err(local)?;
-            // No process of the server may serve the new pages before all of them know the new files.
-            if before.current().is_some() {
-                thread::sleep(self.settle);
-            }
+        }
+        // No process of the server may serve the new pages before all of them know the new files. A process that was ended may have
+        // pulled them just now, so they needn't be new.
+        if before.current().is_some() && !is_current {
+            let staged = self.host.releases().map_err(local)?;
+            let bytes = staged.releases.iter().find(|release| release.digest.as_ref() == Some(&digest));
+            thread::sleep(self.settle.time(bytes.map_or(0, |release| release.bytes)));
         }
         let activate = Activate {
             release: Selector::Digest(digest),

@@ -27,6 +27,7 @@ mod status;
 mod stores;
 mod target;
 mod transfer;
+mod workplace;
 
 pub(super) use fleet::reason;
 pub use push::run as push;

@@ -6,11 +6,9 @@ use std::time::Duration;
 use cannery_server::config::SandboxPolicy;
 use clap::{Args, value_parser};
 
+use super::settling::{SETTLE_MS, SETTLE_MS_MAX, Settling};
 use super::signing::TrustFlags;
 use super::{SANDBOX_POLICIES, examples, one_of};
-
-/// A server looks twice at a new file, every half second, before it counts as complete.
-pub(super) const SETTLE_MS: u64 = 1500;
 
 /// How a store of releases is reached.
 #[derive(Debug, Clone, Default, Args)]
@@ -64,7 +62,7 @@ pub struct Follow {
     interval: u64,
 
     /// Milliseconds between the end of the transfer and the switch, in which all processes of the server notice the new release.
-    #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=600_000))]
+    #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=SETTLE_MS_MAX))]
     settle: u64,
 
     /// Keep this many releases, and remove older ones that were pulled or pushed. The current one is never removed.
@@ -103,8 +101,8 @@ pub struct Follow {
 impl Follow {
     /// Returns the time between pulling a release and switching to it.
     #[must_use]
-    pub fn settle(&self) -> Duration {
-        Duration::from_millis(self.settle)
+    pub fn settle(&self) -> Settling {
+        Settling { milliseconds: self.settle }
     }
 
     /// Returns the time between two looks.

@@ -7,12 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cannery_archiver::Options;
 use cannery_base::date::parse_rfc3339;
-use clap::Args;
+use clap::{Args, value_parser};
 
 use super::examples;
 use super::folder::FolderFlags;
-use super::follow::{SETTLE_MS, StoreFlags};
+use super::follow::StoreFlags;
 use super::preview::PreviewFlags;
+use super::settling::{SETTLE_MS, SETTLE_MS_MAX, Settling};
 use super::signing::{SigningFlags, TrustFlags};
 
 /// Publishes a site on other machines: sends what these don't have, and switches to the new release at once.
@@ -56,7 +57,7 @@ pub struct Push {
 
     /// Milliseconds between the end of the transfer and the switch, in which all servers and processes notice the new release. So
     /// none of them lacks the files of a page that another one serves already.
-    #[arg(long, value_name = "MS", default_value_t = SETTLE_MS)]
+    #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=SETTLE_MS_MAX))]
     settle: u64,
 
     /// Keep this many releases in each target, and remove older ones that were pushed. The current one is never removed.
@@ -107,9 +108,6 @@ pub struct Push {
     pub json: bool,
 }
 
-/// More than this is no use.
-const SETTLE_MS_MAX: u64 = 600_000;
-
 /// Parses a time in the future.
 fn parse_moment(text: &str) -> Result<SystemTime, String> {
     let wrong =
@@ -156,8 +154,8 @@ fn parse_time(text: &str) -> Option<u64> {
 impl Push {
     /// Returns the time between staging and switching.
     #[must_use]
-    pub fn settle(&self) -> Duration {
-        Duration::from_millis(self.settle.min(SETTLE_MS_MAX))
+    pub fn settle(&self) -> Settling {
+        Settling { milliseconds: self.settle }
     }
 
     /// Returns the targets and the site.

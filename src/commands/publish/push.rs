@@ -23,7 +23,7 @@ use super::signer::Signer;
 use super::stores;
 use super::target::Target;
 use super::transfer::TransferDisplay;
-use crate::commands::interrupt::Interrupt;
+use super::workplace::Workplace;
 use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::{open, release_trust, verify};
 use crate::flags::publish::Push;
@@ -36,8 +36,6 @@ struct StagedTarget {
     report: StageReport,
     /// Whether it served the release before.
     was_current: bool,
-    /// Whether the release was written now.
-    is_new: bool,
 }
 
 /// A target at the end.
@@ -131,13 +129,7 @@ fn publish(flags: &Push, preview: Option<Preview>) -> Result<Published, Failure>
     check_quorum(&mut members, quorum, "connected", flags)?;
 
     let cache = Cache::open(flags.cache.as_deref());
-    let workplace = match &cache {
-        Some(cache) => cache.temporary(),
-        None => tempfile::tempdir(),
-    };
-    let workplace =
-        workplace.map_err(|error| Failure::output(format!("cannot create a temporary folder: {error}")))?;
-    let interrupt = Interrupt::watch(Some(workplace.path().to_owned()));
+    let workplace = Workplace::create(cache.as_ref())?;
     let is_folder = Path::new(site).is_dir();
     let path = if is_folder {
         compile_folder(
@@ -172,19 +164,19 @@ fn publish(flags: &Push, preview: Option<Preview>) -> Result<Published, Failure>
         }
     }
     check_quorum(&mut staged, quorum, "staged", flags)?;
-    interrupt.farewell(format!(
+    workplace.farewell(format!(
         "interrupted: {} has {}, and no target was switched to it; the same command without `--activate-at` switches",
         release_name(&archive),
         counted(staged.iter().filter(|member| member.outcome.is_ok()).count() as u64, "target"),
     ));
-    let staged = settle(flags, &connector, staged, quorum)?;
+    let staged = settle(flags, &connector, staged, quorum, archive.facts().file_bytes)?;
     if !flags.stage_only {
-        interrupt.farewell(
+        workplace.farewell(
             "interrupted while targets were switching: `cannery status` shows which ones have".to_owned(),
         );
     }
     let members = activate(flags, staged, &archive, signed);
-    drop(interrupt);
+    drop(workplace);
     Ok(Published { members, quorum, archive, started })
 }
 
@@ -194,14 +186,16 @@ fn settle(
     connector: &Connector,
     mut members: Vec<Member<StagedTarget>>,
     quorum: usize,
+    bytes: u64,
 ) -> Result<Vec<Member<StagedTarget>>, Failure> {
     if flags.stage_only {
         return Ok(members);
     }
     let staged = members.iter().filter_map(|member| member.outcome.as_ref().ok());
     // Before its first release, a target has no pages that could need files.
-    if staged.clone().any(|staged| staged.is_new && staged.connection.releases.current().is_some()) {
-        thread::sleep(flags.settle());
+    // An earlier push may have transferred the release just now, so it needn't be new.
+    if staged.clone().any(|staged| !staged.was_current && staged.connection.releases.current().is_some()) {
+        thread::sleep(flags.settle().time(bytes));
     }
     let Some(moment) = flags.activate_at else { return Ok(members) };
     if !flags.quiet && !flags.json {
@@ -210,14 +204,14 @@ fn settle(
     }
     if remaining(moment) > RECONNECTED_BEFORE * 2 {
         // An idle connection may be cut on the way.
-        let closed = fleet::then(members, |_, StagedTarget { connection, report, was_current, is_new }| {
+        let closed = fleet::then(members, |_, StagedTarget { connection, report, was_current }| {
             connection.close();
-            Ok((report, was_current, is_new))
+            Ok((report, was_current))
         });
         wait_until(moment - RECONNECTED_BEFORE);
-        members = fleet::then(closed, |target, (report, was_current, is_new)| {
+        members = fleet::then(closed, |target, (report, was_current)| {
             let connection = connector.connect(target)?;
-            Ok(StagedTarget { connection, report, was_current, is_new })
+            Ok(StagedTarget { connection, report, was_current })
         });
         check_quorum(&mut members, quorum, "staged", flags)?;
     }
@@ -473,8 +467,7 @@ fn stage(
         let digest = archive.facts().digest.to_string();
         let current = connection.releases.current().and_then(|release| release.digest.as_ref());
         let was_current = current == Some(&digest);
-        let is_new = !report.staged.was_known;
-        Ok(StagedTarget { connection, report, was_current, is_new })
+        Ok(StagedTarget { connection, report, was_current })
     })
 }
 

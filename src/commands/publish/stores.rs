@@ -18,7 +18,7 @@ use super::compile::{Previous, compile_after};
 use super::hooks::hook_outcome;
 use super::moment::wait_until;
 use super::signer::{Signer, not_ours};
-use crate::commands::interrupt::Interrupt;
+use super::workplace::Workplace;
 use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::{keys, open, release_dir, release_trust, store_access, verify};
 use crate::flags::follow::StoreFlags;
@@ -133,13 +133,7 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
     let mut opened = open_all(addresses, &flags.store)?;
 
     let cache = Cache::open(flags.cache.as_deref());
-    let workplace = match &cache {
-        Some(cache) => cache.temporary(),
-        None => tempfile::tempdir(),
-    };
-    let workplace =
-        workplace.map_err(|error| Failure::output(format!("cannot create a temporary folder: {error}")))?;
-    let interrupt = Interrupt::watch(Some(workplace.path().to_owned()));
+    let workplace = Workplace::create(cache.as_ref())?;
     let is_folder = Path::new(site).is_dir();
     let path = if is_folder {
         let previous = previous(&mut opened, signer.as_ref(), cache.as_ref(), workplace.path())?;
@@ -174,13 +168,13 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
         }
     }
     if let Some(moment) = flags.activate_at {
-        interrupt.farewell(
+        workplace.farewell(
             "interrupted: the release was uploaded, and no store was switched to it; the same command without \
              `--activate-at` switches"
                 .to_owned(),
         );
         wait_until(moment);
-        interrupt.farewell(
+        workplace.farewell(
             "interrupted while stores were switching: `cannery status` shows which ones have".to_owned(),
         );
     }
@@ -191,7 +185,7 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
         }
         targets.push(pushed(target, &report, !flags.stage_only));
     }
-    drop(interrupt);
+    drop(workplace);
     let failed = run_hooks(flags, &mut targets, archive.facts().serial);
     print(flags, &archive, targets, started)?;
     hook_outcome(failed)
