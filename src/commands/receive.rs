@@ -110,12 +110,18 @@ impl DirectoryHost {
         release_trust::read_seen(&self.path).map_err(|error| self.refusal("cannot read", &error))
     }
 
+    /// Refuses everything about a directory of sites itself.
+    fn check_is_releases(&self) -> Result<(), Refusal> {
+        if self.preview.is_some() || self.preview_domains.is_empty() {
+            return Ok(());
+        }
+        let message = format!("{} is only for previews", self.path.display());
+        Err(Refusal::new(RefusalKind::Request, message).hint("add `--preview NAME`"))
+    }
+
     /// Reads the directory. One that doesn't exist has no releases.
     fn read(&self) -> Result<ReleaseDir, Refusal> {
-        if self.preview.is_none() && !self.preview_domains.is_empty() {
-            let message = format!("{} is only for previews", self.path.display());
-            return Err(Refusal::new(RefusalKind::Request, message).hint("add `--preview NAME`"));
-        }
+        self.check_is_releases()?;
         match ReleaseDir::read(&self.path) {
             Ok(directory) => Ok(directory),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ReleaseDir::empty(&self.path)),
@@ -123,8 +129,15 @@ impl DirectoryHost {
         }
     }
 
+    /// Locks the directory, and refuses one that this client may not change.
     fn lock(&self) -> Result<File, Refusal> {
-        ReleaseDir::lock(&self.path).map_err(|error| self.refusal("cannot lock", &error))
+        self.check_is_releases()?;
+        let lock = ReleaseDir::lock(&self.path).map_err(|error| self.refusal("cannot lock", &error))?;
+        if self.preview.is_some() {
+            // Another site may have appeared since the preview was selected.
+            preview::check(&self.path)?;
+        }
+        Ok(lock)
     }
 
     fn refusal(&self, what: &str, error: &io::Error) -> Refusal {
@@ -220,6 +233,7 @@ impl Host for DirectoryHost {
     }
 
     fn create(&mut self) -> Result<File, Refusal> {
+        self.check_is_releases()?;
         match fs::create_dir(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(self.refusal("cannot create", &error));

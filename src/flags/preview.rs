@@ -26,7 +26,7 @@ pub(crate) struct PreviewFlags {
     pub(crate) password_plain: bool,
 
     /// The preview ends after this time: `12h`, `30d`. The next push of a preview then removes it. Without this flag, the end that it
-    /// has stays.
+    /// has stays, unless it is in the past: the preview then has none.
     #[arg(long, value_name = "TIME", requires = "preview", value_parser = parse_time, help_heading = "Preview")]
     pub(crate) expire: Option<Duration>,
 

@@ -1,13 +1,14 @@
 //! Previews: release directories in a directory of sites, each named by its host, with a file of settings.
 //!
 //! A client that may publish previews must not be able to touch other sites, nor to take over their hosts: the operator names the domain
-//! of previews, and a directory without the file of settings is never changed.
+//! of previews, and a directory is never changed that has other files but not the one of settings.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use cannery_archive::Digest;
 use cannery_publish::protocol::{Preview, Refusal, RefusalKind};
 use cannery_server::config::{PreviewFile, PreviewPassword};
 
@@ -16,6 +17,9 @@ use crate::commands::release_trust;
 
 /// Start of the names of previews that are being removed.
 const REMOVED_PREFIX: &str = ".removed-";
+
+/// End of the names of archives.
+const ARCHIVE_SUFFIX: &str = ".cdb";
 
 /// A preview that a client has selected.
 pub(super) struct SelectedPreview {
@@ -45,13 +49,7 @@ impl SelectedPreview {
                     "choose another host, or let the operator add `--preview-domain` to `cannery receive`",
                 ));
         }
-        let path = sites.join(&preview.host);
-        if fs::symlink_metadata(&path).is_ok() && !is_preview(&path) {
-            return Err(not_a_preview(&path));
-        }
-        if sites.join(format!("{}.cdb", preview.host)).exists() {
-            return Err(not_a_preview(&path));
-        }
+        check(&sites.join(&preview.host))?;
         remove_ended(sites, &preview.host);
         Ok(SelectedPreview { settings: preview.clone() })
     }
@@ -61,12 +59,9 @@ impl SelectedPreview {
         if directory.join(PreviewFile::NAME).exists() { Ok(()) } else { self.write(directory) }
     }
 
-    /// Writes the settings into the release directory, unless nothing changes. The caller holds the directory's lock.
+    /// Writes the settings into the release directory, unless nothing changes. The caller holds the directory's lock, and has
+    /// [checked](check) that it is a preview.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Refusal> {
-        // Another site may have appeared since the preview was selected.
-        if !is_preview(directory) {
-            return Err(not_a_preview(directory));
-        }
         let path = directory.join(PreviewFile::NAME);
         let failed = |error: io::Error| {
             Refusal::new(RefusalKind::Host, format!("cannot write {}: {error}", path.display()))
@@ -114,15 +109,14 @@ pub(super) fn remove(directory: &Path) -> Result<bool, Refusal> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(failed(error)),
     };
-    if !is_preview(directory) {
-        return Err(not_a_preview(directory));
-    }
+    check(directory)?;
     remove_locked(directory, lock).map_err(failed)?;
     Ok(true)
 }
 
 fn remove_locked(directory: &Path, lock: fs::File) -> io::Result<()> {
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    // The name of a host may be too long for a prefix.
+    let name = Digest::of(directory.file_name().unwrap_or_default().as_encoded_bytes()).to_string();
     let hidden = directory.with_file_name(format!("{REMOVED_PREFIX}{name}-{}", std::process::id()));
     // All at once, so that a server sees all of the preview or nothing.
     fs::rename(directory, &hidden)?;
@@ -159,7 +153,34 @@ fn has_ended(file: &PreviewFile) -> bool {
     file.expires.is_some_and(|expires| expires <= now)
 }
 
-/// Returns whether a directory is a preview, or has just been created for one: it has the file of settings, or nothing.
+/// Refuses a directory that isn't a preview. One that doesn't exist can become one.
+pub(super) fn check(directory: &Path) -> Result<(), Refusal> {
+    let is_free = match fs::symlink_metadata(directory) {
+        Ok(_) => is_preview(directory),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    if is_free && !has_other_site(directory) { Ok(()) } else { Err(not_a_preview(directory)) }
+}
+
+/// Returns whether another entry is a site with the same host: an archive, or a directory in other letter case.
+fn has_other_site(directory: &Path) -> bool {
+    let (Some(sites), Some(host)) =
+        (directory.parent(), directory.file_name().and_then(|name| name.to_str()))
+    else {
+        return true;
+    };
+    let entries = fs::read_dir(sites).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).filter_map(|name| name.into_string().ok()).any(|name| {
+        let of_archive =
+            name.len().checked_sub(ARCHIVE_SUFFIX.len()).and_then(|length| name.split_at_checked(length));
+        let is_archive = of_archive.is_some_and(|(start, end)| {
+            start.eq_ignore_ascii_case(host) && end.eq_ignore_ascii_case(ARCHIVE_SUFFIX)
+        });
+        is_archive || (name != host && name.eq_ignore_ascii_case(host))
+    })
+}
+
+/// Returns whether a directory is a preview, or may become one: it has the file of settings, or nothing.
 fn is_preview(directory: &Path) -> bool {
     let Ok(mut entries) = fs::read_dir(directory) else { return false };
     entries.next().is_none() || directory.join(PreviewFile::NAME).exists()
@@ -261,16 +282,32 @@ mod tests {
     fn other_sites_are_not_previews() {
         let sites = tempfile::tempdir().unwrap();
         let site = sites.path().join("www.example");
-        let selected = select(sites.path(), "www.example").unwrap();
+        assert!(select(sites.path(), "www.example").is_ok());
         // It appears after it was selected.
         fs::create_dir(&site).unwrap();
         fs::write(site.join("1.cdb"), "").unwrap();
         fs::write(sites.path().join("shop.example.cdb"), "").unwrap();
-        assert!(selected.write(&site).is_err() && remove(&site).is_err());
-        for host in ["www.example", "shop.example"] {
+        fs::write(sites.path().join("Blog.Example.CDB"), "").unwrap();
+        fs::create_dir(sites.path().join("Docs.example")).unwrap();
+        for host in ["www.example", "shop.example", "blog.example", "docs.example"] {
             assert!(select(sites.path(), host).is_err(), "{host}");
+            assert!(check(&sites.path().join(host)).is_err(), "{host}");
         }
+        assert!(remove(&site).is_err());
         assert!(site.join("1.cdb").exists() && !site.join(PreviewFile::NAME).exists());
+    }
+
+    #[test]
+    fn hosts_may_be_as_long_as_names_of_files() {
+        let sites = tempfile::tempdir().unwrap();
+        let host = [&*"a".repeat(63), &"b".repeat(63), &"c".repeat(63), &"d".repeat(53), "example"].join(".");
+        assert_eq!(host.len(), 253);
+        let directory = sites.path().join(&host);
+        let selected = select(sites.path(), &host).unwrap();
+        fs::create_dir(&directory).unwrap();
+        selected.mark(&directory).unwrap();
+        assert!(remove(&directory).unwrap());
+        assert_eq!(fs::read_dir(sites.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -16,18 +16,13 @@ pub struct SiteDirectory {
     pub kept: usize,
 }
 
-/// Maximum number of archives of all open sites.
-const ARCHIVES_MAX: usize = 16 * 1024;
-
 impl SiteDirectory {
     /// Maximum of `open_max`.
     pub const OPEN_MAX: u16 = 4000;
 
-    /// Returns a directory with this many open sites, or fewer if they keep so many older archives that these have no numbers.
+    /// Returns a directory with this many open sites.
     #[must_use]
     pub fn new(path: PathBuf, open_max: u16, kept: usize) -> SiteDirectory {
-        // Half of the numbers, because those of closed sites are only used again by a new table.
-        let fit = u16::try_from(ARCHIVES_MAX / (1 + kept)).unwrap_or(u16::MAX);
-        SiteDirectory { path, open_max: open_max.min(fit).clamp(1, SiteDirectory::OPEN_MAX), kept }
+        SiteDirectory { path, open_max: open_max.clamp(1, SiteDirectory::OPEN_MAX), kept }
     }
 }

@@ -88,7 +88,7 @@ fn limits() -> BTreeMap<&'static str, String> {
     );
     let site_limits = values!(site_limits:
         PASSWORD_COUNTERS SITE_IDLE_SECONDS SITE_VERIFIED_BYTES_MAX SITE_WAITING_MS_PER_SECOND SITE_WAIT_MS
-        SITES_COPIED_BYTES_MAX WRONG_PASSWORDS_PER_MINUTE_MAX
+        SITES_ARCHIVES_MAX SITES_COPIED_BYTES_MAX WRONG_PASSWORDS_PER_MINUTE_MAX
     );
     http_limits
         .into_iter()

@@ -21,7 +21,7 @@ use self::open_site::{Change, Failure, OpenSite};
 use super::archives::{RetiredSite, detach_if_written};
 use super::{INTERVAL, Reporter};
 use crate::config::{self, Config, SiteDirectory};
-use crate::content::limits::{SITE_IDLE_SECONDS, SITES_COPIED_BYTES_MAX};
+use crate::content::limits::{SITE_IDLE_SECONDS, SITES_ARCHIVES_MAX, SITES_COPIED_BYTES_MAX};
 use crate::content::{Attempts, Content, Current, HostedSites, NewSlot, OpenerRequest, Trigger, Waits};
 use crate::error::StartError;
 use crate::notice::Notice;
@@ -246,6 +246,7 @@ impl SiteOpener {
     fn make_room(&mut self) -> bool {
         let has_room = |open: &HashMap<Box<[u8]>, OpenSite>| {
             open.len() < usize::from(self.directory.open_max)
+                && open.values().map(OpenSite::archives).sum::<usize>() < SITES_ARCHIVES_MAX
                 && open.values().map(OpenSite::copied_bytes).sum::<u64>() < SITES_COPIED_BYTES_MAX
         };
         if has_room(&self.open) {
@@ -279,7 +280,8 @@ impl SiteOpener {
             is_changed |= self.check_open_sites(trigger, reporter, &mut notices);
         }
         is_changed |= self.forget_failures(trigger);
-        let is_new_table = is_changed | self.close_idle_sites() | self.sites.is_nearly_full();
+        let is_new_table =
+            is_changed | self.close_idle_sites() | self.close_excess_sites() | self.sites.is_nearly_full();
         if is_new_table {
             self.replace_table();
             self.publish(current);
@@ -353,6 +355,27 @@ impl SiteOpener {
             is_changed = true;
         }
         is_changed
+    }
+
+    /// Closes the sites that were used least recently while open sites have too many archives, because further releases have come.
+    fn close_excess_sites(&mut self) -> bool {
+        let mut archives: usize = self.open.values().map(OpenSite::archives).sum();
+        if archives <= SITES_ARCHIVES_MAX {
+            return false;
+        }
+        let mut by_use: Vec<_> =
+            self.open.iter().map(|(host, site)| (site.used_last, host.clone(), site.archives())).collect();
+        by_use.sort_unstable();
+        for (_, host, of_site) in by_use {
+            if archives <= SITES_ARCHIVES_MAX {
+                break;
+            }
+            archives -= of_site;
+            if let Some(site) = self.open.remove(&host) {
+                site.retire(&mut self.retired);
+            }
+        }
+        true
     }
 
     /// Makes a table with everything that we know.

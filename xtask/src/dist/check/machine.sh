@@ -101,7 +101,8 @@ dpkg -r cannery > /dev/null
 # 7. A purge removes the rest, except for sites.
 dpkg -P cannery > /dev/null
 [ -s /srv/cannery/2.cdb ] || fail 'the purge has removed a site'
-for left in /etc/default/cannery /etc/logrotate.d/cannery /var/log/cannery /var/lib/cannery; do
+for left in /etc/default/cannery /etc/logrotate.d/cannery /var/log/cannery /var/lib/cannery \
+    /var/lib/cannery-package; do
     [ ! -e "$left" ] || fail "the purge has left $left"
 done
 [ -z "$(find /etc/systemd /usr /var/lib/systemd -name '*cannery*')" ] || fail 'the purge has left files'

@@ -66,8 +66,8 @@ impl OpenSite {
         attempts: &Arc<Attempts>,
         notices: &mut Vec<Notice>,
     ) -> Result<OpenSite, Failure> {
-        let (named, (preview, preview_version)) = match source.kind {
-            SourceKind::Archive => (NamedArchive::new(None, source.path.clone()), (None, None)),
+        let named = match source.kind {
+            SourceKind::Archive => NamedArchive::new(None, source.path.clone()),
             SourceKind::ReleaseDirectory => {
                 let releases = ReleaseDirectory::new(source.path.clone(), directory.kept);
                 let named = NamedArchive::from_directory(None, releases);
@@ -75,12 +75,9 @@ impl OpenSite {
                 {
                     return Err(Failure::Absent);
                 }
-                (named, read_preview(&source.path, attempts)?)
+                named
             }
         };
-        if preview.as_ref().is_some_and(|preview| preview.has_ended(unix_seconds())) {
-            return Err(Failure::Absent);
-        }
 
         let path = named.path().to_owned();
         let refused = |why: String| Failure::Refused { path: path.clone(), why };
@@ -100,6 +97,17 @@ impl OpenSite {
         if let Some(releases) = &mut releases {
             releases.scan(&site.archive().facts().digest, Trigger::Startup, notices);
         }
+
+        // The settings are written before their release becomes current. If they were read first, both could change in between, and a
+        // release that needs a password would be served without it.
+        let (preview, preview_version) = match source.kind {
+            SourceKind::Archive => (None, None),
+            SourceKind::ReleaseDirectory => read_preview(&source.path, attempts)?,
+        };
+        if preview.as_ref().is_some_and(|preview| preview.has_ended(unix_seconds())) {
+            return Err(Failure::Absent);
+        }
+
         let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
         Ok(OpenSite {
             source: source.clone(),
@@ -129,6 +137,11 @@ impl OpenSite {
         self.entry.preview.as_ref().is_some_and(|preview| preview.has_ended(now))
     }
 
+    /// Returns the number of open archives: the current release, and others that answer for its pages.
+    pub(super) fn archives(&self) -> usize {
+        1 + self.entry.earlier.len()
+    }
+
     /// Returns the length of archives that are copied instead of mapped.
     pub(super) fn copied_bytes(&self) -> u64 {
         let archives =
@@ -145,21 +158,9 @@ impl OpenSite {
         retired: &mut Vec<RetiredSite>,
         notices: &mut Vec<Notice>,
     ) -> Change {
-        let mut change = Change::None;
-        if self.source.kind == SourceKind::ReleaseDirectory
-            && version(&self.source.path.join(PreviewFile::NAME)).ok() != Some(self.preview_version)
-        {
-            match read_preview(&self.source.path, attempts) {
-                // The directory is about to be removed. Otherwise, the next request opens it without the settings.
-                Ok((None, _)) if self.preview_version.is_some() => return Change::Failed(Failure::Absent),
-                Ok((preview, version)) => {
-                    self.entry.preview = preview.map(Arc::new);
-                    self.preview_version = version;
-                    change = Change::Served;
-                }
-                // Better no preview than one without its password.
-                Err(failure) => return Change::Failed(failure),
-            }
+        let mut change = self.check_preview(attempts);
+        if matches!(change, Change::Failed(_)) {
+            return change;
         }
 
         let path = self.file.path.clone();
@@ -198,7 +199,33 @@ impl OpenSite {
             }
             retired.extend(scan.retired.into_iter().map(RetiredSite::from));
         }
-        change
+
+        // The settings may have changed together with the releases that were opened just now, as in `open`.
+        match (change, self.check_preview(attempts)) {
+            (Change::None, preview) => preview,
+            (_, Change::Failed(failure)) => Change::Failed(failure),
+            (change, _) => change,
+        }
+    }
+
+    /// Checks the file of settings, and reads it if it has changed.
+    fn check_preview(&mut self, attempts: &Arc<Attempts>) -> Change {
+        if self.source.kind != SourceKind::ReleaseDirectory
+            || version(&self.source.path.join(PreviewFile::NAME)).ok() == Some(self.preview_version)
+        {
+            return Change::None;
+        }
+        match read_preview(&self.source.path, attempts) {
+            // The directory is about to be removed. Otherwise, the next request opens it without the settings.
+            Ok((None, _)) if self.preview_version.is_some() => Change::Failed(Failure::Absent),
+            Ok((preview, version)) => {
+                self.entry.preview = preview.map(Arc::new);
+                self.preview_version = version;
+                Change::Served
+            }
+            // Better no preview than one without its password.
+            Err(failure) => Change::Failed(failure),
+        }
     }
 
     /// Closes the site. Workers may still refer to it.
