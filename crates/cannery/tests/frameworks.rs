@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
+#[path = "frameworks/page.rs"]
+mod page;
 mod support;
 
 #[path = "../examples/actix_web.rs"]

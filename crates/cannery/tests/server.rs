@@ -24,6 +24,8 @@ mod metrics;
 mod notes;
 #[path = "server/observed.rs"]
 mod observed;
+#[path = "server/page.rs"]
+mod page;
 #[path = "server/replaced.rs"]
 mod replaced;
 #[path = "server/responses.rs"]

@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "serve/page.rs"]
+mod page;
+
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};

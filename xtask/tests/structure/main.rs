@@ -1,6 +1,6 @@
 //! Structure of the project: imports between crates and modules, files with `unsafe`, module documentation, reasons for
-//! dependencies, what published crates contain, how many files a change touches, and the tests that the pages about
-//! conformance name.
+//! dependencies, what published crates contain, how many files a change touches, the tests that the pages about
+//! conformance name, and code on pages, which must compile.
 //!
 //! The tests read source files as text and never run the product. We use only the standard library here, so
 //! that the tests also cover every dependency.
@@ -9,6 +9,7 @@
 
 mod imports;
 mod manifest;
+mod pages;
 mod published;
 mod sources;
 mod spread;
