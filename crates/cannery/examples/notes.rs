@@ -1,25 +1,30 @@
 //! A service beside a site, with what most services need. Usage: `notes [ADDRESS:PORT [ORIGIN [SITE.cdb]]]`. Without an archive, it
 //! serves the one that `cannery bundle` has put into the program. Pages of ORIGIN may use the API.
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cannery::{
     Broadcast, ContentReader, Cors, Event, HandlerError, OrStatus, Problem, Request, Response, Server,
     SetCookie,
 };
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-#[derive(Clone, Serialize, Deserialize)]
+/// Notes in JSON, by number.
+const NOTES: TableDefinition<u64, &str> = TableDefinition::new("notes");
+
+/// Users by session. A real service forgets sessions after a while.
+const SESSIONS: TableDefinition<&str, &str> = TableDefinition::new("sessions");
+
+#[derive(Serialize, Deserialize)]
 struct Note {
     author: String,
     text: String,
@@ -28,10 +33,7 @@ struct Note {
 /// State that all handlers share. It lives as long as the program.
 pub(crate) struct Service {
     folder: PathBuf,
-    /// A real service has the connections to its database here. Ours is a file.
-    notes: Mutex<Vec<Note>>,
-    /// Users by session. A real service forgets sessions after a while.
-    sessions: Mutex<HashMap<String, String>>,
+    database: Database,
     news: Broadcast,
     upstream: SocketAddr,
     runtime: Runtime,
@@ -40,13 +42,13 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn open(folder: PathBuf, upstream: SocketAddr) -> Result<&'static Service, Box<dyn Error>> {
         fs::create_dir_all(&folder)?;
-        let notes = match fs::read(folder.join("notes.json")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            json => serde_json::from_slice(&json?)?,
-        };
+        let database = Database::create(folder.join("notes.redb"))?;
+        let creation = database.begin_write()?;
+        creation.open_table(NOTES)?;
+        creation.open_table(SESSIONS)?;
+        creation.commit()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (notes, sessions, news) = (Mutex::new(notes), Mutex::default(), Broadcast::new());
-        Ok(Box::leak(Box::new(Service { folder, notes, sessions, news, upstream, runtime })))
+        Ok(Box::leak(Box::new(Service { folder, database, news: Broadcast::new(), upstream, runtime })))
     }
 
     pub(crate) fn server(&'static self, origin: &str) -> Server {
@@ -56,8 +58,8 @@ impl Service {
             api.wrap(cors.middleware())
                 .on_error(|_, error| Problem::from(error))
                 .blocking_route("POST /session", |request| self.log_in(request))
-                // The lock is held while notes are written, so the threads of connections shouldn't wait for it.
-                .blocking_route("GET /notes", |_| Response::json(&*lock(&self.notes)))
+                // The database reads and writes files, so the threads of connections shouldn't wait for it.
+                .blocking_route("GET /notes", |_| self.notes())
                 .blocking_route("GET /notes/{note}", |request| Response::json(&self.note(request)?.1))
                 .blocking_route("POST /notes", |request| self.add_note(request))
                 .route("GET /events", |_| self.news.subscribe())
@@ -77,21 +79,32 @@ impl Service {
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let session = format!("{:032x}", u128::from_ne_bytes(random));
-        lock(&self.sessions).insert(session.clone(), user.into_owned());
+        let change = self.database.begin_write()?;
+        change.open_table(SESSIONS)?.insert(&*session, &*user)?;
+        change.commit()?;
         Ok(Response::new(204).with_cookie(SetCookie::new("session", session).with_path("/api")))
     }
 
     /// Returns the user of the session.
     fn user(&self, request: &Request) -> Result<String, HandlerError> {
         let session = request.cookie("session").or_status(401, "Log in first.")?;
-        lock(&self.sessions).get(session).cloned().or_status(401, "Log in again.")
+        let sessions = self.database.begin_read()?.open_table(SESSIONS)?;
+        Ok(sessions.get(session)?.or_status(401, "Log in again.")?.value().to_owned())
+    }
+
+    fn notes(&self) -> Result<Response, HandlerError> {
+        let notes = self.database.begin_read()?.open_table(NOTES)?;
+        let list: Result<Vec<Note>, HandlerError> =
+            notes.iter()?.map(|row| Ok(serde_json::from_str(row?.1.value())?)).collect();
+        Response::json(&list?)
     }
 
     /// Returns the note that the path names, and its number. A number can't lead out of the folder, as a name could.
-    fn note(&self, request: &Request) -> Result<(usize, Note), HandlerError> {
-        let number: usize = request.param("note").parse().or_status(404, "No such note.")?;
-        let note = lock(&self.notes).get(number).cloned().or_status(404, "No such note.")?;
-        Ok((number, note))
+    fn note(&self, request: &Request) -> Result<(u64, Note), HandlerError> {
+        let number = request.param("note").parse().or_status(404, "No such note.")?;
+        let notes = self.database.begin_read()?.open_table(NOTES)?;
+        let note = notes.get(number)?.or_status(404, "No such note.")?;
+        Ok((number, serde_json::from_str(note.value())?))
     }
 
     fn add_note(&self, request: &Request) -> Result<Response, HandlerError> {
@@ -99,16 +112,13 @@ impl Service {
         if note.text.is_empty() {
             return Err(Problem::new(422).with_detail("A note needs a text.").into());
         }
-        let event = Event::new(serde_json::to_string(&note)?).with_name("note");
-        let mut notes = lock(&self.notes);
-        let more = [&notes[..], &[note]].concat();
-        // Replaces the file as a whole, so that a crash leaves the last one.
-        let file = self.folder.join("notes.json.new");
-        fs::write(&file, serde_json::to_vec(&more)?)?;
-        fs::rename(file, self.folder.join("notes.json"))?;
-        *notes = more;
-        self.news.send(&event);
-        Ok(Response::new(201).with_header("Location", format!("/api/notes/{}", notes.len() - 1)))
+        let json = serde_json::to_string(&note)?;
+        let change = self.database.begin_write()?;
+        let number = change.open_table(NOTES)?.len()?;
+        change.open_table(NOTES)?.insert(number, &*json)?;
+        change.commit()?;
+        self.news.send(&Event::new(json).with_name("note"));
+        Ok(Response::new(201).with_header("Location", format!("/api/notes/{number}")))
     }
 
     /// Stores a picture while it arrives.
@@ -127,11 +137,6 @@ impl Service {
         self.runtime.block_on(connect).or_status(503, "The other service doesn't answer.")?;
         Ok("up")
     }
-}
-
-/// Locks, even if a handler has panicked meanwhile.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -20,11 +20,12 @@ struct Client {
 impl Client {
     /// Opens the service, and logs in.
     fn new(folder: &std::path::Path, upstream: SocketAddr) -> Client {
-        Client::named("Ada+L", folder, upstream)
+        Client::of(Service::open(folder.join("data"), upstream).unwrap(), "Ada+L")
     }
 
-    fn named(user: &str, folder: &std::path::Path, upstream: SocketAddr) -> Client {
-        let server = Service::open(folder.join("data"), upstream).unwrap().server(ORIGIN);
+    /// Logs in.
+    fn of(service: &'static Service, user: &str) -> Client {
+        let server = service.server(ORIGIN);
         let log_in = Request::builder("POST", "/api/session")
             .with_content("application/x-www-form-urlencoded", format!("user={user}"));
         let response = server.respond(&log_in).unwrap();
@@ -63,21 +64,25 @@ fn notes_are_added_and_kept() {
     assert_eq!(content(client.send(Request::builder("GET", "/api/notes"))), notes);
     let note = &notes[1..notes.len() - 1];
     assert_eq!(content(client.send(Request::builder("GET", "/api/notes/0"))), note);
-    // The file outlives the service.
-    let again = Client::new(folder.path(), nobody());
+    // The database as a crash would leave it now. Its sessions are kept, too.
+    let copy = tempfile::tempdir().unwrap();
+    fs::create_dir(copy.path().join("data")).unwrap();
+    let [from, to] = [&folder, &copy].map(|folder| folder.path().join("data/notes.redb"));
+    fs::copy(from, to).unwrap();
+    let mut again = Client::new(copy.path(), nobody());
+    again.cookie = client.cookie;
+    assert_eq!(again.send(post("second")).status(), 201);
+    let notes = format!("{},{}", &notes[..notes.len() - 1], r#"{"author":"Ada L","text":"second"}]"#);
     assert_eq!(content(again.send(Request::builder("GET", "/api/notes"))), notes);
 }
 
 #[test]
-fn note_that_is_not_stored_does_not_exist() {
+fn file_of_another_kind_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let client = Client::new(folder.path(), nobody());
-    fs::create_dir(folder.path().join("data/notes.json.new")).unwrap();
-    assert_eq!(client.send(post("first")).status(), 500);
-    assert_eq!(content(client.send(Request::builder("GET", "/api/notes"))), "[]");
-    // A file that can't be read isn't taken for a missing one.
-    fs::create_dir(folder.path().join("data/notes.json")).unwrap();
-    assert!(Service::open(folder.path().join("data"), nobody()).is_err());
+    let file = folder.path().join("notes.redb");
+    fs::write(&file, "notes of another program").unwrap();
+    assert!(Service::open(folder.path().into(), nobody()).is_err());
+    assert_eq!(fs::read(file).unwrap(), b"notes of another program");
 }
 
 #[test]
@@ -95,7 +100,7 @@ fn errors_of_the_service_are_problems() {
         (Request::builder("GET", "/api/notes/-1"), 404),
         (Request::builder("DELETE", "/api/notes"), 405),
         (Request::builder("GET", "/api/health"), 503),
-        (Request::builder("PUT", "/api/pictures/..%2fnotes.json"), 404),
+        (Request::builder("PUT", "/api/pictures/..%2fnotes.redb"), 404),
         (Request::builder("PUT", "/api/pictures/0").with_content("image/png", long), 413),
     ] {
         let response = client.send(request);
@@ -106,7 +111,7 @@ fn errors_of_the_service_are_problems() {
     }
     let files = fs::read_dir(folder.path().join("data")).unwrap();
     let mut names = files.map(|file| file.unwrap().file_name());
-    assert!(names.all(|name| name == "notes.json"), "nothing is left of the upload");
+    assert!(names.all(|name| name == "notes.redb"), "nothing is left of the upload");
     let stranger = client.server.respond(&post("first")).unwrap();
     assert_eq!(stranger.status(), 401);
 }
@@ -114,7 +119,8 @@ fn errors_of_the_service_are_problems() {
 #[test]
 fn pictures_are_uploaded_to_notes() {
     let folder = tempfile::tempdir().unwrap();
-    let client = Client::new(folder.path(), nobody());
+    let service = Service::open(folder.path().join("data"), nobody()).unwrap();
+    let client = Client::of(service, "Ada+L");
     let picture = vec![7; 2 << 20];
     let upload = || Request::builder("PUT", "/api/pictures/0").with_content("image/png", picture.clone());
     assert_eq!(client.send(upload()).status(), 404, "there is no note");
@@ -122,7 +128,7 @@ fn pictures_are_uploaded_to_notes() {
     assert_eq!(client.send(upload()).status(), 204);
     let stored = || fs::read(folder.path().join("data/0.picture")).unwrap();
     assert!(stored() == picture);
-    let other = Client::named("Eve", folder.path(), nobody());
+    let other = Client::of(service, "Eve");
     let upload = Request::builder("PUT", "/api/pictures/0").with_content("image/png", "other");
     assert_eq!(other.send(upload).status(), 403);
     assert!(stored() == picture);
