@@ -34,6 +34,50 @@ fn slow_clients_do_not_occupy_threads_for_good() {
     assert!(notices.iter().any(|notice| notice.contains("others waited")), "{notices:?}");
 }
 
+/// Clients that read nothing occupy all threads for bodies, and as many bodies as may wait do so.
+#[test]
+fn idle_readers_stop_no_other_request() {
+    const WAITING: usize = 1024;
+    /// Of a connection.
+    const STREAMS: usize = 100;
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&begun);
+    let fixture = Fixture::start_with(|server| {
+        server.handler_threads(NonZeroUsize::MIN).route("GET /endless", move |_: &Request<'_>| {
+            let counter = Arc::clone(&counter);
+            Response::stream("text/plain", move |body| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                loop {
+                    body.write_all(&[b'x'; 1024])?;
+                }
+            })
+        })
+    });
+    let ask = |bodies: usize| {
+        let settings = [(http2::INITIAL_WINDOW_SIZE, 0)];
+        let stream = TcpStream::connect(fixture.at.plain).unwrap();
+        let mut client = http2::Client::with_settings(stream, &settings);
+        for _ in 0..bodies {
+            client.send_request(&pseudo("GET", "/endless", &[])).unwrap();
+        }
+        client.send_frame(http2::PING, 0, 0, &[0; 8]);
+        while client.receive_frame().unwrap().kind != http2::PING {}
+        client
+    };
+
+    // There are eight threads for bodies per thread for handlers.
+    let mut clients = vec![ask(8)];
+    await_condition(|| begun.load(Ordering::SeqCst) == 8);
+    clients.extend((0..WAITING).step_by(STREAMS).map(|first| ask(STREAMS.min(WAITING - first))));
+    let refused = exchange(fixture.at.plain, b"GET /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("\r\nRetry-After: "), "{refused}");
+    assert_eq!(get(fixture.at, "/hello/you"), (200, "Hello you!".to_owned()));
+    assert_eq!(get(fixture.at, "/thread").0, 200);
+
+    drop(clients);
+    await_condition(|| over_http1(fixture.at.plain, "GET", "/stream", &[], b"").status == 200);
+}
+
 #[test]
 fn bodies_are_streamed() {
     let fixture = Fixture::start();

@@ -60,3 +60,50 @@ fn content_reaches_handlers() {
     assert_eq!(invalid.status, 400);
     assert!(String::from_utf8(invalid.body).unwrap().contains("line 1 column 6"));
 }
+
+/// The requests that have a thread, or wait for one, may have 64 MiB together.
+#[test]
+fn contents_of_pool_requests_are_limited_together() {
+    let (proceed, waiting) = channel::<()>();
+    let waiting = Mutex::new(waiting);
+    let held = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&held);
+    let fixture = Fixture::start_with(|server| {
+        server.handler_threads(NonZeroUsize::new(2).unwrap()).group("/large", |group| {
+            group.content_bytes_max(64 << 20).blocking_route("POST", move |request: &Request<'_>| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                let _ = waiting.lock().unwrap().recv();
+                request.content().len().to_string()
+            })
+        })
+    });
+    let at = fixture.at.plain;
+    let post = move |mebibytes: usize| {
+        let head = "POST /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: ";
+        let head = format!("{head}{}\r\n\r\n", mebibytes << 20);
+        let mut stream = TcpStream::connect(at).unwrap();
+        // Shorter than the time for the handler, after which the status would be 503, too.
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&vec![0; mebibytes << 20]).unwrap();
+        let mut received = String::new();
+        stream.read_to_string(&mut received).unwrap();
+        received
+    };
+
+    thread::scope(|scope| {
+        // If the test fails, the handlers return anyway.
+        let proceed = proceed;
+        // Content that grows may take up to twice its length.
+        let accepted = [15, 15].map(|mebibytes| scope.spawn(move || (mebibytes, post(mebibytes))));
+        await_condition(|| held.load(Ordering::SeqCst) == 2);
+        let refused = post(35);
+        assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("\r\nRetry-After: "), "{refused}");
+        drop(proceed);
+        for response in accepted {
+            let (mebibytes, response) = response.join().unwrap();
+            assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+            assert!(response.ends_with(&format!("\r\n\r\n{}", mebibytes << 20)), "{response}");
+        }
+    });
+}

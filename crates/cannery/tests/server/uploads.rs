@@ -408,6 +408,108 @@ fn large_uploads_reach_their_handlers() {
     }
 }
 
+/// Not a real test: the next one starts it as a process, to measure that alone.
+#[test]
+#[ignore = "it is started by another test"]
+fn program() {
+    let (proceed, proceeds) = channel::<()>();
+    let (proceed, proceeds) = (Mutex::new(proceed), Mutex::new(proceeds));
+    let late = move |_: &Request<'_>, mut content: ContentReader| {
+        let _ = proceeds.lock().unwrap().recv();
+        std::io::copy(&mut content, &mut std::io::sink()).map(|bytes| bytes.to_string())
+    };
+    let server = Server::new().group("/uploads", |group| {
+        group.content_bytes_max(1 << 40).upload_route("PUT /late", late).route("GET /proceed", move |_| {
+            let _ = proceed.lock().unwrap().send(());
+        })
+    });
+    let print = |addresses: &cannery::Addresses| eprintln!("at {}", addresses.listeners[0].1);
+    server.bind("127.0.0.1:0").run_with(print).unwrap();
+}
+
+/// A server in a process of its own.
+#[cfg(target_os = "linux")]
+struct Program {
+    process: std::process::Child,
+    at: Addresses,
+}
+
+#[cfg(target_os = "linux")]
+impl Program {
+    fn start() -> Program {
+        use std::io::{BufRead, BufReader};
+        use std::process::{Command, Stdio};
+
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "uploads::program", "--ignored", "--nocapture"]);
+        let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let address = lines.find_map(|line| Some(line.strip_prefix("at ")?.parse().unwrap()));
+        // It may write more.
+        thread::spawn(move || lines.for_each(drop));
+        let plain = address.expect("the server starts");
+        Program { process, at: Addresses { plain, quic: plain } }
+    }
+
+    /// The most memory that the process has had, in bytes.
+    fn peak(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The handlers begin to read once the clients can't send more.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_does_not_grow_with_uploads() {
+    const BYTES: u64 = 256 << 20;
+    const MORE_BYTES_MAX: u64 = 8 << 20;
+
+    fn upload<U: Upload>(at: Addresses, sent: &AtomicU64) {
+        let part = part(1);
+        let mut upload = U::begin(at, "/uploads/late", &[]);
+        for _ in 0..BYTES / PART_BYTES as u64 {
+            assert!(upload.send(&part));
+            sent.fetch_add(part.len() as u64, Ordering::SeqCst);
+        }
+        let (status, body) = upload.finish();
+        assert_eq!((status, String::from_utf8(body).unwrap()), (200, BYTES.to_string()));
+    }
+
+    let program = Program::start();
+    let at = program.at;
+    assert_eq!(over_http1(at.plain, "GET", "/", &[], b"").status, 404);
+    let before = program.peak();
+    let sent = AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| upload::<Http1>(at, &sent));
+        scope.spawn(|| upload::<Http2>(at, &sent));
+        let last = Cell::new((0, 0));
+        await_condition(|| {
+            let now = sent.load(Ordering::SeqCst);
+            let (bytes, rounds) = last.get();
+            last.set((now, if now == bytes { rounds + 1 } else { 0 }));
+            now > 0 && rounds > 20
+        });
+        assert!(last.get().0 < BYTES, "the server or the kernel keeps {} bytes", last.get().0);
+        for _ in 0..2 {
+            assert_eq!(over_http1(at.plain, "GET", "/uploads/proceed", &[], b"").status, 204);
+        }
+    });
+    let more = program.peak() - before;
+    println!("{more} bytes more than the {before} of an idle server");
+    assert!(more < MORE_BYTES_MAX, "{more} bytes more than the {before} of an idle server");
+}
+
 /// Sends to a handler that does not read, until the server takes no more. Then lets it read.
 fn check_held<U: Upload>(uploads: &Uploads, lines: Lines<'static>, kept_bytes_max: u64) {
     let at = uploads.at();
