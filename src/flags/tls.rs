@@ -150,10 +150,10 @@ impl TlsFlags {
                 keys.len()
             )));
         }
-        let bundles = self.tls_bundle.into_iter().map(|chain| (chain, None));
-        let pairs = chains.into_iter().zip(keys.into_iter().map(Some));
-        let mut certificates: Vec<_> =
-            bundles.chain(pairs).map(|(chain, key)| CertificateFiles { chain, key, staple: None }).collect();
+        let bundles = self.tls_bundle.into_iter().map(CertificateFiles::new);
+        let pairs =
+            chains.into_iter().zip(keys).map(|(chain, key)| CertificateFiles::new(chain).with_key(key));
+        let mut certificates: Vec<_> = bundles.chain(pairs).collect();
 
         if self.tls_ocsp.len() > certificates.len() {
             return Err(Failure::usage(

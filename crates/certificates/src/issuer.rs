@@ -237,7 +237,7 @@ impl Issuer {
         }
         // The server will load the bundle in the same way.
         let unpublished = self.folder.write_bundle(&managed.bundle_file(), bundle.as_bytes())?;
-        let source = Source { chain: unpublished.current_path().to_owned(), key: None, staple: None };
+        let source = Source::new(unpublished.current_path());
         Certificates::load(&[source], SystemTime::now()).map_err(|error| unusable(&error.to_string()))?;
         unpublished.publish()?;
         Ok(certificate)

@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -38,8 +38,8 @@ fn chain_and_key_load_from_one_file_or_two() {
     for algorithm in [&PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384, &PKCS_ED25519, &PKCS_RSA_SHA256] {
         let made = generate_with(algorithm, &["localhost"], now, now + Duration::from_secs(3600));
         let one = bundle(&directory, "bundle.pem", &made);
-        let key = Some(write(&directory, "key.pem", &made.key));
-        let two = Source { chain: write(&directory, "chain.pem", &made.certificate), key, staple: None };
+        let key = write(&directory, "key.pem", &made.key);
+        let two = Source::new(write(&directory, "chain.pem", &made.certificate)).with_key(key);
         for source in [one, two] {
             let context = context(load(&[source]).unwrap());
             assert_eq!(selected(&context, "localhost"), made.der, "{algorithm:?}");
@@ -205,11 +205,10 @@ fn defects_are_reported_as_warnings() {
 fn errors_name_the_file() {
     let directory = TempDir::new().unwrap();
     let (made, other) = (generate(&["a.example"]), generate(&["b.example"]));
-    let alone =
-        |name: &str, text: &str| Source { chain: write(&directory, name, text), key: None, staple: None };
+    let alone = |name: &str, text: &str| Source::new(write(&directory, name, text));
     let with_key = |name: &str, chain: &str, key: &str| {
-        let key = Some(write(&directory, &format!("key-{name}"), key));
-        Source { chain: write(&directory, name, chain), key, staple: None }
+        let key = write(&directory, &format!("key-{name}"), key);
+        Source::new(write(&directory, name, chain)).with_key(key)
     };
 
     let cut = &made.certificate[..200];
@@ -239,7 +238,7 @@ fn errors_name_the_file() {
         ),
         (with_key("2.pem", &(other.certificate.clone() + &made.certificate), &made.key), "issuers after it"),
         (with_key("3.pem", &made.certificate, ""), "key-3.pem: holds no private key"),
-        (Source { chain: PathBuf::from("/nowhere.pem"), key: None, staple: None }, "/nowhere.pem: "),
+        (Source::new("/nowhere.pem"), "/nowhere.pem: "),
     ] {
         let error = load(&[source]).unwrap_err().to_string();
         assert!(error.contains(expected), "{error:?} lacks {expected:?}");
@@ -247,7 +246,7 @@ fn errors_name_the_file() {
 
     assert!(matches!(load(&[]), Err(Error::NoSource)));
     let large = write(&directory, "large.pem", vec![b'x'; 1024 * 1024 + 1]);
-    assert!(matches!(load(&[Source { chain: large, key: None, staple: None }]), Err(Error::TooLarge { .. })));
+    assert!(matches!(load(&[Source::new(large)]), Err(Error::TooLarge { .. })));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
-use cannery_transport::{Certificates, Context, Error, SelfSigned, Settings, Source, Warning};
+use cannery_transport::{Certificates, Context, Error, SelfSigned, Settings, Warning};
 use support::certs::{TestCert, bundle, generate, write};
 use support::{Pair, VERSIONS, client_options, settings};
 use tempfile::TempDir;
@@ -95,8 +95,8 @@ fn load(
     response: &[u8],
     now: SystemTime,
 ) -> Result<Certificates, Error> {
-    let staple = Some(write(directory, "staple.der", response));
-    Certificates::load(&[Source { staple, ..bundle(directory, "made.pem", made) }], now)
+    let staple = write(directory, "staple.der", response);
+    Certificates::load(&[bundle(directory, "made.pem", made).with_staple(staple)], now)
 }
 
 fn context(certificates: Certificates, now: SystemTime) -> Context {

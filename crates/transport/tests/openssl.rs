@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use cannery_transport::{Certificates, Context, HandshakePermit, Seed, Settings, Source, Version};
+use cannery_transport::{Certificates, Context, HandshakePermit, Seed, Settings, Version};
 use support::certs::{bundle, issued, write};
 use support::{KINDS, VERSIONS, settings};
 
@@ -216,7 +216,7 @@ fn openssl_accepts_the_response_of_its_responder() {
         .unwrap();
 
     assert!(responder.status.success(), "{}", String::from_utf8_lossy(&responder.stderr));
-    let source = Source { staple: Some(staple), ..source };
+    let source = source.with_staple(staple);
     let certificates = Certificates::load(&[source], SystemTime::now()).unwrap();
     assert_eq!(certificates.warnings(), []);
 

@@ -1,12 +1,13 @@
 //! Structure of the project: imports between crates and modules, files with `unsafe`, module documentation, reasons for
 //! dependencies, what published crates contain, how many files a change touches, the tests that the pages about
-//! conformance name, and code on pages, which must compile.
+//! conformance name, code on pages, which must compile, and public types, which must be able to grow.
 //!
 //! The tests read source files as text and never run the product. We use only the standard library here, so
 //! that the tests also cover every dependency.
 
 #![forbid(unsafe_code)]
 
+mod growth;
 mod imports;
 mod manifest;
 mod pages;

@@ -175,11 +175,7 @@ fn load(
         |file: &Path| served.iter().any(|origin| origin.kind == CertificateKind::File && origin.file == file);
     let (issued, missing): (Vec<_>, Vec<_>) =
         tls.issued().iter().partition(|issued| is_served(&issued.bundle) || !is_missing(&issued.bundle));
-    let bundle = |issued: &IssuedCertificate| CertificateFiles {
-        chain: issued.bundle.clone(),
-        key: None,
-        staple: None,
-    };
+    let bundle = |issued: &IssuedCertificate| CertificateFiles::new(&issued.bundle);
     let sources: Vec<_> = tls.files().iter().cloned().chain(issued.into_iter().map(bundle)).collect();
     let mut origins: Vec<_> = sources
         .iter()
@@ -228,12 +224,8 @@ fn unix_seconds(time: SystemTime) -> i64 {
 }
 
 fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {
-    let of = |files: &CertificateFiles| {
-        let CertificateFiles { chain, key, staple } = files.clone();
-        [Some(chain), key, staple].into_iter().flatten()
-    };
     let issued = tls.issued().iter().map(|issued| issued.bundle.clone());
-    tls.files().iter().flat_map(of).chain(issued)
+    tls.files().iter().flat_map(CertificateFiles::paths).map(Path::to_path_buf).chain(issued)
 }
 
 /// Returns the file versions in the same order as [`paths`]. If a file is missing, it is `None`.

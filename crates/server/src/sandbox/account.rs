@@ -10,6 +10,7 @@ const GROUPS: &str = "/etc/group";
 
 /// A user ID and a group ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+// Exhaustive: a process has these two, and programs may know them as numbers.
 pub struct Account {
     /// The user ID.
     pub user: u32,

@@ -277,7 +277,7 @@ impl Server {
     /// Adds a certificate chain and key, both of which are PEM files. If these are replaced, the new ones
     /// will be used as soon as they are valid.
     pub fn certificate(self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Server {
-        let files = CertificateFiles { chain: chain.into(), key: Some(key.into()), staple: None };
+        let files = CertificateFiles::new(chain).with_key(key);
         self.configure(|settings| settings.certificate(files))
     }
 

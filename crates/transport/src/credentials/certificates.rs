@@ -25,6 +25,7 @@ use crate::{Error, SelfSigned, Warning};
 
 /// Files with a certificate chain and a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Source {
     /// The chain in PEM. The site's certificate comes first.
     pub chain: PathBuf,
@@ -32,6 +33,32 @@ pub struct Source {
     pub key: Option<PathBuf>,
     /// An OCSP response in DER. It is stapled if a client requests one (RFC 6066 §8).
     pub staple: Option<PathBuf>,
+}
+
+impl Source {
+    /// Returns a source whose key is in the same file as the chain.
+    #[must_use]
+    pub fn new(chain: impl Into<PathBuf>) -> Source {
+        Source { chain: chain.into(), key: None, staple: None }
+    }
+
+    /// Sets the file of the private key.
+    #[must_use]
+    pub fn with_key(self, key: impl Into<PathBuf>) -> Source {
+        Source { key: Some(key.into()), ..self }
+    }
+
+    /// Sets the file of an OCSP response.
+    #[must_use]
+    pub fn with_staple(self, staple: impl Into<PathBuf>) -> Source {
+        Source { staple: Some(staple.into()), ..self }
+    }
+
+    /// Returns the paths of all files.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let Source { chain, key, staple } = self;
+        [Some(chain), key.as_ref(), staple.as_ref()].into_iter().flatten().map(PathBuf::as_path)
+    }
 }
 
 /// All certificates of a server. The first one is the default and will be used if a client does not send a

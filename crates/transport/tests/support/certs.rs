@@ -95,5 +95,5 @@ pub(crate) fn write(directory: &TempDir, name: &str, text: impl AsRef<[u8]>) -> 
 /// Writes the certificate and its key to one file.
 pub(crate) fn bundle(directory: &TempDir, name: &str, cert: &TestCert) -> Source {
     let chain = write(directory, name, format!("a comment\n{}\n{}", cert.key, cert.certificate));
-    Source { chain, key: None, staple: None }
+    Source::new(chain)
 }
