@@ -1,7 +1,7 @@
 //! The code of `docs/routes.md`, so that it compiles, with the parts that the page leaves out. The example of a whole service has a
 //! file of its own.
 
-#![allow(dead_code, reason = "the compiler is the test of most parts")]
+#![allow(dead_code, clippy::needless_return, reason = "the compiler is the test of most parts")]
 
 use std::collections::HashMap;
 use std::io::{self, Write};
