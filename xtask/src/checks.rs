@@ -283,8 +283,10 @@ fn semver(steps: &mut Steps, extent: Extent) {
             let install = format!("install --locked --debug cargo-semver-checks@{SEMVER_CHECKS_VERSION}");
             project::run(&mut cargo(&install))?;
         }
-        let check =
-            format!("semver-checks --package cannery --package cannery-build --baseline-rev {release}");
+        // It doesn't follow re-exports, so the crates that `cannery` gets its items from are named, too.
+        let packages = ["cannery", "cannery-build", "cannery-routes", "cannery-server", "cannery-archive"];
+        let packages: String = packages.map(|package| format!("--package {package} ")).concat();
+        let check = format!("semver-checks {packages}--baseline-rev {release}");
         project::run(&mut cargo(&check))
     });
 }

@@ -59,6 +59,8 @@ func TestOtherFilesAreRefused(t *testing.T) {
 		}
 		if _, err := Open(file); err == nil {
 			t.Errorf("%s is opened", name)
+		} else if name == "empty" && !errors.Is(err, ErrNotArchive) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if _, err := Open(t.TempDir()); err == nil {

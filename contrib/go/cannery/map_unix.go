@@ -20,8 +20,11 @@ func mapFile(path string) ([]byte, func([]byte) error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if size == 0 || int64(int(size)) != size {
-		return nil, nil, &os.PathError{Op: "mmap", Path: path, Err: errors.New("the file is empty or too large")}
+	if size == 0 {
+		return nil, nil, &os.PathError{Op: "mmap", Path: path, Err: ErrNotArchive}
+	}
+	if int64(int(size)) != size {
+		return nil, nil, &os.PathError{Op: "mmap", Path: path, Err: errors.New("the file is too large")}
 	}
 	data, err := syscall.Mmap(int(file.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {

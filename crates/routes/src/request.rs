@@ -98,6 +98,9 @@ impl<'a> Request<'a> {
     /// Gets what a wildcard in the pattern has captured, decoded. This is empty if the pattern does not
     /// have such a wildcard.
     ///
+    /// It may contain any character: for `/files/{name}`, the path `/files/..%2Fkey` has the name `../key`. So
+    /// check it before you use it as the name of a file.
+    ///
     /// ```
     /// # extern crate cannery_routes as cannery;
     /// # use cannery::{Request, Response};
