@@ -110,7 +110,7 @@ impl DirectoryHost {
         release_trust::read_seen(&self.path).map_err(|error| self.refusal("cannot read", &error))
     }
 
-    /// Refuses everything about a directory of sites itself.
+    /// Refuses to use the directory of sites itself as a release directory.
     fn check_is_releases(&self) -> Result<(), Refusal> {
         if self.preview.is_some() || self.preview_domains.is_empty() {
             return Ok(());
@@ -234,14 +234,21 @@ impl Host for DirectoryHost {
 
     fn create(&mut self) -> Result<File, Refusal> {
         self.check_is_releases()?;
-        match fs::create_dir(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(self.refusal("cannot create", &error));
-            }
-            _ => {}
+        if self.preview.is_some() {
+            preview::check(&self.path)?;
         }
+        let is_created = match fs::create_dir(&self.path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(self.refusal("cannot create", &error)),
+        };
         self.incoming = None;
-        let lock = self.lock()?;
+        let lock = self.lock().inspect_err(|_| {
+            // An empty directory would take the host of another site that has just appeared.
+            if is_created {
+                let _ = fs::remove_dir(&self.path);
+            }
+        })?;
         if let Some(preview) = &self.preview {
             // It makes this directory one that the next push may change.
             preview.mark(&self.path)?;

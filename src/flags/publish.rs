@@ -56,7 +56,8 @@ pub struct Push {
     pub activate_at: Option<SystemTime>,
 
     /// Milliseconds between the end of the transfer and the switch, in which all servers and processes notice the new release. So
-    /// none of them lacks the files of a page that another one serves already.
+    /// none of them lacks the files of a page that another one serves already. A second is added for
+    /// each gigabyte of the archive, unless this is 0.
     #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=SETTLE_MS_MAX))]
     settle: u64,
 

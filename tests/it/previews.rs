@@ -111,6 +111,12 @@ fn other_sites_are_left_alone_and_ended_previews_removed() {
     assert!(push_as("old.example", &["--expire", "1s"]).status.success());
     let settings = place.path("sites/old.example/preview.json");
     fs::write(settings, r#"{"expires": 1}"#).unwrap();
+    // A release that came after the end is about to become current.
+    assert!(push_as("new.example", &[]).status.success());
+    assert_eq!(place.names("sites"), ["new.example", "old.example", "www.example"]);
+
+    let archive = fs::File::options().write(true).open(place.path("sites/old.example/1.cdb")).unwrap();
+    archive.set_modified(std::time::UNIX_EPOCH).unwrap();
     assert!(push_as("new.example", &[]).status.success());
     assert_eq!(place.names("sites"), ["new.example", "www.example"]);
 }

@@ -1,18 +1,18 @@
 //! Previews: release directories in a directory of sites, each named by its host, with a file of settings.
 //!
 //! A client that may publish previews must not be able to touch other sites, nor to take over their hosts: the operator names the domain
-//! of previews, and a directory is never changed that has other files but not the one of settings.
+//! of previews, and a directory with files but without the settings is never changed.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cannery_archive::Digest;
 use cannery_publish::protocol::{Preview, Refusal, RefusalKind};
 use cannery_server::config::{PreviewFile, PreviewPassword};
 
-use crate::commands::release_dir::{self, CURRENT, ReleaseDir};
+use crate::commands::release_dir::{self, CURRENT, ReleaseDir, TEMPORARY_PREFIX};
 use crate::commands::release_trust;
 
 /// Start of the names of previews that are being removed.
@@ -54,35 +54,40 @@ impl SelectedPreview {
         Ok(SelectedPreview { settings: preview.clone() })
     }
 
-    /// Writes the settings into a new release directory. Those of another one only change with its release.
+    /// Writes the settings into a new release directory. In one that has settings, they only change with the release, except for a first
+    /// password: files of a staged release can be requested, too.
     pub(super) fn mark(&self, directory: &Path) -> Result<(), Refusal> {
-        if directory.join(PreviewFile::NAME).exists() { Ok(()) } else { self.write(directory) }
+        let path = directory.join(PreviewFile::NAME);
+        match read(&path).map_err(|error| unwritten(&path, &error))? {
+            None => self.write(directory),
+            Some(PreviewFile { password: Some(_), .. }) => Ok(()),
+            Some(file) => self
+                .password()
+                .map_or(Ok(()), |password| replace(&path, &PreviewFile { password: Some(password), ..file })),
+        }
+    }
+
+    fn password(&self) -> Option<PreviewPassword> {
+        self.settings.password.as_ref().map(|password| PreviewPassword {
+            salt: password.salt.clone(),
+            digest: password.digest.clone(),
+            plain: password.plain,
+        })
     }
 
     /// Writes the settings into the release directory, unless nothing changes. The caller holds the directory's lock, and has
     /// [checked](check) that it is a preview.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Refusal> {
         let path = directory.join(PreviewFile::NAME);
-        let failed = |error: io::Error| {
-            Refusal::new(RefusalKind::Host, format!("cannot write {}: {error}", path.display()))
-        };
-        let before = read(&path).map_err(failed)?;
+        let before = read(&path).map_err(|error| unwritten(&path, &error))?;
         let mut file = before.clone().unwrap_or_default();
         if self.settings.expires.is_some() || has_ended(&file) {
             file.expires = self.settings.expires;
         }
-        if let Some(password) = &self.settings.password {
-            file.password = Some(PreviewPassword {
-                salt: password.salt.clone(),
-                digest: password.digest.clone(),
-                plain: password.plain,
-            });
+        if let Some(password) = self.password() {
+            file.password = Some(password);
         }
-        if before.as_ref() == Some(&file) {
-            return Ok(());
-        }
-        let json = serde_json::to_vec_pretty(&file).map_err(|error| failed(error.into()))?;
-        release_trust::replace(&path, &json).map_err(failed)
+        if before.as_ref() == Some(&file) { Ok(()) } else { replace(&path, &file) }
     }
 
     /// Returns the current releases of other previews, newest first.
@@ -121,13 +126,20 @@ fn remove_locked(directory: &Path, lock: fs::File) -> io::Result<()> {
     // All at once, so that a server sees all of the preview or nothing.
     fs::rename(directory, &hidden)?;
     drop(lock);
-    fs::remove_dir_all(&hidden)
+    match fs::remove_dir_all(&hidden) {
+        // Another process cleans up, too.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Removes previews that have ended, except for `host`. Those that can't be removed stay, and the server doesn't serve them.
 fn remove_ended(sites: &Path, host: &str) {
     for (path, file) in previews(sites) {
-        if !has_ended(&file) || path.file_name().is_some_and(|name| name == host) {
+        if !has_ended(&file)
+            || path.file_name().is_some_and(|name| name == host)
+            || is_being_renewed(&path, &file)
+        {
             continue;
         }
         // A push may be renewing it.
@@ -148,6 +160,27 @@ fn remove_ended(sites: &Path, host: &str) {
     }
 }
 
+/// Returns whether a release has come after the end: a push has staged it, and will make it current.
+fn is_being_renewed(directory: &Path, file: &PreviewFile) -> bool {
+    let Some(end) = file.expires.and_then(|end| UNIX_EPOCH.checked_add(Duration::from_secs(end))) else {
+        return false;
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let archives = entries.filter(|entry| entry.path().extension().is_some_and(|suffix| suffix == "cdb"));
+    archives.filter_map(|entry| entry.metadata().ok()?.modified().ok()).any(|modified| modified > end)
+}
+
+/// Replaces the file of settings.
+fn replace(path: &Path, file: &PreviewFile) -> Result<(), Refusal> {
+    let written = serde_json::to_vec_pretty(file).map_err(io::Error::from);
+    let written = written.and_then(|json| release_trust::replace(path, &json));
+    written.map_err(|error| unwritten(path, &error))
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Refusal {
+    Refusal::new(RefusalKind::Host, format!("cannot write {}: {error}", path.display()))
+}
+
 fn has_ended(file: &PreviewFile) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     file.expires.is_some_and(|expires| expires <= now)
@@ -159,31 +192,43 @@ pub(super) fn check(directory: &Path) -> Result<(), Refusal> {
         Ok(_) => is_preview(directory),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
-    if is_free && !has_other_site(directory) { Ok(()) } else { Err(not_a_preview(directory)) }
+    let unread = |error: io::Error| {
+        let sites = directory.parent().unwrap_or(directory).display();
+        Refusal::new(RefusalKind::Host, format!("cannot read {sites}: {error}"))
+    };
+    let is_free = is_free && !has_other_site(directory).map_err(unread)?;
+    if is_free { Ok(()) } else { Err(not_a_preview(directory)) }
 }
 
 /// Returns whether another entry is a site with the same host: an archive, or a directory in other letter case.
-fn has_other_site(directory: &Path) -> bool {
+fn has_other_site(directory: &Path) -> io::Result<bool> {
     let (Some(sites), Some(host)) =
         (directory.parent(), directory.file_name().and_then(|name| name.to_str()))
     else {
-        return true;
+        return Ok(true);
     };
-    let entries = fs::read_dir(sites).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name()).filter_map(|name| name.into_string().ok()).any(|name| {
+    let entries = match fs::read_dir(sites) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        entries => entries?,
+    };
+    let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
+    Ok(names?.iter().filter_map(|name| name.to_str()).any(|name| {
         let of_archive =
             name.len().checked_sub(ARCHIVE_SUFFIX.len()).and_then(|length| name.split_at_checked(length));
         let is_archive = of_archive.is_some_and(|(start, end)| {
             start.eq_ignore_ascii_case(host) && end.eq_ignore_ascii_case(ARCHIVE_SUFFIX)
         });
         is_archive || (name != host && name.eq_ignore_ascii_case(host))
-    })
+    }))
 }
 
 /// Returns whether a directory is a preview, or may become one: it has the file of settings, or nothing.
 fn is_preview(directory: &Path) -> bool {
     let Ok(mut entries) = fs::read_dir(directory) else { return false };
-    entries.next().is_none() || directory.join(PreviewFile::NAME).exists()
+    // A process that was killed may have left a part of the settings.
+    let is_left = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX);
+    directory.join(PreviewFile::NAME).exists()
+        || entries.all(|entry| entry.is_ok_and(|entry| is_left(&entry)))
 }
 
 fn not_a_preview(path: &Path) -> Refusal {
@@ -203,7 +248,10 @@ fn previews(sites: &Path) -> impl Iterator<Item = (PathBuf, PreviewFile)> {
 
 /// Reads the settings of a preview. Returns `None` if there are none.
 fn read(path: &Path) -> io::Result<Option<PreviewFile>> {
-    match fs::read(path) {
+    // Reading a FIFO would block.
+    let is_file =
+        |metadata: fs::Metadata| metadata.is_file().then_some(()).ok_or(io::ErrorKind::InvalidInput);
+    match fs::metadata(path).and_then(|metadata| Ok(is_file(metadata)?)).and_then(|()| fs::read(path)) {
         Ok(json) => Ok(Some(serde_json::from_slice(&json)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -322,6 +370,30 @@ mod tests {
         write(Preview { expires: Some(7), ..preview("a.example") });
         write(preview("a.example"));
         assert_eq!((settings().expires, settings().password.is_some()), (None, true));
+    }
+
+    #[test]
+    fn first_password_holds_for_staged_releases() {
+        let directory = tempfile::tempdir().unwrap();
+        let mark = |settings: Preview| SelectedPreview { settings }.mark(directory.path()).unwrap();
+        let settings = || read(&directory.path().join(PreviewFile::NAME)).unwrap().unwrap();
+        mark(Preview { expires: Some(99_999_999_999), ..preview("a.example") });
+        mark(Preview { expires: Some(7), ..with_password() });
+        assert_eq!((settings().expires, settings().password.is_some()), (Some(99_999_999_999), true));
+
+        let mut other = with_password();
+        other.password.as_mut().unwrap().salt = "c".into();
+        mark(other);
+        assert_eq!(settings().password.unwrap().salt, "a", "another one waits for its release");
+    }
+
+    #[test]
+    fn rest_of_a_killed_process_is_no_site() {
+        let sites = tempfile::tempdir().unwrap();
+        let directory = sites.path().join("a.example");
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join(".tmp-1-preview.json"), "{").unwrap();
+        assert!(check(&directory).is_ok());
     }
 
     #[test]

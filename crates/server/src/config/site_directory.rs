@@ -20,9 +20,13 @@ impl SiteDirectory {
     /// Maximum of `open_max`.
     pub const OPEN_MAX: u16 = 4000;
 
+    /// Maximum of `kept`, because archives of all open sites have numbers in common.
+    pub const KEPT_MAX: usize = 1000;
+
     /// Returns a directory with this many open sites.
     #[must_use]
     pub fn new(path: PathBuf, open_max: u16, kept: usize) -> SiteDirectory {
-        SiteDirectory { path, open_max: open_max.clamp(1, SiteDirectory::OPEN_MAX), kept }
+        let open_max = open_max.clamp(1, SiteDirectory::OPEN_MAX);
+        SiteDirectory { path, open_max, kept: kept.min(SiteDirectory::KEPT_MAX) }
     }
 }

@@ -244,14 +244,14 @@ impl NumberedSites {
     }
 
     /// Gives consecutive numbers to sites, and returns the first one. Only one thread may call this at a time.
-    fn add<'a>(&self, sites: impl Iterator<Item = &'a Arc<Site>>) -> Option<u16> {
+    fn add<'a>(&self, sites: impl Iterator<Item = &'a Arc<Site>> + Clone) -> Option<u16> {
         let first = self.next.load(Ordering::Relaxed);
         let mut next = first;
+        // The highest number isn't used, because it could mean that there is no archive.
+        if first + sites.clone().count() >= CHUNK * CHUNKS {
+            return None;
+        }
         for site in sites {
-            // The highest number isn't used, because it could mean that there is no archive.
-            if next + 1 >= CHUNK * CHUNKS {
-                return None;
-            }
             let chunk =
                 self.chunks[next / CHUNK].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
             let _ = chunk[next % CHUNK].set(Arc::clone(site));

@@ -246,7 +246,8 @@ impl SiteOpener {
     fn make_room(&mut self) -> bool {
         let has_room = |open: &HashMap<Box<[u8]>, OpenSite>| {
             open.len() < usize::from(self.directory.open_max)
-                && open.values().map(OpenSite::archives).sum::<usize>() < SITES_ARCHIVES_MAX
+                && open.values().map(OpenSite::archives).sum::<usize>() + 1 + self.directory.kept
+                    <= SITES_ARCHIVES_MAX
                 && open.values().map(OpenSite::copied_bytes).sum::<u64>() < SITES_COPIED_BYTES_MAX
         };
         if has_room(&self.open) {
@@ -360,7 +361,8 @@ impl SiteOpener {
     /// Closes the sites that were used least recently while open sites have too many archives, because further releases have come.
     fn close_excess_sites(&mut self) -> bool {
         let mut archives: usize = self.open.values().map(OpenSite::archives).sum();
-        if archives <= SITES_ARCHIVES_MAX {
+        // Not at once, because a site that is opened may have several, and would be closed again.
+        if archives <= SITES_ARCHIVES_MAX + SITES_ARCHIVES_MAX / 4 {
             return false;
         }
         let mut by_use: Vec<_> =

@@ -44,7 +44,8 @@ impl<T: Clone> StateFiles<T> {
     }
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a short file. Anything else at the path, such as a FIFO, is refused without blocking.
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {

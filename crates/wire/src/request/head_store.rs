@@ -195,8 +195,8 @@ impl HeadStore {
         let list = match decode(strings, &mut reader) {
             Ok(list) => list,
             Err(error) => {
-                // Those of the previous request no longer fit the bytes.
-                self.required = RequiredPlaces::default();
+                // Places in the previous request no longer fit the bytes.
+                let _ = self.refuse_request(version);
                 return Err(error);
             }
         };

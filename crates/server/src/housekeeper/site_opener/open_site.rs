@@ -1,6 +1,5 @@
 //! An open site of a site directory, and its files.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use crate::content::{ArchiveResources, Attempts, Entry, Preview, Releases, Trigg
 use crate::housekeeper::Reporter;
 use crate::housekeeper::archive_file::{ArchiveFile, FileState};
 use crate::housekeeper::archives::{RetiredSite, detach_if_written, open_verified};
+use crate::housekeeper::state_files;
 use crate::notice::Notice;
 
 /// A preview's file that is longer is not one.
@@ -78,6 +78,7 @@ impl OpenSite {
                 named
             }
         };
+        let settings = read_settings(source, attempts)?;
 
         let path = named.path().to_owned();
         let refused = |why: String| Failure::Refused { path: path.clone(), why };
@@ -98,13 +99,10 @@ impl OpenSite {
             releases.scan(&site.archive().facts().digest, Trigger::Startup, notices);
         }
 
-        // The settings are written before their release becomes current. If they were read first, both could change in between, and a
-        // release that needs a password would be served without it.
-        let (preview, preview_version) = match source.kind {
-            SourceKind::Archive => (None, None),
-            SourceKind::ReleaseDirectory => read_preview(&source.path, attempts)?,
-        };
-        if preview.as_ref().is_some_and(|preview| preview.has_ended(unix_seconds())) {
+        // New settings are written before their release becomes current. Both may have changed since they were read, and a release that
+        // needs a password must not be served without it. If there are none any more, the directory is about to be removed.
+        let (preview, preview_version) = read_settings(source, attempts)?;
+        if preview.is_none() && settings.0.is_some() {
             return Err(Failure::Absent);
         }
 
@@ -246,6 +244,21 @@ impl OpenSite {
     }
 }
 
+/// Reads the settings of a site's preview, if it is one. One that has ended isn't there any more.
+fn read_settings(
+    source: &Source,
+    attempts: &Arc<Attempts>,
+) -> Result<(Option<Preview>, Option<FileVersion>), Failure> {
+    match source.kind {
+        SourceKind::Archive => Ok((None, None)),
+        SourceKind::ReleaseDirectory => {
+            let settings = read_preview(&source.path, attempts)?;
+            let has_ended = settings.0.as_ref().is_some_and(|preview| preview.has_ended(unix_seconds()));
+            if has_ended { Err(Failure::Absent) } else { Ok(settings) }
+        }
+    }
+}
+
 /// Reads the file that makes a release directory a preview, if there is one.
 fn read_preview(
     directory: &Path,
@@ -258,7 +271,7 @@ fn read_preview(
     if version.size > PREVIEW_FILE_BYTES_MAX {
         return Err(refused("it is too long for the settings of a preview".to_owned()));
     }
-    let json = fs::read(&path).map_err(|error| refused(error.to_string()))?;
+    let json = state_files::read(&path).map_err(|error| refused(error.to_string()))?;
     let preview = Preview::parse(&json, attempts)
         .map_err(|error| refused(format!("it isn't the settings of a preview ({error})")))?;
     Ok((Some(preview), Some(version)))
