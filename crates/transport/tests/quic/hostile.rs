@@ -338,8 +338,12 @@ fn packet_without_the_fixed_bit_is_dropped() {
 
 #[test]
 fn hello_of_drafts_and_earlier_versions_is_refused() {
-    let valid = hello(&parameters(&[]));
-    let extension = valid.windows(4).position(|bytes| bytes[..2] == [0, 0x39]).expect("transport parameters");
+    let parameters = parameters(&[]);
+    let valid = hello(&parameters);
+    // With its length, because two bytes alone may also be somewhere in the random ones.
+    let [high, low] = u16::try_from(parameters.len()).unwrap().to_be_bytes();
+    let extension = valid.windows(4).position(|bytes| bytes == [0, 0x39, high, low]);
+    let extension = extension.expect("transport parameters");
     let mut of_draft = valid.clone();
     of_draft[extension..extension + 2].copy_from_slice(&[0xff, 0xa5]);
     let mut target = Target::new();
