@@ -21,6 +21,9 @@ const REMOVED_PREFIX: &str = ".removed-";
 /// End of the names of archives.
 const ARCHIVE_SUFFIX: &str = ".cdb";
 
+/// A preview that has ended is kept for this long after a release was staged for it.
+const STAGED_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// A preview that a client has selected.
 pub(super) struct SelectedPreview {
     settings: Preview,
@@ -136,10 +139,7 @@ fn remove_locked(directory: &Path, lock: fs::File) -> io::Result<()> {
 /// Removes previews that have ended, except for `host`. Those that can't be removed stay, and the server doesn't serve them.
 fn remove_ended(sites: &Path, host: &str) {
     for (path, file) in previews(sites) {
-        if !has_ended(&file)
-            || path.file_name().is_some_and(|name| name == host)
-            || is_being_renewed(&path, &file)
-        {
+        if !has_ended(&file) || path.file_name().is_some_and(|name| name == host) {
             continue;
         }
         // A push may be renewing it.
@@ -147,9 +147,8 @@ fn remove_ended(sites: &Path, host: &str) {
         if lock.try_lock().is_err() || release_dir::is_receiving(&path) {
             continue;
         }
-        let is_still_ended =
-            read(&path.join(PreviewFile::NAME)).ok().flatten().is_some_and(|file| has_ended(&file));
-        if is_still_ended {
+        let file = read(&path.join(PreviewFile::NAME)).ok().flatten();
+        if file.is_some_and(|file| has_ended(&file) && !is_being_renewed(&path, &file)) {
             let _ = remove_locked(&path, lock);
         }
     }
@@ -160,14 +159,20 @@ fn remove_ended(sites: &Path, host: &str) {
     }
 }
 
-/// Returns whether a release has come after the end: a push has staged it, and will make it current.
+/// Returns whether a release has come after the end: a push has staged it, and will make it current. If it doesn't within a day, it has
+/// failed.
 fn is_being_renewed(directory: &Path, file: &PreviewFile) -> bool {
     let Some(end) = file.expires.and_then(|end| UNIX_EPOCH.checked_add(Duration::from_secs(end))) else {
         return false;
     };
+    let current = fs::read_link(directory.join(CURRENT)).unwrap_or_default();
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let archives = entries.filter(|entry| entry.path().extension().is_some_and(|suffix| suffix == "cdb"));
-    archives.filter_map(|entry| entry.metadata().ok()?.modified().ok()).any(|modified| modified > end)
+    let staged = entries.filter(|entry| {
+        entry.path().extension().is_some_and(|suffix| suffix == "cdb") && entry.file_name() != current
+    });
+    staged
+        .filter_map(|entry| entry.metadata().ok()?.modified().ok())
+        .any(|modified| modified > end && modified.elapsed().unwrap_or_default() < STAGED_MAX)
 }
 
 /// Replaces the file of settings.
@@ -188,13 +193,14 @@ fn has_ended(file: &PreviewFile) -> bool {
 
 /// Refuses a directory that isn't a preview. One that doesn't exist can become one.
 pub(super) fn check(directory: &Path) -> Result<(), Refusal> {
-    let is_free = match fs::symlink_metadata(directory) {
-        Ok(_) => is_preview(directory),
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    };
     let unread = |error: io::Error| {
         let sites = directory.parent().unwrap_or(directory).display();
         Refusal::new(RefusalKind::Host, format!("cannot read {sites}: {error}"))
+    };
+    let is_free = match fs::symlink_metadata(directory) {
+        Ok(_) => is_preview(directory),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(unread(error)),
     };
     let is_free = is_free && !has_other_site(directory).map_err(unread)?;
     if is_free { Ok(()) } else { Err(not_a_preview(directory)) }
@@ -213,12 +219,8 @@ fn has_other_site(directory: &Path) -> io::Result<bool> {
     };
     let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
     Ok(names?.iter().filter_map(|name| name.to_str()).any(|name| {
-        let of_archive =
-            name.len().checked_sub(ARCHIVE_SUFFIX.len()).and_then(|length| name.split_at_checked(length));
-        let is_archive = of_archive.is_some_and(|(start, end)| {
-            start.eq_ignore_ascii_case(host) && end.eq_ignore_ascii_case(ARCHIVE_SUFFIX)
-        });
-        is_archive || (name != host && name.eq_ignore_ascii_case(host))
+        let of_archive = name.strip_suffix(ARCHIVE_SUFFIX);
+        name != host && of_archive.unwrap_or(name).eq_ignore_ascii_case(host)
     }))
 }
 
@@ -248,11 +250,10 @@ fn previews(sites: &Path) -> impl Iterator<Item = (PathBuf, PreviewFile)> {
 
 /// Reads the settings of a preview. Returns `None` if there are none.
 fn read(path: &Path) -> io::Result<Option<PreviewFile>> {
-    // Reading a FIFO would block.
-    let is_file =
-        |metadata: fs::Metadata| metadata.is_file().then_some(()).ok_or(io::ErrorKind::InvalidInput);
-    match fs::metadata(path).and_then(|metadata| Ok(is_file(metadata)?)).and_then(|()| fs::read(path)) {
-        Ok(json) => Ok(Some(serde_json::from_slice(&json)?)),
+    match fs::metadata(path) {
+        // Reading a FIFO would block.
+        Ok(metadata) if !metadata.is_file() => Err(io::ErrorKind::InvalidInput.into()),
+        Ok(_) => Ok(Some(serde_json::from_slice(&fs::read(path)?)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -335,7 +336,7 @@ mod tests {
         fs::create_dir(&site).unwrap();
         fs::write(site.join("1.cdb"), "").unwrap();
         fs::write(sites.path().join("shop.example.cdb"), "").unwrap();
-        fs::write(sites.path().join("Blog.Example.CDB"), "").unwrap();
+        fs::write(sites.path().join("Blog.Example.cdb"), "").unwrap();
         fs::create_dir(sites.path().join("Docs.example")).unwrap();
         for host in ["www.example", "shop.example", "blog.example", "docs.example"] {
             assert!(select(sites.path(), host).is_err(), "{host}");
