@@ -36,6 +36,7 @@ mod release_trust;
 mod serving_parent;
 mod store_access;
 mod summary;
+mod workplace;
 
 #[cfg(test)]
 mod sample;

@@ -279,9 +279,7 @@ impl Follower {
         // No process of the server may serve the new pages before all of them know the new files. A process that was ended may have
         // pulled them just now, so they needn't be new.
         if before.current().is_some() && !is_current {
-            let staged = self.host.releases().map_err(local)?;
-            let bytes = staged.releases.iter().find(|release| release.digest.as_ref() == Some(&digest));
-            thread::sleep(self.settle.time(bytes.map_or(0, |release| release.bytes)));
+            thread::sleep(self.settle.time(release.archive.bytes));
         }
         let activate = Activate {
             release: Selector::Digest(digest),

@@ -15,7 +15,7 @@ use cannery_image::{Content, Entry, Error, Executable, Image, Layer, Layout, Set
 use cannery_store::Address;
 use serde::Serialize;
 
-use super::interrupt::Interrupt;
+use super::workplace::Workplace;
 use super::{store_access, verify};
 use crate::flags::tools;
 use crate::format;
@@ -88,10 +88,7 @@ pub fn run(flags: &tools::Image) -> Result<(), Failure> {
             (digest, bytes, None)
         }
         Destination::Registry(address) => {
-            let folder = tempfile::tempdir()
-                .map_err(|error| Failure::output(format!("cannot create a temporary folder: {error}")))?;
-            // Dropped before the folder, so a signal may leave it only while it is being removed.
-            let _interrupt = Interrupt::watch(Some(folder.path().to_owned()));
+            let folder = Workplace::new(tempfile::tempdir())?;
             let (digest, bytes) = write(folder.path())?;
             let report = store_access::push_image(address, flags.registry_roots.as_deref(), folder.path())?;
             (digest, bytes, Some(report.sent))

@@ -27,7 +27,6 @@ mod status;
 mod stores;
 mod target;
 mod transfer;
-mod workplace;
 
 pub(super) use fleet::reason;
 pub use push::run as push;

@@ -39,8 +39,11 @@ impl Cache {
     }
 
     /// Returns a folder for an archive that is being made. It is on the same file system.
-    pub(super) fn temporary(&self) -> io::Result<tempfile::TempDir> {
-        tempfile::Builder::new().prefix("push-").tempdir_in(&self.folder)
+    pub(super) fn workplace(cache: Option<&Cache>) -> io::Result<tempfile::TempDir> {
+        match cache {
+            Some(cache) => tempfile::Builder::new().prefix("push-").tempdir_in(&cache.folder),
+            None => tempfile::tempdir(),
+        }
     }
 
     /// Returns the path of the archive with this digest, if it is there and intact enough to open.

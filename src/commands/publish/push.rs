@@ -23,8 +23,8 @@ use super::signer::Signer;
 use super::stores;
 use super::target::Target;
 use super::transfer::TransferDisplay;
-use super::workplace::Workplace;
 use crate::commands::on_activate::{Activation, Hook};
+use crate::commands::workplace::Workplace;
 use crate::commands::{open, release_trust, verify};
 use crate::flags::publish::Push;
 use crate::format::{bytes, counted, percent, seconds};
@@ -129,7 +129,7 @@ fn publish(flags: &Push, preview: Option<Preview>) -> Result<Published, Failure>
     check_quorum(&mut members, quorum, "connected", flags)?;
 
     let cache = Cache::open(flags.cache.as_deref());
-    let workplace = Workplace::create(cache.as_ref())?;
+    let workplace = Workplace::new(Cache::workplace(cache.as_ref()))?;
     let is_folder = Path::new(site).is_dir();
     let path = if is_folder {
         compile_folder(

@@ -18,8 +18,8 @@ use super::compile::{Previous, compile_after};
 use super::hooks::hook_outcome;
 use super::moment::wait_until;
 use super::signer::{Signer, not_ours};
-use super::workplace::Workplace;
 use crate::commands::on_activate::{Activation, Hook};
+use crate::commands::workplace::Workplace;
 use crate::commands::{keys, open, release_dir, release_trust, store_access, verify};
 use crate::flags::follow::StoreFlags;
 use crate::flags::publish::{Push, Rollback, Status};
@@ -133,7 +133,7 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
     let mut opened = open_all(addresses, &flags.store)?;
 
     let cache = Cache::open(flags.cache.as_deref());
-    let workplace = Workplace::create(cache.as_ref())?;
+    let workplace = Workplace::new(Cache::workplace(cache.as_ref()))?;
     let is_folder = Path::new(site).is_dir();
     let path = if is_folder {
         let previous = previous(&mut opened, signer.as_ref(), cache.as_ref(), workplace.path())?;

@@ -1,11 +1,11 @@
-//! The temporary folder of a command that publishes. A signal that ends the process removes it, too.
+//! The temporary folder of a command. A signal that ends the process removes it, too.
 
+use std::io;
 use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::cache::Cache;
-use crate::commands::interrupt::Interrupt;
+use super::interrupt::Interrupt;
 use crate::output::Failure;
 
 /// A temporary folder, which is removed when this is dropped.
@@ -16,12 +16,11 @@ pub(super) struct Workplace {
 }
 
 impl Workplace {
-    /// Creates the folder in the cache, if there is one, so that files can be moved into it.
+    /// Takes a folder that was created just now.
     ///
     /// # Errors
-    /// Returns an error if the folder can't be created.
-    pub(super) fn create(cache: Option<&Cache>) -> Result<Workplace, Failure> {
-        let directory = cache.map_or_else(tempfile::tempdir, Cache::temporary);
+    /// Returns an error if it couldn't be created.
+    pub(super) fn new(directory: io::Result<TempDir>) -> Result<Workplace, Failure> {
         let directory = directory
             .map_err(|error| Failure::output(format!("cannot create a temporary folder: {error}")))?;
         let interrupt = Interrupt::watch(Some(directory.path().to_owned()));
