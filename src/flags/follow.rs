@@ -61,7 +61,7 @@ pub struct Follow {
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = value_parser!(u64).range(1..=86_400))]
     interval: u64,
 
-    /// Milliseconds between the end of the transfer and the switch, in which all processes of the server notice the new release. A second is added for
+    /// Milliseconds before the switch, in which all processes of the server notice the new release. A second is added for
     /// each gigabyte of the archive, unless this is 0.
     #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=SETTLE_MS_MAX))]
     settle: u64,

@@ -55,7 +55,7 @@ pub struct Push {
     #[arg(long, value_name = "TIME", conflicts_with = "stage_only", value_parser = parse_moment)]
     pub activate_at: Option<SystemTime>,
 
-    /// Milliseconds between the end of the transfer and the switch, in which all servers and processes notice the new release. So
+    /// Milliseconds before the switch, in which all servers and processes notice the new release. So
     /// none of them lacks the files of a page that another one serves already. A second is added for
     /// each gigabyte of the archive, unless this is 0.
     #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=SETTLE_MS_MAX))]

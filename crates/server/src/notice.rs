@@ -329,7 +329,7 @@ impl fmt::Display for Notice {
             }
             Notice::TooManySites { path, open } => write!(
                 f,
-                "{}: {open} sites are open and in use, so requests for others get 503; a higher `--sites-open` permits more, unless their archives have reached a limit of docs/limits.md",
+                "{}: {open} sites are open and in use, so requests for others get 503; a higher `--sites-open` permits more, and so does a lower `--releases-kept` if it is their archives that are too many",
                 path.display()
             ),
 

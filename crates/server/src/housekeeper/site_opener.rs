@@ -242,12 +242,12 @@ impl SiteOpener {
         }
     }
 
-    /// Closes the site that was used least recently, if there are too many. Returns `false` if all of them were used just now.
+    /// Closes the sites that were used least recently, if there are too many. Returns `false` if the others were used just now.
     fn make_room(&mut self) -> bool {
+        let SiteDirectory { open_max, kept, .. } = self.directory;
         let has_room = |open: &HashMap<Box<[u8]>, OpenSite>| {
-            open.len() < usize::from(self.directory.open_max)
-                && open.values().map(OpenSite::archives).sum::<usize>() + 1 + self.directory.kept
-                    <= SITES_ARCHIVES_MAX
+            open.len() < usize::from(open_max)
+                && open.values().map(OpenSite::archives).sum::<usize>() + 1 + kept <= SITES_ARCHIVES_MAX
                 && open.values().map(OpenSite::copied_bytes).sum::<u64>() < SITES_COPIED_BYTES_MAX
         };
         if has_room(&self.open) {
@@ -257,18 +257,21 @@ impl SiteOpener {
         for site in self.open.values_mut() {
             site.note_use(now);
         }
-        let oldest = self.open.iter().min_by_key(|(_, site)| site.used_last);
-        let oldest = oldest.filter(|(_, site)| now - site.used_last >= USED_RECENTLY);
-        let Some(host) = oldest.map(|(host, _)| host.clone()) else { return false };
-        if let Some(site) = self.open.remove(&host) {
-            site.retire(&mut self.retired);
+        // Sites have different numbers of archives, so one may not be enough.
+        while !has_room(&self.open) {
+            let oldest = self.open.iter().min_by_key(|(_, site)| site.used_last);
+            let oldest = oldest.filter(|(_, site)| now - site.used_last >= USED_RECENTLY);
+            let Some(host) = oldest.map(|(host, _)| host.clone()) else { break };
+            if let Some(site) = self.open.remove(&host) {
+                site.retire(&mut self.retired);
+            }
         }
         // Workers would go on using the closed site, which costs memory, but is right.
         if let Some(current) = self.current.upgrade() {
             self.replace_table();
             self.publish(&current);
         }
-        true
+        has_room(&self.open)
     }
 
     /// Lists the directory, and checks the files of open sites. Returns `true` if something has changed.
