@@ -284,7 +284,16 @@ fn semver(steps: &mut Steps, extent: Extent) {
             project::run(&mut cargo(&install))?;
         }
         // It doesn't follow re-exports, so the crates that `cannery` gets its items from are named, too.
-        let packages = ["cannery", "cannery-build", "cannery-routes", "cannery-server", "cannery-archive"];
+        let packages = [
+            "cannery",
+            "cannery-build",
+            "cannery-routes",
+            "cannery-server",
+            "cannery-archive",
+            "cannery-site",
+            "cannery-eventloop",
+            "cannery-transport",
+        ];
         let packages: String = packages.map(|package| format!("--package {package} ")).concat();
         let check = format!("semver-checks {packages}--baseline-rev {release}");
         project::run(&mut cargo(&check))

@@ -11,12 +11,8 @@ func mapFile(path string) ([]byte, func([]byte) error, error) {
 		return nil, nil, err
 	}
 	defer file.Close()
-	size, err := checkRegular(file)
-	if err != nil {
+	if _, err := checkRegular(file); err != nil {
 		return nil, nil, err
-	}
-	if size == 0 {
-		return nil, nil, &os.PathError{Op: "read", Path: path, Err: ErrNotArchive}
 	}
 	data, err := os.ReadFile(path)
 	return data, func([]byte) error { return nil }, err

@@ -21,7 +21,8 @@ func mapFile(path string) ([]byte, func([]byte) error, error) {
 		return nil, nil, err
 	}
 	if size == 0 {
-		return nil, nil, &os.PathError{Op: "mmap", Path: path, Err: ErrNotArchive}
+		// Nothing can be mapped. It isn't an archive, either.
+		return nil, func([]byte) error { return nil }, nil
 	}
 	if int64(int(size)) != size {
 		return nil, nil, &os.PathError{Op: "mmap", Path: path, Err: errors.New("the file is too large")}
