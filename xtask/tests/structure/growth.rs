@@ -9,7 +9,7 @@ use crate::{all_sources, report, root};
 /// The crates that other programs name. Their `public-api.txt` lists what they export.
 const LIBRARIES: [&str; 2] = ["build", "cannery"];
 
-/// The crates whose types these export, in the order in which we look for a name.
+/// The crates that define the exported types, in search order.
 const DEFINING: [&str; 8] =
     ["build", "cannery", "routes", "server", "archive", "site", "transport", "eventloop"];
 
@@ -96,7 +96,7 @@ fn definitions(source: &Source, name: &str) -> Vec<Definition> {
         let has_public_fields = kind == "struct"
             && (line.contains("(pub ")
                 || line.ends_with('{') && { fields }.any(|line| line.starts_with("    pub ")));
-        // Attributes and comments above it, of which some have several lines.
+        // Attributes and comments above it. Some have several lines.
         let above = lines[..index].iter().rev().take_while(|line| !line.is_empty() && **line != "}");
         let can_grow = { above }.any(|line| line.contains("non_exhaustive") || line.starts_with(REASON));
         let is_fixed = (kind == "enum" || has_public_fields) && !can_grow;

@@ -16,9 +16,6 @@ const SOURCES: [&str; 4] = [
     "examples/embed/tests/serve/page.rs",
 ];
 
-/// Code that can't be compiled, by its first line, with the reason.
-const NOT_COMPILED: [(&str, &str); 0] = [];
-
 #[test]
 fn code_on_pages_is_compiled() {
     let text = |path: &str| fs::read_to_string(root().join(path)).expect("the file is readable");
@@ -27,18 +24,14 @@ fn code_on_pages_is_compiled() {
         sources.iter().map(|source| source.lines().map(str::trim).collect()).collect();
 
     let mut findings = Vec::new();
-    let mut unused: Vec<&str> = NOT_COMPILED.iter().map(|(line, _reason)| *line).collect();
     for page in PAGES {
         let page_text = text(page);
         for (line, code) in rust_code(&page_text) {
-            if let Some(place) = unused.iter().position(|first| code.first() == Some(first)) {
-                unused.remove(place);
-            } else if !sources.iter().any(|source| contains(source, &code)) {
+            if !sources.iter().any(|source| contains(source, &code)) {
                 findings.push(format!("{page}:{line}"));
             }
         }
     }
-    findings.extend(unused.iter().map(|line| format!("{line}: there is no such code")));
     report(
         &format!(
             "Compile the code by copying it into one of these files, where indentation is free: {SOURCES:?}"

@@ -34,11 +34,11 @@ fn slow_clients_do_not_occupy_threads_for_good() {
     assert!(notices.iter().any(|notice| notice.contains("others waited")), "{notices:?}");
 }
 
-/// Clients that read nothing occupy all threads for bodies, and as many bodies as may wait do so.
+/// Clients that read nothing occupy all threads for bodies, and the queue behind them is full.
 #[test]
 fn idle_readers_stop_no_other_request() {
     const WAITING: usize = 1024;
-    /// Of a connection.
+    /// Streams of each connection.
     const STREAMS: usize = 100;
     let begun = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&begun);

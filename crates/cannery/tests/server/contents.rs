@@ -61,7 +61,7 @@ fn content_reaches_handlers() {
     assert!(String::from_utf8(invalid.body).unwrap().contains("line 1 column 6"));
 }
 
-/// The requests that have a thread, or wait for one, may have 64 MiB together.
+/// The requests that have a thread, or wait for one, share 64 MiB.
 #[test]
 fn contents_of_pool_requests_are_limited_together() {
     let (proceed, waiting) = channel::<()>();

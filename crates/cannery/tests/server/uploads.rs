@@ -412,7 +412,7 @@ fn large_uploads_reach_their_handlers() {
     }
 }
 
-/// Not a real test: the next one starts it as a process, to measure that alone.
+/// Not a real test: the next one starts it as a process, so that only the server's memory is measured.
 #[test]
 #[ignore = "it is started by another test"]
 fn program() {

@@ -1,5 +1,5 @@
 //! The code of `docs/library.md` and of the crates' pages, so that it compiles, with the parts that they leave out.
-//! `crates/cannery/tests/frameworks/page.rs` has what is for actix-web.
+//! `crates/cannery/tests/frameworks/page.rs` has the code for actix-web.
 
 #![allow(dead_code, unused_qualifications, clippy::let_and_return, reason = "the compiler is the test")]
 
@@ -7,7 +7,7 @@ use std::error::Error;
 
 use cannery::{Server, Site};
 
-/// The library, except that each name of an embedded archive stands for the one that the build script writes.
+/// The library, except that `include_archive!` ignores the name and embeds the archive that the build script writes.
 mod cannery {
     pub(super) use ::cannery::*;
 
