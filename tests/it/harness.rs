@@ -6,10 +6,11 @@ use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -329,6 +330,23 @@ pub(crate) fn request_at(address: &str, method: &str, target: &str, lines: &str)
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
     parse(&received, method).0
+}
+
+/// Returns an address with a port that is free for TCP and UDP, for a program that can't take a port of the system's choice.
+///
+/// If the system chose it, it could give the same port to another test before the program listens. So these are below the
+/// ports that Linux gives out.
+pub(crate) fn free_address() -> SocketAddrV4 {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    loop {
+        // Another process of tests begins elsewhere.
+        let number = std::process::id().wrapping_mul(64) + CALLS.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(10_000 + number % 20_000).unwrap();
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 /// Waits until a condition is met, which `description` names in the panic message.

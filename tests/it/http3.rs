@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use cannery_testkit::{http1, http2};
 use crate::authority::Authority;
 use crate::fixture_site::noise;
 use crate::harness::{
-    QUIC_FLAGS, Response, Server, TIMEOUT, TLS_FLAGS, compile, server_command, signal, wait_until,
-    write_folder,
+    QUIC_FLAGS, Response, Server, TIMEOUT, TLS_FLAGS, compile, free_address, server_command, signal,
+    wait_until, write_folder,
 };
 use crate::transports::connect_tls;
 
@@ -88,8 +88,8 @@ fn check_start_messages(flags: &[&str]) {
 #[test]
 fn quiet_server_prints_no_address() {
     // A quiet server does not announce that it is ready, so the test chooses the ports.
-    let tcp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let quic = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let tcp = free_address().to_string();
+    let quic = SocketAddr::from(free_address());
     let mut command = server_command();
     command.args(["--dummy", "--quiet", "--tls-self-ecdsa", "--bind-tls", &tcp]);
     command.args(["--bind-quic", &quic.to_string()]).stderr(Stdio::piped());

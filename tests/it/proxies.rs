@@ -3,13 +3,14 @@
 //! Each proxy must deliver the same content as the server, in a coding that the client accepts.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Seek};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::fixture_site::FixtureSite;
-use crate::harness::{decode, skip_outside};
+use crate::harness::{decode, free_address, skip_outside};
 
 /// Limit for the start of a proxy.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,9 +36,10 @@ impl Proxy {
         program: &str,
         arguments: impl FnOnce(&str) -> Vec<String>,
     ) -> Proxy {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let address = free_address().to_string();
+        let mut errors = tempfile::tempfile().unwrap();
         let mut command = Command::new(program);
-        command.args(arguments(&address)).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(arguments(&address)).stdout(Stdio::null()).stderr(errors.try_clone().unwrap());
         // Debian installs these programs in sbin.
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
@@ -47,7 +49,12 @@ impl Proxy {
         let mut proxy = Proxy { child, address, name };
         let began = Instant::now();
         while TcpStream::connect(&proxy.address).is_err() {
-            assert!(proxy.child.try_wait().unwrap().is_none(), "{name} exited");
+            if let Some(status) = proxy.child.try_wait().unwrap() {
+                let mut text = String::new();
+                errors.rewind().unwrap();
+                errors.read_to_string(&mut text).unwrap();
+                panic!("{name}: {status}: {text}");
+            }
             assert!(began.elapsed() < TIMEOUT, "{name} never listened");
             std::thread::yield_now();
         }

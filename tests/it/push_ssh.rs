@@ -1,12 +1,12 @@
 //! `cannery push` through OpenSSH: its server on the loopback address, with keys of the test's own.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::{Server, skip_outside, wait_until};
+use crate::harness::{Server, free_address, skip_outside, wait_until};
 use crate::push::Place;
 
 /// An SSH server, and how to reach it.
@@ -33,7 +33,7 @@ impl Sshd {
         }
         fs::copy(place.path("user_key.pub"), place.path("authorized_keys")).unwrap();
 
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let port = free_address().port();
         let config = format!(
             "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\n{lines}\n",

@@ -1,11 +1,11 @@
 //! A registry for container images and other artifacts: Debian's `docker-registry` on the loopback address.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::wait_until;
+use crate::harness::{free_address, wait_until};
 
 /// User and password that the registry accepts, as in Docker's configuration: `web:secret` in base64.
 pub(crate) const RIGHT_PASSWORD: &str = "d2ViOnNlY3JldA==";
@@ -21,8 +21,7 @@ pub(crate) struct Registry {
 impl Registry {
     /// Starts it with its files in a folder. Without a port, it takes a free one.
     pub(crate) fn start(folder: &Path, port: Option<u16>) -> Registry {
-        let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let port = port.unwrap_or_else(free);
+        let port = port.unwrap_or_else(|| free_address().port());
         let path = |name: &str| folder.join(name);
         let config = format!(
             "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n\

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::authority::{Authority, replace};
+use crate::harness::free_address;
 
 /// A running authority, and its name server. All names have the address 127.0.0.1.
 pub(crate) struct Pebble {
@@ -20,8 +20,7 @@ pub(crate) struct Pebble {
 impl Pebble {
     /// Starts the authority. It requests challenges at `http_port`. Its own certificate is from `authority`.
     pub(crate) fn start(place: &Path, authority: &Authority, http_port: &str) -> Pebble {
-        let address = free_address();
-        let (names, resolver) = (free_address(), free_address());
+        let [address, names, resolver] = std::array::from_fn(|_| free_address().to_string());
         authority.certify(&["127.0.0.1"]).write_pair(place);
         let config = format!(
             r#"{{ "pebble": {{
@@ -86,15 +85,4 @@ fn start(command: &mut Command, words: &str) -> Child {
     }
     std::thread::spawn(move || lines.for_each(drop));
     child
-}
-
-/// Returns an address whose port is free for TCP and UDP.
-pub(super) fn free_address() -> String {
-    loop {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        if UdpSocket::bind(address).is_ok() {
-            return address.to_string();
-        }
-    }
 }

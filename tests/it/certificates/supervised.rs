@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::pebble::{Pebble, free_address};
+use super::pebble::Pebble;
 use super::proxy::{Fault, Proxy, problem};
 use super::{mode, presented, serve, text};
 use crate::authority::Authority;
 use crate::harness::{
-    Server, compile, pages, request_at, run, server_command, skip_outside, wait_until, write_folder,
+    Server, compile, free_address, pages, request_at, run, server_command, skip_outside, wait_until,
+    write_folder,
 };
 use crate::random::Random;
 
@@ -37,9 +38,9 @@ impl Machine {
         fs::write(place.path().join("roots.pem"), authority.pem()).unwrap();
 
         let address = free_address();
-        let pebble = Pebble::start(place.path(), &authority, address.rsplit(':').next().unwrap());
+        let pebble = Pebble::start(place.path(), &authority, &address.port().to_string());
         let proxy = Proxy::start(&authority, &pebble.address);
-        Machine { place, address, proxy, _pebble: pebble }
+        Machine { place, address: address.to_string(), proxy, _pebble: pebble }
     }
 
     fn folder(&self) -> PathBuf {

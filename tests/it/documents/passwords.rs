@@ -162,10 +162,11 @@ fn caddy_asks_for_a_password() {
     }
     let origins = Origins::start();
     let mut caddy = Command::new("caddy");
-    let hash = caddy.args(["hash-password", "--plaintext", "right"]).output().unwrap().stdout;
+    let hash = caddy.args(["hash-password", "--plaintext", "right"]).output().unwrap();
+    assert!(hash.status.success(), "{}", String::from_utf8_lossy(&hash.stderr));
 
     let mut text = block(PAGE, "reverse_proxy");
-    text = replace(&text, "HASH", String::from_utf8(hash).unwrap().trim());
+    text = replace(&text, "HASH", String::from_utf8(hash.stdout).unwrap().trim());
     text = replace(&text, "127.0.0.1:8080", &origins.site.address);
     text = replace(&text, "127.0.0.1:3000", &origins.api.address);
     let version = Command::new("caddy").arg("version").output().unwrap().stdout;
