@@ -7,13 +7,15 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use cannery_testkit::tls::{self, ClientOptions, TlsStream};
 use rustls::HandshakeKind;
 
 use crate::authority::{Authority, DAY, replace};
-use crate::harness::{Response, Server, TLS_FLAGS, parse, run, serve};
+use crate::harness::{
+    Response, Server, TLS_FLAGS, compile, pages, parse, run, serve, wait_until, write_folder,
+};
 use crate::transports::{connect, connect_tls, connect_tls_with};
 
 const REQUEST: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -126,6 +128,44 @@ fn certificates_are_reloaded_if_valid() {
 }
 
 #[test]
+fn refused_certificate_holds_up_no_other_and_is_tried_again() {
+    let place = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let [one, two] = ["one", "two"].map(|name| place.path().join(format!("{name}.pem")));
+    let names = ["one.example", "two.example"];
+    let [old, other, new] = [names[0], names[1], names[1]].map(|name| authority.certify(&[name]));
+    old.write_bundle(&one);
+    other.write_bundle(&two);
+    let (site, archive) = (place.path().join("site"), place.path().join("site.cdb"));
+    write_folder(&site, &pages(&[("index.html", "home")]));
+    compile(&site, &archive, &[]);
+    let bundles = ["--tls-bundle", text(&one), "--tls-bundle", text(&two)];
+    let own = ["--archive", text(&archive), "--bind-tls", "127.0.0.1:0"];
+    let server = Server::start(&[&own[..], &bundles].concat());
+    let address = server.read_tls_address();
+    let heartbeat = || server.get("/__/heartbeat?certificates").status;
+    assert_eq!(heartbeat(), 200);
+
+    fs::remove_file(&one).unwrap();
+    new.write_bundle(&two);
+    server.await_line("previous certificates are still used");
+    wait_until("the other one is served", || presented(&address, names[1]) == new.der);
+    assert!(presented(&address, names[0]) == old.der);
+    assert_eq!(heartbeat(), 503);
+
+    // It becomes valid, which changes no file.
+    let early = authority.certify_from(&names[..1], SystemTime::now() + Duration::from_secs(3));
+    early.write_bundle(&one);
+    server.await_line("has expired or is not valid yet");
+    assert!(presented(&address, names[0]) == old.der);
+    wait_until("the certificate is valid", || {
+        server.signal("HUP");
+        presented(&address, names[0]) == early.der
+    });
+    wait_until("all is well", || heartbeat() == 200);
+}
+
+#[test]
 fn start_needs_a_usable_certificate() {
     let place = tempfile::tempdir().unwrap();
     let authority = Authority::new();
@@ -199,9 +239,9 @@ fn https_redirect_redirects_http() {
     let source = folder.path().join("site");
     let files: [(&[u8], &[u8]); 2] =
         [(b"a.txt", b"content"), (b".well-known/acme-challenge/token", b"proof")];
-    crate::harness::write_folder(&source, &files);
+    write_folder(&source, &files);
     let archive = folder.path().join("site.cdb");
-    crate::harness::compile(&source, &archive, &[]);
+    compile(&source, &archive, &[]);
     let flags = ["--archive", text(&archive), "--https-redirect=8443"];
     let server = Server::start(&[&flags[..], &TLS_FLAGS].concat());
     let address = server.read_tls_address();

@@ -200,10 +200,12 @@ pub enum Notice {
     },
     /// New certificates will be used for new connections.
     CertificatesReplaced,
-    /// New certificates are invalid, so the previous ones are still being used.
+    /// A new certificate can't be used.
     CertificatesRefused {
         /// The error.
         why: String,
+        /// Whether the previous one is still being used. Otherwise, a temporary one is.
+        is_kept: bool,
     },
     /// A process has exited and will be restarted.
     ProcessExited {
@@ -376,8 +378,11 @@ impl fmt::Display for Notice {
 
             Notice::Certificate { warning } => f.write_str(warning),
             Notice::CertificatesReplaced => f.write_str("new certificates are used from now on"),
-            Notice::CertificatesRefused { why } => {
+            Notice::CertificatesRefused { why, is_kept: true } => {
                 write!(f, "{why}; the previous certificates are still used")
+            }
+            Notice::CertificatesRefused { why, is_kept: false } => {
+                write!(f, "{why}; a temporary certificate is used until there is another one")
             }
 
             Notice::WrittenInPlace { path } => write!(

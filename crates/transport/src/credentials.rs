@@ -24,7 +24,10 @@ mod ocsp;
 // Periods of validity.
 pub(crate) mod validity;
 
-// Parses what both have in common.
+// IP addresses of certificates.
+mod addresses;
+
+// Parses what these have in common.
 mod asn1;
 
 // Faults that do not keep us from serving.

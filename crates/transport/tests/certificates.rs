@@ -76,6 +76,21 @@ fn server_name_selects_its_certificate_or_the_first() {
     }
 }
 
+/// Clients that connect to an address send no server name.
+#[test]
+fn client_without_a_server_name_gets_the_certificate_of_an_address() {
+    let directory = TempDir::new().unwrap();
+    let all = [generate(&["first.example"]), generate(&["192.0.2.1"]), generate(&["192.0.2.2", "b.example"])];
+    let sources: Vec<_> =
+        (0..).zip(&all).map(|(number, made)| bundle(&directory, &format!("{number}.pem"), made)).collect();
+    let certificates = load(&sources).unwrap();
+    assert!(certificates.warnings().is_empty(), "{:?}", certificates.warnings());
+    let context = context(certificates);
+    for (name, expected) in [("192.0.2.1", 1), ("stranger.example", 0), ("b.example", 2)] {
+        assert_eq!(selected(&context, name), all[expected].der, "{name}");
+    }
+}
+
 #[test]
 fn client_receives_a_certificate_that_it_can_verify() {
     let directory = TempDir::new().unwrap();
@@ -124,6 +139,22 @@ fn replacement_affects_new_handshakes_only() {
     halfway.handshake().unwrap();
     assert_eq!(halfway.client.peer_certificates().unwrap()[0].to_vec(), old.der);
     assert_eq!(selected(&context, "localhost"), new.der);
+}
+
+#[test]
+fn served_certificate_can_be_kept() {
+    let directory = TempDir::new().unwrap();
+    let (kept, other, new) = (generate(&["a.example"]), generate(&["b.example"]), generate(&["b.example"]));
+    let [first, second] = [bundle(&directory, "a.pem", &kept), bundle(&directory, "b.pem", &other)];
+    let context = context(load(&[first.clone(), second]).unwrap());
+    assert!(context.certificate_from(&directory.path().join("c.pem")).is_none());
+
+    let renewed = load(&[bundle(&directory, "b.pem", &new)]).unwrap();
+    let all = context.certificate_from(&first.chain).unwrap().merge(renewed);
+    context.replace_certificates(all, SystemTime::now()).unwrap();
+    for (name, expected) in [("a.example", &kept), ("b.example", &new)] {
+        assert_eq!(selected(&context, name), expected.der, "{name}");
+    }
 }
 
 #[test]

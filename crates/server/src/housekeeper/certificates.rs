@@ -10,13 +10,13 @@ mod renewals;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cannery_base::FileVersion;
 use cannery_transport::{Certificates, Context, Protocol, Seed, Settings, TicketSeed, Version, Warning};
 
 use super::{Outcome, Reporter};
-use crate::config::{CertificateFiles, Config, Content, IssuedCertificate, SelfSigned, Tls};
+use crate::config::{CertificateFiles, Config, Content, SelfSigned, Tls};
 use crate::content::Trigger;
 use crate::error::StartError;
 use crate::notice::Notice;
@@ -33,6 +33,10 @@ pub(crate) struct CertificateLoader {
     renewals: Renewals,
     /// The files as they were when we last read or refused them.
     settled: Vec<Option<FileVersion>>,
+    /// Why files were refused when we last read them.
+    refused: Vec<Refusal>,
+    /// The last attempt to load the files.
+    tried: Instant,
     /// The files as the last check found them.
     seen: Vec<Option<FileVersion>>,
     watch: bool,
@@ -43,6 +47,22 @@ pub(crate) struct CertificateLoader {
 struct Origin {
     kind: CertificateKind,
     file: PathBuf,
+    /// Whether it is served in place of another one that was refused.
+    is_kept: bool,
+}
+
+/// Why a certificate isn't used.
+#[derive(Clone, PartialEq, Eq)]
+struct Refusal {
+    why: String,
+    /// Whether the one that was served before is still served.
+    is_kept: bool,
+}
+
+impl Refusal {
+    fn notice(&self) -> Notice {
+        Notice::CertificatesRefused { why: self.why.clone(), is_kept: self.is_kept }
+    }
 }
 
 impl CertificateLoader {
@@ -54,8 +74,9 @@ impl CertificateLoader {
         // Do this before reading the files, so that we notice every later change.
         let files = file_versions(&tls);
         let now = SystemTime::now();
-        let (certificates, origins) = load(&tls, &names, now, &[])?;
-        for notice in notices(certificates.warnings()) {
+        let Loaded { certificates, origins, refused, .. } = load(&tls, &names, now, None)?;
+        for notice in notices(certificates.warnings()).into_iter().chain(refused.iter().map(Refusal::notice))
+        {
             (config.on_notice.0)(&notice);
         }
 
@@ -78,6 +99,8 @@ impl CertificateLoader {
             origins,
             renewals,
             settled: files.clone(),
+            refused,
+            tried: Instant::now(),
             seen: files,
             watch,
         }))
@@ -116,6 +139,7 @@ impl CertificateLoader {
                 CertificateKind::File | CertificateKind::Test => summary.not_after,
             },
             renewal: renewals.of(&origin.file),
+            is_kept: origin.is_kept,
         });
         status.set_certificates(certificates.collect(), now);
     }
@@ -132,25 +156,42 @@ impl CertificateLoader {
 
         let files = file_versions(&self.tls);
         let is_stable = std::mem::replace(&mut self.seen, files.clone()) == files;
+        let has_changed = files != self.settled;
+        // A refused certificate may have become valid, or its file readable, which changes no file.
+        let has_refused = !self.refused.is_empty();
+        let retries = has_refused && self.tried.elapsed() >= RETRY_INTERVAL;
         // The chain and the key are separate files that may not be replaced at the same time.
-        if files == self.settled || !is_requested && !is_stable {
+        let is_news = if is_requested { has_changed || has_refused } else { has_changed && is_stable };
+        if !is_news && !retries {
             return notices;
         }
+
         self.settled = files;
-        match self.replace(now) {
+        self.tried = Instant::now();
+        match self.replace(now, is_news) {
             Ok(new) => notices.extend(new),
-            Err(error) => notices.push(Notice::CertificatesRefused { why: error.to_string() }),
+            Err(error) => notices.push(Refusal { why: error.to_string(), is_kept: true }.notice()),
         }
         notices
     }
 
-    /// Reads the files and replaces the certificates. Returns notices for the operator.
-    fn replace(&mut self, now: SystemTime) -> Result<Vec<Notice>, cannery_transport::Error> {
-        let (certificates, origins) = load(&self.tls, &self.names, now, &self.origins)?;
+    /// Reads the files and replaces the certificates. Returns notices for the operator. Unless `is_news`, these don't repeat why files
+    /// are refused.
+    fn replace(&mut self, now: SystemTime, is_news: bool) -> Result<Vec<Notice>, cannery_transport::Error> {
+        let Loaded { certificates, origins, refused, has_new } =
+            load(&self.tls, &self.names, now, Some(&self.context))?;
+        if !is_news && refused == self.refused {
+            return Ok(Vec::new());
+        }
         let mut notices = notices(certificates.warnings());
+        let is_told = |refusal: &&Refusal| is_news || !self.refused.contains(refusal);
+        notices.extend(refused.iter().filter(is_told).map(Refusal::notice));
         self.context.replace_certificates(certificates, now)?;
         self.origins = origins;
-        notices.push(Notice::CertificatesReplaced);
+        self.refused = refused;
+        if has_new || self.refused.is_empty() {
+            notices.push(Notice::CertificatesReplaced);
+        }
         Ok(notices)
     }
 }
@@ -159,49 +200,102 @@ fn notices(warnings: &[Warning]) -> Vec<Notice> {
     warnings.iter().map(|warning| Notice::Certificate { warning: warning.to_string() }).collect()
 }
 
+/// Refused files are read again after this time even if they don't change.
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
+
 /// A temporary certificate is valid from a day before it was made, in seconds.
 const TEMPORARY_SINCE: i64 = 24 * 60 * 60;
 
-/// Loads all certificates, and says where each of them comes from. `served` are those that are served now.
+/// Certificates, in the order in which clients get them.
+struct Loaded {
+    certificates: Certificates,
+    /// Where each of them comes from.
+    origins: Vec<Origin>,
+    refused: Vec<Refusal>,
+    /// Whether a certificate from a file wasn't served before.
+    has_new: bool,
+}
+
+/// Loads all certificates. In place of one that can't be used, the one that is served stays, so that it doesn't keep the others from
+/// being renewed.
+///
+/// # Errors
+/// Fails if a file can't be used and no certificate from it is served, unless a process of ours issues it.
 fn load(
     tls: &Tls,
     names: &[String],
     now: SystemTime,
-    served: &[Origin],
-) -> Result<(Certificates, Vec<Origin>), cannery_transport::Error> {
-    // Bundles that don't exist yet are replaced by temporary certificates, so that no client is refused. One that has disappeared is an
-    // error: the certificate that was in it is better than any temporary one.
-    let is_served =
-        |file: &Path| served.iter().any(|origin| origin.kind == CertificateKind::File && origin.file == file);
-    let (issued, missing): (Vec<_>, Vec<_>) =
-        tls.issued().iter().partition(|issued| is_served(&issued.bundle) || !is_missing(&issued.bundle));
-    let bundle = |issued: &IssuedCertificate| CertificateFiles::new(&issued.bundle);
-    let sources: Vec<_> = tls.files().iter().cloned().chain(issued.into_iter().map(bundle)).collect();
-    let mut origins: Vec<_> = sources
-        .iter()
-        .map(|files| Origin { kind: CertificateKind::File, file: files.chain.clone() })
-        .collect();
-    let mut loaded = None;
-    if !sources.is_empty() {
-        loaded = Some(Certificates::load(&sources, now)?);
+    served: Option<&Context>,
+) -> Result<Loaded, cannery_transport::Error> {
+    let mut has_new = false;
+    let mut read = |files: &CertificateFiles| {
+        let new = Certificates::load(std::slice::from_ref(files), now)?;
+        if let Some(context) = served {
+            context.check_replacement(&new, now)?;
+            has_new |= !context.serves(&new);
+        }
+        Ok(new)
+    };
+    let served = |path: &Path| served?.certificate_from(path);
+    let mut loaded: Option<Certificates> = None;
+    let mut origins = Vec::new();
+    let mut refused = Vec::new();
+    let mut add = |certificates: Certificates, origin: Origin| {
+        loaded = Some(match loaded.take() {
+            Some(others) => others.merge(certificates),
+            None => certificates,
+        });
+        origins.push(origin);
+    };
+
+    for files in tls.files() {
+        let new = read(files);
+        let is_kept = new.is_err();
+        let certificates = new.or_else(|error: cannery_transport::Error| {
+            refused.push(Refusal { why: error.to_string(), is_kept });
+            served(&files.chain).ok_or(error)
+        })?;
+        add(certificates, Origin { kind: CertificateKind::File, file: files.chain.clone(), is_kept });
+    }
+
+    // Bundles that don't exist yet are replaced by temporary certificates, so that no client is refused. If one has disappeared, the
+    // certificate that was in it is better than any temporary one.
+    let mut missing = Vec::new();
+    for issued in tls.issued() {
+        let kept = served(&issued.bundle);
+        if kept.is_none() && is_missing(&issued.bundle) {
+            missing.push(issued);
+            continue;
+        }
+        let new = read(&CertificateFiles::new(&issued.bundle));
+        let is_kept = new.is_err();
+        let certificates = new.map(Some).unwrap_or_else(|error| {
+            refused.push(Refusal { why: error.to_string(), is_kept: kept.is_some() });
+            kept
+        });
+        match certificates {
+            Some(certificates) => {
+                let file = issued.bundle.clone();
+                add(certificates, Origin { kind: CertificateKind::File, file, is_kept });
+            }
+            None => missing.push(issued),
+        }
     }
 
     let temporary = missing.into_iter().map(|issued| {
-        let origin = Origin { kind: CertificateKind::Temporary, file: issued.bundle.clone() };
+        let (kind, file) = (CertificateKind::Temporary, issued.bundle.clone());
+        let origin = Origin { kind, file, is_kept: false };
         (SelfSigned::Ecdsa, issued.names.as_slice(), origin)
     });
-    let for_tests = tls
-        .self_signed()
-        .map(|kind| (kind, names, Origin { kind: CertificateKind::Test, file: "(made in memory)".into() }));
+    let for_tests = tls.self_signed().map(|kind| {
+        let file = "(made in memory)".into();
+        (kind, names, Origin { kind: CertificateKind::Test, file, is_kept: false })
+    });
     for (kind, names, origin) in temporary.chain(for_tests) {
-        let made = Certificates::self_signed(kind, names, now)?;
-        loaded = Some(match loaded {
-            Some(others) => others.merge(made),
-            None => made,
-        });
-        origins.push(origin);
+        add(Certificates::self_signed(kind, names, now)?, origin);
     }
-    Ok((loaded.ok_or(cannery_transport::Error::NoSource)?, origins))
+    let certificates = loaded.ok_or(cannery_transport::Error::NoSource)?;
+    Ok(Loaded { certificates, origins, refused, has_new })
 }
 
 /// Whether a file doesn't exist. Other errors are reported when it is opened.

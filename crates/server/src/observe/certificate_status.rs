@@ -21,6 +21,8 @@ pub(crate) struct CertificateStatus {
     pub(crate) not_after: i64,
     /// State of the renewal, if the process that issues the certificate has written one.
     pub(crate) renewal: Option<Renewal>,
+    /// Whether it is served in place of another one in its file, which can't be used.
+    pub(crate) is_kept: bool,
 }
 
 /// Where a certificate comes from.
@@ -78,6 +80,11 @@ impl CertificateStatus {
         if now < self.not_before {
             return Some(format!("{name}: the certificate is not valid yet"));
         }
+        if self.is_kept {
+            return Some(format!(
+                "{name}: the certificate in its file can't be used, so an earlier one is served"
+            ));
+        }
         let life = self.not_after.saturating_sub(self.not_before);
         let is_failing = self.renewal.as_ref().is_some_and(|renewal| renewal.error.is_some());
         if is_failing && left < life / 4 {
@@ -133,6 +140,7 @@ mod tests {
             not_before: 0,
             not_after: days * DAY,
             renewal: Some(Renewal { succeeded_at: Some(0), error: is_failing.then_some(error) }),
+            is_kept: false,
         }
     }
 

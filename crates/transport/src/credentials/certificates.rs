@@ -17,6 +17,7 @@ use rustls::{CipherSuite, InconsistentKeys, SignatureAlgorithm};
 use rustls_pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
+use super::addresses::has_address;
 use super::files::{self, Key};
 use super::names::NameIndex;
 use super::ocsp::{self, CertStatus};
@@ -62,7 +63,7 @@ impl Source {
 }
 
 /// All certificates of a server. The first one is the default and will be used if a client does not send a
-/// known server name.
+/// known server name, unless another one is for an IP address and the client sends none at all.
 pub struct Certificates {
     /// Never empty once loaded.
     all: Vec<Certificate>,
@@ -70,14 +71,18 @@ pub struct Certificates {
     warnings: Vec<Warning>,
 }
 
+#[derive(Clone)]
 struct Certificate {
     certified: Arc<CertifiedKey>,
     stapled: Option<Stapled>,
     validity: Validity,
+    /// Whether it is for IP addresses, too.
+    has_address: bool,
     path: PathBuf,
 }
 
 /// The same certificate and key with an OCSP response, which will only be valid for a limited time.
+#[derive(Clone)]
 struct Stapled {
     certified: Arc<CertifiedKey>,
     validity: Validity,
@@ -147,6 +152,28 @@ impl Certificates {
         self
     }
 
+    /// Returns the certificate that was read from `path`, without its warnings.
+    pub(crate) fn from_file(&self, path: &Path) -> Option<Self> {
+        let certificate = self.all.iter().find(|certificate| certificate.path == path)?.clone();
+        let mut one = Self::empty();
+        if let Some(parsed) = certificate.parsed() {
+            parsed.valid_dns_names().for_each(|name| one.names.add(name, 0));
+        }
+        one.all.push(certificate);
+        Some(one)
+    }
+
+    /// Returns `true` if `others` has all of these certificates, from the same files and with the same OCSP responses.
+    pub(crate) fn is_part_of(&self, others: &Self) -> bool {
+        let staple = |certificate: &Certificate| certificate.stapled.as_ref()?.certified.ocsp.clone();
+        let is_same = |one: &Certificate, other: &Certificate| {
+            one.path == other.path
+                && one.certified.cert == other.certified.cert
+                && staple(one) == staple(other)
+        };
+        self.all.iter().all(|one| others.all.iter().any(|other| is_same(one, other)))
+    }
+
     /// Returns a summary of each certificate.
     pub(crate) fn summaries(&self) -> Vec<Summary> {
         let summary = |certificate: &Certificate| Summary {
@@ -185,7 +212,8 @@ impl Certificates {
         }
 
         let parsed = EndEntityCert::try_from(first).map_err(|error| bad(format!("{error:?}")))?;
-        let mut has_name = false;
+        let has_address = has_address(first);
+        let mut has_name = has_address;
         for name in parsed.valid_dns_names() {
             self.names.add(name, self.all.len());
             has_name = true;
@@ -206,6 +234,7 @@ impl Certificates {
             certified: Arc::new(certified),
             stapled,
             validity,
+            has_address,
             path: path.to_owned(),
         });
         Ok(())
@@ -278,10 +307,16 @@ impl Certificates {
     /// Among the certificates for the server name, this is the first that the client can verify, with a
     /// preference for keys that sign faster than RSA. If the client cannot verify any of them, it gets the
     /// first, so that the handshake fails for that reason rather than for lack of a certificate.
+    ///
+    /// Clients that connect to an IP address send no server name (RFC 6066 §3), so these get the first certificate for an address.
     pub(crate) fn select(&self, hello: &ClientHello<'_>, now: i64) -> Option<Arc<CertifiedKey>> {
         let positions = hello.server_name().map_or(&[][..], |name| self.names.find(name));
         let mut named = positions.iter().filter_map(|&position| self.all.get(position));
-        let first = named.clone().next().or(self.all.first())?;
+        let nameless = || {
+            let of_address = self.all.iter().find(|certificate| certificate.has_address);
+            of_address.filter(|_| hello.server_name().is_none()).or(self.all.first())
+        };
+        let first = named.clone().next().or_else(nameless)?;
 
         let is_usable = |certificate: &&Certificate| can_verify(hello, &certificate.certified);
         let fast =
@@ -296,8 +331,13 @@ impl Certificates {
 impl Certificate {
     /// Returns the first DNS name, or an empty string if there is none.
     fn first_name(&self) -> String {
-        let first = self.certified.end_entity_cert().ok().and_then(|der| EndEntityCert::try_from(der).ok());
-        first.and_then(|parsed| parsed.valid_dns_names().next().map(str::to_owned)).unwrap_or_default()
+        self.parsed()
+            .and_then(|parsed| parsed.valid_dns_names().next().map(str::to_owned))
+            .unwrap_or_default()
+    }
+
+    fn parsed(&self) -> Option<EndEntityCert<'_>> {
+        EndEntityCert::try_from(self.certified.end_entity_cert().ok()?).ok()
     }
 }
 

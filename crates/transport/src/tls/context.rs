@@ -6,6 +6,7 @@
 //! context](crate::quic::Context) is created from a context and shares its certificates and clock.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
@@ -160,11 +161,31 @@ impl Context {
     /// Returns an error if a new certificate is not valid at `now` while the one that it replaces (from the
     /// same file) is.
     pub fn replace_certificates(&self, certificates: Certificates, now: SystemTime) -> Result<(), Error> {
-        certificates.check_replaces(&self.resolver.certificates(), now)?;
+        self.check_replacement(&certificates, now)?;
         let mut current = self.resolver.certificates.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(certificates);
         compression::forget_messages();
         Ok(())
+    }
+
+    /// Checks that certificates could replace those that are served.
+    ///
+    /// # Errors
+    /// Same as for [`Context::replace_certificates`].
+    pub fn check_replacement(&self, certificates: &Certificates, now: SystemTime) -> Result<(), Error> {
+        certificates.check_replaces(&self.resolver.certificates(), now)
+    }
+
+    /// Returns the served certificate that was read from a chain at `path`, without warnings.
+    #[must_use]
+    pub fn certificate_from(&self, path: &Path) -> Option<Certificates> {
+        self.resolver.certificates().from_file(path)
+    }
+
+    /// Returns `true` if all of these certificates are served, from the same files and with the same OCSP responses.
+    #[must_use]
+    pub fn serves(&self, certificates: &Certificates) -> bool {
+        certificates.is_part_of(&self.resolver.certificates())
     }
 
     /// Rotates ticket keys at the end of their period and stops sending OCSP responses that have expired,
