@@ -164,8 +164,9 @@ fn show(flags: &Certificates) -> Result<(), Failure> {
 }
 
 fn as_json(state: &CertificateStatus, now: Timestamp) -> serde_json::Value {
+    let signed = |time: Timestamp| i64::try_from(time.0).unwrap_or(i64::MAX);
     // Negative if it has expired.
-    let seconds_left = state.not_after.map(|not_after| not_after.0.cast_signed() - now.0.cast_signed());
+    let seconds_left = state.not_after.map(|not_after| signed(not_after).saturating_sub(signed(now)));
     json!({
         "bundle": state.path.display().to_string(),
         "names": state.journal.names,

@@ -261,7 +261,7 @@ fn faults_of_the_authority_are_survived() {
         }
     };
     let orders = "/order-plz";
-    let cases: [(&str, Fault, &str); 11] = [
+    let cases: [(&str, Fault, &str); 12] = [
         (orders, problem(429, "rateLimited", "Retry-After: 7200\r\n"), "refused"),
         (orders, problem(403, "unauthorized", ""), "refused"),
         (orders, problem(400, "badNonce", "Replay-Nonce: bad\r\n"), "refused"),
@@ -271,6 +271,7 @@ fn faults_of_the_authority_are_survived() {
         (orders, Fault::CutAt(300), "unreachable"),
         (orders, Fault::CutAt(0), "unreachable"),
         ("/dir", response(404, "text/plain", "no"), "senseless"),
+        ("/my-order", problem(429, "rateLimited", "Retry-After: 18446744073709551615\r\n"), "refused"),
         ("/my-order", Fault::Replace("\"valid\"", "\"value\""), "senseless"),
         ("/certZ", Fault::Replace("BEGIN CERTIFICATE", "BEGIN CERTIFICATO"), "unusable"),
     ];
@@ -303,6 +304,23 @@ fn faults_of_the_authority_are_survived() {
         if is_order && earlier == 0 { problem(400, "badNonce", "") } else { Fault::None }
     });
     world.once(&names).assert_issued();
+}
+
+/// A directory in place of a bundle can't be read by anybody.
+#[test]
+fn certificate_with_an_unreadable_bundle_holds_up_no_other() {
+    if skip_outside() {
+        return;
+    }
+    let world = World::new();
+    fs::create_dir_all(world.file("other.test.pem")).unwrap();
+    let outcome = world.once(&["other.test", "example.test"]);
+    assert_eq!(
+        (outcome.code, outcome.event("failed")["kind"].as_str()),
+        (Some(1), Some("folder")),
+        "{outcome:#?}"
+    );
+    assert_eq!(outcome.event("issued")["certificate"], "example.test", "{outcome:#?}");
 }
 
 #[test]

@@ -107,10 +107,10 @@ impl Authority {
     }
 
     /// Checks whether the terms of service are agreed to, if we have no account yet.
-    pub(crate) fn check_terms(&self, folder: &Folder) -> Result<(), Error> {
+    pub(crate) fn check_terms(&self, folder: &Folder, key: &AccountKey) -> Result<(), Error> {
         let has_account = || {
             let accounts = Accounts::read(folder)?;
-            Ok(self.account.is_some() || accounts.get(&self.settings.directory).is_some())
+            Ok(self.account.is_some() || accounts.get(&self.settings.directory, key).is_some())
         };
         if self.settings.agrees || has_account()? {
             return Ok(());
@@ -132,7 +132,7 @@ impl Authority {
         {
             // The authority has forgotten it, as those for tests do.
             self.account = None;
-            Accounts::read(folder)?.set(folder, &self.settings.directory, None)?;
+            Accounts::read(folder)?.set(folder, &self.settings.directory, key, None)?;
         }
         result
     }
@@ -159,11 +159,11 @@ impl Authority {
             return Ok(account.clone());
         }
         let mut accounts = Accounts::read(folder)?;
-        let url = match accounts.get(&self.settings.directory) {
+        let url = match accounts.get(&self.settings.directory, key) {
             Some(url) => url.to_owned(),
             None => {
                 let url = self.register(key)?;
-                accounts.set(folder, &self.settings.directory, Some(&url))?;
+                accounts.set(folder, &self.settings.directory, key, Some(&url))?;
                 url
             }
         };

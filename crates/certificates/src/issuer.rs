@@ -8,14 +8,16 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use cannery_transport::{Certificates, Source};
+use zeroize::Zeroizing;
 
 use crate::acme::{AccountKey, Authority, AuthoritySettings, KeyKind, OrderRequest};
 use crate::certificate::Certificate;
 use crate::challenge::{Challenges, DnsHook, Method, SelfCheck};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::error::{Caller, Error};
 use crate::event::Event;
 use crate::folder::{BundleReaders, Folder};
+use crate::limits::REISSUE_INTERVAL;
 use crate::names::Names;
 use crate::random;
 use crate::schedule::{Fulfilled, LastError, Step};
@@ -62,7 +64,7 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// Opens the folder, and reads what it contains. Nothing is sent.
+    /// Opens the folder. Nothing is sent.
     ///
     /// # Errors
     /// Returns an error if the folder can't be used, or if another process uses it.
@@ -70,8 +72,7 @@ impl Issuer {
         let folder = Folder::open(&settings.folder, settings.readers)?;
         let key = AccountKey::load_or_generate(&folder)?;
         let authority = Authority::new(settings.authority)?;
-        let open = |names| Managed::open(&folder, names, authority.directory(), Timestamp::now());
-        let certificates = settings.certificates.into_iter().map(open).collect::<Result<_, _>>()?;
+        let certificates = settings.certificates.into_iter().map(Managed::new).collect();
         let challenges =
             Challenges { dns_hook: settings.dns_hook.map(DnsHook::new), self_check: settings.self_check };
         Ok(Issuer {
@@ -95,8 +96,11 @@ impl Issuer {
 
     /// Keeps the certificates valid until the process ends. It can be killed at any time.
     ///
+    /// A certificate whose files can't be used has to wait, and doesn't keep the others from being renewed. Nothing is ordered while a
+    /// state can't be written: without it, a crash loop could place too many orders.
+    ///
     /// # Errors
-    /// Returns an error if a state can't be written: without it, a crash loop could place too many orders.
+    /// Returns an error if the terms of the authority aren't agreed to.
     pub fn run(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<Infallible, Error> {
         loop {
             let wait = self.pass(on_event)?;
@@ -117,10 +121,36 @@ impl Issuer {
     fn pass(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<Duration, Error> {
         let mut wait = Duration::MAX;
         for position in 0..self.certificates.len() {
-            self.certificates[position].look(&self.folder)?;
-            wait = wait.min(self.serve(position, on_event)?);
+            let managed = &mut self.certificates[position];
+            let looked = managed.look(&self.folder, self.authority.directory(), self.clock.now().wall);
+            let time = match looked.and_then(|()| self.serve(position, on_event)) {
+                Ok(time) => {
+                    self.certificates[position].fault = None;
+                    time
+                }
+                // Time does not change this.
+                Err(error @ Error::Terms { .. }) => return Err(error),
+                Err(error) => {
+                    self.report_fault(position, &error, on_event);
+                    NAP
+                }
+            };
+            wait = wait.min(time);
         }
         Ok(wait)
+    }
+
+    /// Reports that the files of a certificate can't be used, unless that was reported already.
+    fn report_fault(&mut self, position: usize, error: &Error, on_event: &mut dyn FnMut(&Event<'_>)) {
+        let managed = &mut self.certificates[position];
+        let fault = error.to_string();
+        if managed.fault.as_ref() == Some(&fault) {
+            return;
+        }
+        managed.fault = Some(fault);
+        let hint = error.hint_for(self.caller);
+        let next_at = self.clock.now().wall + NAP;
+        on_event(&Event::Failed { certificate: &managed.stem, error, hint: hint.as_deref(), next_at });
     }
 
     /// Does the steps of one certificate until it has to wait.
@@ -168,7 +198,9 @@ impl Issuer {
 
         let replaces = managed.schedule.names_replaced();
         on_event(&Event::Ordering { certificate: &managed.stem, replaces });
-        let result = self.obtain(position, replaces);
+        let issued = self.obtain(position, replaces);
+        let is_issued = issued.is_ok();
+        let result = issued.and_then(|bundle| self.publish(position, &bundle));
 
         let managed = &mut self.certificates[position];
         let now = self.clock.now();
@@ -195,7 +227,8 @@ impl Issuer {
                 if error.is_before_order() {
                     managed.schedule.miss_order(now, last_error, chance);
                 } else {
-                    managed.schedule.fail_order(now, last_error, error.retry_after(), chance);
+                    let retry_after = if is_issued { Some(REISSUE_INTERVAL) } else { error.retry_after() };
+                    managed.schedule.fail_order(now, last_error, retry_after, chance);
                 }
                 managed.save(&self.folder)?;
                 let next_at = managed.schedule.journal().renews_at.unwrap_or(now.wall);
@@ -210,10 +243,10 @@ impl Issuer {
         Ok(())
     }
 
-    /// Checks the names, orders a certificate and puts it into the folder.
-    fn obtain(&mut self, position: usize, replaces: bool) -> Result<Certificate, Error> {
+    /// Checks the names and orders a certificate. Returns a bundle.
+    fn obtain(&mut self, position: usize, replaces: bool) -> Result<Zeroizing<String>, Error> {
         // Before the names are checked: the operator should learn of both in any case, and this takes one word.
-        self.authority.check_terms(&self.folder)?;
+        self.authority.check_terms(&self.folder, &self.key)?;
         let managed = &self.certificates[position];
         for name in managed.names.as_slice() {
             if matches!(self.challenges.method(name), Method::Http) {
@@ -227,8 +260,12 @@ impl Issuer {
             replaces: managed.renewal_id().filter(|_| replaces),
             challenges: &self.challenges,
         };
-        let bundle = self.authority.order(&self.folder, &self.key, &request)?;
+        self.authority.order(&self.folder, &self.key, &request)
+    }
 
+    /// Puts an issued certificate into the folder.
+    fn publish(&mut self, position: usize, bundle: &str) -> Result<Certificate, Error> {
+        let managed = &self.certificates[position];
         let unusable = |why: &str| Error::Unusable { why: why.to_owned() };
         let certificate = Certificate::from_pem(bundle.as_bytes());
         let certificate = certificate.ok_or_else(|| unusable("it is not an X.509 certificate in PEM"))?;

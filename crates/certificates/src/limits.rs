@@ -14,6 +14,10 @@ pub const ADVICE_INTERVAL_MIN: Duration = Duration::from_secs(6 * 60 * 60);
 /// days and is renewed after three.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(6 * 60 * 60);
 
+/// Minimum time before a certificate is ordered again if the issued one couldn't be used. Each of these orders counts: Let's Encrypt
+/// issues five certificates for the same names within a week.
+pub const REISSUE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Maximum time for which we obey a `Retry-After` of the authority. One request a day does no harm, and a wrong
 /// value can't keep us from renewing.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);

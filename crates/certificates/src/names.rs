@@ -6,6 +6,12 @@ use std::str::FromStr;
 
 use crate::limits::NAMES_MAX;
 
+/// Name of the account key's file, without its extension.
+const ACCOUNT_STEM: &str = "account";
+
+/// Length of the longest first name of a certificate. The names of its files are up to 17 bytes longer, and Linux allows 255 bytes.
+const FILE_STEM_BYTES_MAX: usize = 230;
+
 /// A name in a certificate. DNS names are lower case and have no final dot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
@@ -40,6 +46,12 @@ pub enum BadName {
     /// A name occurs twice.
     #[error("`{0}` is named twice")]
     Twice(String),
+    /// The files of the certificate would have the name of the account key's.
+    #[error("`{0}` can't be the first name: the file of the account key has it")]
+    AccountKey(String),
+    /// The first name is too long for the names of files.
+    #[error("`{0}` is too long for the name of a file: put a shorter name first")]
+    LongFirst(String),
     /// There are more names than authorities accept.
     #[error("{0} names are too many for a certificate: at most {NAMES_MAX} are possible")]
     TooMany(usize),
@@ -166,7 +178,15 @@ impl FromStr for Names {
         if names.len() > NAMES_MAX {
             return Err(BadName::TooMany(names.len()));
         }
-        Ok(Names(names))
+        let names = Names(names);
+        let stem = names.file_stem();
+        if stem == ACCOUNT_STEM {
+            return Err(BadName::AccountKey(stem));
+        }
+        if stem.len() > FILE_STEM_BYTES_MAX {
+            return Err(BadName::LongFirst(stem));
+        }
+        Ok(names)
     }
 }
 
@@ -198,6 +218,11 @@ mod tests {
         for text in ["*", "a.*.b", "*a.example", "*.*.example"] {
             assert!(matches!(text.parse::<Names>(), Err(BadName::Wildcard(_))), "{text}");
         }
+        assert!(matches!("account,b.example".parse::<Names>(), Err(BadName::AccountKey(_))));
+        assert!("b.example,account".parse::<Names>().is_ok());
+        let long = format!("{0}.{0}.{0}.{0}.example", "a".repeat(58));
+        assert!(matches!(long.parse::<Names>(), Err(BadName::LongFirst(_))));
+        assert!(format!("a.example,{long}").parse::<Names>().is_ok());
         assert!(matches!("bücher.example".parse::<Names>(), Err(BadName::NotAscii(_))));
         assert!(matches!("a.example,A.example".parse::<Names>(), Err(BadName::Twice(_))));
         let many: Vec<_> = (0..=NAMES_MAX).map(|number| format!("h{number}.example")).collect();

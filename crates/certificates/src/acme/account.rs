@@ -30,9 +30,16 @@ pub(crate) struct AccountKey {
     thumbprint: String,
 }
 
-/// The URLs of the accounts that the key has, by directory.
+/// The accounts at authorities, by directory.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Accounts(BTreeMap<String, String>);
+pub(super) struct Accounts(BTreeMap<String, KnownAccount>);
+
+/// An account, and the key that it belongs to. Signatures of another key would be refused.
+#[derive(Serialize, Deserialize)]
+struct KnownAccount {
+    url: String,
+    thumbprint: String,
+}
 
 impl AccountKey {
     /// Reads the key. It is generated if there is none.
@@ -96,19 +103,25 @@ impl Accounts {
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default())
     }
 
-    pub(super) fn get(&self, directory: &str) -> Option<&str> {
-        self.0.get(directory).map(String::as_str)
+    /// Returns the URL of the account that the key has at an authority.
+    pub(super) fn get(&self, directory: &str, key: &AccountKey) -> Option<&str> {
+        let known = self.0.get(directory)?;
+        (known.thumbprint == key.thumbprint).then_some(known.url.as_str())
     }
 
-    /// Sets or removes the account at an authority, and writes the file.
+    /// Sets or removes the URL of the account that the key has at an authority, and writes the file.
     pub(super) fn set(
         &mut self,
         folder: &Folder,
         directory: &str,
-        account: Option<&str>,
+        key: &AccountKey,
+        url: Option<&str>,
     ) -> Result<(), Error> {
-        match account {
-            Some(url) => self.0.insert(directory.to_owned(), url.to_owned()),
+        match url {
+            Some(url) => {
+                let known = KnownAccount { url: url.to_owned(), thumbprint: key.thumbprint.clone() };
+                self.0.insert(directory.to_owned(), known)
+            }
             None => self.0.remove(directory),
         };
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
@@ -139,6 +152,20 @@ mod tests {
         let second = AccountKey::load_or_generate(&folder).unwrap();
         assert_eq!(first.thumbprint(), second.thumbprint());
         assert_eq!(first.thumbprint().len(), 43);
+    }
+
+    #[test]
+    fn accounts_of_another_key_are_unknown() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
+        let key = AccountKey::load_or_generate(&folder).unwrap();
+        let (directory, url) = ("https://acme.test/directory", "https://acme.test/account/1");
+        Accounts::default().set(&folder, directory, &key, Some(url)).unwrap();
+        assert_eq!(Accounts::read(&folder).unwrap().get(directory, &key), Some(url));
+
+        std::fs::remove_file(place.path().join(KEY_FILE)).unwrap();
+        let other = AccountKey::load_or_generate(&folder).unwrap();
+        assert_eq!(Accounts::read(&folder).unwrap().get(directory, &other), None);
     }
 
     #[test]

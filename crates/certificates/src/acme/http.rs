@@ -19,7 +19,7 @@ use rustls_pki_types::pem::PemObject;
 use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::error::Error;
-use crate::limits::{REQUEST_TIMEOUT, RESPONSE_BYTES_MAX};
+use crate::limits::{REQUEST_TIMEOUT, RESPONSE_BYTES_MAX, RETRY_AFTER_MAX};
 
 const PROBLEM_JSON: &str = "application/problem+json";
 
@@ -112,7 +112,8 @@ impl Http {
             self.agent.run(Request::from_parts(head, body.to_vec()))
         };
         let mut response = sent.map_err(|error| HttpFault::Broken(error.to_string()))?;
-        self.remember(LastResponse { url, retry_after: retry_after(response.headers(), SystemTime::now()) });
+        let retry_after = limit_retry_after(response.headers_mut(), SystemTime::now());
+        self.remember(LastResponse { url, retry_after });
 
         let status = response.status();
         if status.is_redirection() {
@@ -179,6 +180,17 @@ impl HttpFault {
     }
 }
 
+/// Returns the time to wait according to `Retry-After`, and limits that in the field, too: `instant-acme` adds it to the present moment,
+/// which panics if there is no such moment.
+fn limit_retry_after(headers: &mut HeaderMap, now: SystemTime) -> Option<Duration> {
+    let asked_for = retry_after(headers, now).map(|time| time.min(RETRY_AFTER_MAX));
+    headers.remove(RETRY_AFTER);
+    if let Some(time) = asked_for {
+        headers.insert(RETRY_AFTER, time.as_secs().into());
+    }
+    asked_for
+}
+
 /// Returns the time to wait according to `Retry-After`, in either of its forms (RFC 9110 §10.2.3).
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
@@ -188,4 +200,29 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
     let date = parse_http_date(value.as_bytes(), now)?;
     Some(Duration::from_secs(date.saturating_sub(now)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_limited() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_900_000_000);
+        for (value, expected) in [
+            ("7200", Some(7200)),
+            ("18446744073709551615", Some(86_400)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(86_400)),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
+            ("18446744073709551616", None),
+            ("-1", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, value.parse().unwrap());
+            let time = limit_retry_after(&mut headers, now);
+            assert_eq!(time.map(|time| time.as_secs()), expected, "{value}");
+            let field = headers.get(RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
+            assert_eq!(field, expected.map(|seconds: u64| seconds.to_string()), "{value}");
+        }
+    }
 }

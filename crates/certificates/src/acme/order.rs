@@ -82,15 +82,12 @@ pub(super) async fn obtain(
         Ok(OrderStatus::Pending | OrderStatus::Processing) | Err(instant_acme::Error::Timeout(_)) => {
             return Err(Error::Timeout { what: "checking the names", limit: ORDER_TIMEOUT });
         }
+        // The order's error is often only a summary of those of its names.
         Ok(OrderStatus::Invalid) => return Err(why_invalid(&mut order, http).await),
         Err(error) => {
             let error = failed(error);
-            // The order's error is often only a summary of those of its names.
-            return Err(if matches!(error, Error::Refused { .. }) {
-                why_invalid(&mut order, http).await
-            } else {
-                error
-            });
+            let is_invalid = matches!(order.state().status, OrderStatus::Invalid);
+            return Err(if is_invalid { why_invalid(&mut order, http).await } else { error });
         }
     }
     drop(records);

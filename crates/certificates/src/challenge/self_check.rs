@@ -72,7 +72,8 @@ fn request(authority: &str, host: &str, token: &str, thumbprint: &str) -> Result
     let field = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
     let status = response.status().as_u16();
     if response.status().is_redirection() {
-        return Err(Found::Redirect { status, to: field("location").unwrap_or_else(|| "nowhere".into()) });
+        let to = field("location").map_or_else(|| "nowhere".into(), |to| shortened(&to));
+        return Err(Found::Redirect { status, to });
     }
     let server = field("server");
     let proxy = PROXY_FIELDS.iter().find_map(|name| field(name));

@@ -26,6 +26,10 @@ pub(super) struct Managed {
     saved: Option<Journal>,
     /// The moment of the renewal that was announced last.
     announced: Option<Timestamp>,
+    /// Whether the files have been read.
+    is_read: bool,
+    /// Why they can't be used, as it was reported last.
+    pub(super) fault: Option<String>,
 }
 
 /// Describes a certificate for its schedule. The authority only knows the certificates that it has issued.
@@ -37,14 +41,25 @@ fn held(certificate: &Certificate, is_of_authority: bool) -> Held {
 }
 
 impl Managed {
+    /// The files are read at the first look.
+    pub(super) fn new(names: Names) -> Managed {
+        let (stem, schedule) = (names.file_stem(), Schedule::new(Journal::default(), None));
+        Managed {
+            names,
+            stem,
+            schedule,
+            certificate: None,
+            seen: None,
+            saved: None,
+            announced: None,
+            is_read: false,
+            fault: None,
+        }
+    }
+
     /// Reads the state and the certificate.
-    pub(super) fn open(
-        folder: &Folder,
-        names: Names,
-        directory: &str,
-        now: Timestamp,
-    ) -> Result<Managed, Error> {
-        let stem = names.file_stem();
+    fn read(&mut self, folder: &Folder, directory: &str, now: Timestamp) -> Result<(), Error> {
+        let Managed { names, stem, .. } = self;
         let text = folder.read(&format!("{stem}{STATE_SUFFIX}"))?;
         let saved: Option<Journal> = text.as_ref().and_then(|text| serde_json::from_slice(text).ok());
         let mut journal = saved.clone().unwrap_or_default();
@@ -54,7 +69,7 @@ impl Managed {
         }
 
         folder.admit_readers(&format!("{stem}.pem"))?;
-        let seen = read_certificate(folder, &stem)?;
+        let seen = read_certificate(folder, stem)?;
         let is_of_authority = journal.directory == directory;
         let is_of_other = !is_of_authority && !journal.directory.is_empty();
         let certificate = seen.clone().filter(|seen| names.are(&seen.names) && !is_of_other);
@@ -62,15 +77,25 @@ impl Managed {
             journal.advice = None;
             journal.refuses_replacement = false;
         }
+        if is_of_other {
+            // The failures at another authority say nothing about this one.
+            journal.last_error = None;
+            journal.attempt = Some(Attempt { at: now, failures: 0, next_at: now + ORDER_INTERVAL_MIN });
+        }
         names.to_string().clone_into(&mut journal.names);
         directory.clone_into(&mut journal.directory);
         let held = certificate.as_ref().map(|certificate| held(certificate, is_of_authority));
-        let schedule = Schedule::new(journal, held);
-        Ok(Managed { names, stem, schedule, certificate, seen, saved, announced: None })
+        self.schedule = Schedule::new(journal, held);
+        (self.certificate, self.seen, self.saved) = (certificate, seen, saved);
+        self.is_read = true;
+        Ok(())
     }
 
-    /// Notices that another process has removed or replaced the certificate.
-    pub(super) fn look(&mut self, folder: &Folder) -> Result<(), Error> {
+    /// Reads the files at first, and later notices that another process has removed or replaced the certificate.
+    pub(super) fn look(&mut self, folder: &Folder, directory: &str, now: Timestamp) -> Result<(), Error> {
+        if !self.is_read {
+            return self.read(folder, directory, now);
+        }
         let found = read_certificate(folder, &self.stem)?;
         if found == self.seen {
             return Ok(());
@@ -112,7 +137,7 @@ impl Managed {
 
     /// Whether there is a certificate, and the last attempt has not failed.
     pub(super) fn is_good(&self) -> bool {
-        self.certificate.is_some() && self.schedule.journal().last_error.is_none()
+        self.fault.is_none() && self.certificate.is_some() && self.schedule.journal().last_error.is_none()
     }
 
     /// Reports when the certificate will be renewed, if that has changed.
