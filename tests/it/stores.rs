@@ -145,6 +145,23 @@ fn stores_without_ranges_are_read_and_wrong_ranges_are_refused() {
     assert_eq!(place.current("node"), "2.cdb");
 }
 
+/// Nothing was lost there: the address is wrong, or a folder isn't mounted.
+#[test]
+fn message_for_a_store_that_does_not_exist_doubts_its_address() {
+    let place = Place::new();
+    let host = serve(|_| (404, Vec::new(), b"<Error><Code>NoSuchBucket</Code></Error>".to_vec()));
+    let folder = format!("file://{}", place.text("missing"));
+    for (store, hint) in [(folder.as_str(), "check its path"), ("s3://missing/site", "check its name")] {
+        let mut follow =
+            place.command(&["follow", store, "--into", &place.text("node"), "--once", "--unsigned"]);
+        follow.args(["--s3-endpoint", &format!("http://{host}")]);
+        follow.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
+        let output = follow.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{store}");
+        assert!(stderr(&output).contains(hint), "{store}: {}", stderr(&output));
+    }
+}
+
 #[test]
 fn token_of_a_store_is_not_sent_to_another_host() {
     let place = Place::new();

@@ -52,6 +52,9 @@ impl Store for FolderStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.is_dir() => {
                 return Ok(Look::Empty);
             }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(failed(error).hint("mount or create this folder, or check its path"));
+            }
             file => file.map_err(failed)?,
         };
         let metadata = file.metadata().map_err(failed)?;

@@ -102,7 +102,8 @@ impl Store for S3Store {
                     return Err(StoreError::new(
                         StoreErrorKind::Missing,
                         format!("there is no bucket `{}`", self.bucket.name()),
-                    ));
+                    )
+                    .hint("create it, or check its name, the region and `--s3-endpoint`"));
                 }
                 Ok(Look::Empty)
             }
