@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Mutations per target.
 const MUTATIONS: u32 = 20_000;
 
-/// Mutations of a target that makes TLS handshakes.
-const MUTATIONS_WITH_HANDSHAKES: u32 = 5_000;
+/// Mutations of a target that makes TLS handshakes, or that takes milliseconds for the longest input.
+const MUTATIONS_OF_SLOW_TARGETS: u32 = 5_000;
 
 /// Mutations of a target that writes files.
 const MUTATIONS_WITH_FILES: u32 = 2_000;
@@ -76,7 +76,7 @@ fn replay_and_mutate(name: &str, target: fn(&[u8])) {
 
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mutations = match name {
-        "datagrams" => MUTATIONS_WITH_HANDSHAKES,
+        "datagrams" | "hpack_encoder" => MUTATIONS_OF_SLOW_TARGETS,
         "import" | "receive" | "recipe" => MUTATIONS_WITH_FILES,
         _ => MUTATIONS,
     };
