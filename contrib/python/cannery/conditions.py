@@ -132,9 +132,8 @@ def evaluate(conditions: Conditions, current: Validators, now: int) -> int | Non
         tags = [tag for line in if_match for weak, tag in _tags(line) if not weak]
         if not _has_asterisk(if_match) and current.etag not in tags:
             return 412
-    elif unmodified_since is not None and current.modified is not None:
-        if current.modified > unmodified_since:
-            return 412
+    elif unmodified_since is not None and current.modified is not None and current.modified > unmodified_since:
+        return 412
 
     if_none_match = conditions.lines(b"if-none-match")
     modified_since = parse_date(conditions.single(b"if-modified-since"), now)
@@ -142,9 +141,8 @@ def evaluate(conditions: Conditions, current: Validators, now: int) -> int | Non
         tags = [tag for line in if_none_match for _, tag in _tags(line)]
         if _has_asterisk(if_none_match) or current.etag in tags:
             return 304
-    elif modified_since is not None and current.modified is not None:
-        if current.modified <= modified_since:
-            return 304
+    elif modified_since is not None and current.modified is not None and current.modified <= modified_since:
+        return 304
     return None
 
 
@@ -245,7 +243,7 @@ def parse_date(value: bytes | None, now: int) -> int | None:
     year = int(match["year"])
     if len(match["year"]) == 2:
         # The latest such year that is at most 50 years ahead.
-        this_year = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).year
+        this_year = datetime.datetime.fromtimestamp(now, datetime.UTC).year
         year += this_year - this_year % 100
         year -= 100 if year > this_year + 50 else 0
     hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"])

@@ -18,8 +18,10 @@ _TEXTS = {
     417: ("Expectation failed", "The request expects what this server does not do."),
     421: (
         "No site for this host",
-        "This server has no site for the host name that was requested. If the name is yours, add "
-        "it to the server's configuration, or point it to another server.",
+        (
+            "This server has no site for the host name that was requested. If the name is yours, add "
+            "it to the server's configuration, or point it to another server."
+        ),
     ),
     431: ("Request header too large", "The header of the request is larger than this server reads."),
     500: ("Internal error", "The server cannot read its own files."),

@@ -266,9 +266,9 @@ class _Lookup:
         if not self.target or any(byte <= 0x20 or byte == 0x7F for byte in self.target):
             raise _Refusal(400)
         target = parse_target(self.target)
-        if target is not None and target.authority is not None:
-            if not is_host(target.authority) or target.authority.startswith(b":"):
-                raise _Refusal(400)
+        authority = target.authority if target is not None else None
+        if authority is not None and (not is_host(authority) or authority.startswith(b":")):
+            raise _Refusal(400)
         return target
 
     # Errors and header rules.

@@ -82,9 +82,12 @@ class OpenTest(unittest.TestCase):
             with Archive.from_bytes(source) as archive:
                 self.assertEqual(body(archive, "/"), b"hello")
         self.path.write_bytes(content)
-        with self.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            with Archive.from_bytes(mapped) as archive:
-                self.assertEqual(body(archive, "/"), b"hello")
+        with (
+            self.path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+            Archive.from_bytes(mapped) as archive,
+        ):
+            self.assertEqual(body(archive, "/"), b"hello")
 
     def test_archives_open_from_a_zipped_package(self) -> None:
         package = "cannery_test_package"
