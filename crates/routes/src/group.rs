@@ -101,6 +101,18 @@ pub(crate) struct Layer {
 impl Group {
     /// Adds a route. Requests that match the pattern will be answered by the handler.
     ///
+    /// A pattern is `[METHOD ][HOST]/[PATH]`, with the syntax and precedence of Go's `ServeMux` since version 1.22:
+    ///
+    /// - **Method.** If omitted, the pattern matches all methods. `GET` also matches `HEAD`.
+    /// - **Host.** If omitted, the pattern matches all hosts. Hosts are case-insensitive, and cannot have a port.
+    /// - **Path.** `{name}` captures one segment that isn't empty, and `{name...}` captures the rest of the path. A `/` at the end
+    ///   matches everything below it, unless `{$}` follows.
+    ///
+    /// For example, `GET /people/{id}` matches `/people/7`. Segments are compared after percent-decoding. The most specific
+    /// pattern takes precedence, whatever the order: `/people/me` before `/people/{id}`, and any pattern with a host before those
+    /// without. If two patterns match the same path and neither is more specific, such as `/{user}/edit` and `/admin/{page}`, the
+    /// server returns an error when it starts.
+    ///
     /// In a group, the pattern's path comes after the prefix of the group. A method alone, such as `GET`, matches the prefix itself.
     /// The handler must not block, since it runs on a thread that serves many connections; if it needs to, use
     /// [`Group::blocking_route`] instead.

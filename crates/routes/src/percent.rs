@@ -46,10 +46,10 @@ pub(crate) fn is_dots(segment: &[u8]) -> bool {
     Decoded::new(segment).eq(*b".") || Decoded::new(segment).eq(*b"..")
 }
 
-/// Returns a path without dot segments and empty segments (RFC 3986 §5.2.4), like the site resolves them. The other segments
-/// remain percent-encoded.
-pub(crate) fn resolved(path: &[u8]) -> Vec<u8> {
-    let mut resolved = Vec::with_capacity(path.len() + 1);
+/// Replaces `resolved` by a path without dot segments and empty segments (RFC 3986 §5.2.4), like the site resolves them. The other
+/// segments remain percent-encoded.
+pub(crate) fn resolve(path: &[u8], resolved: &mut Vec<u8>) {
+    resolved.clear();
     let mut is_directory = true;
     for segment in path.split(|byte| *byte == b'/') {
         is_directory = segment.is_empty() || is_dots(segment);
@@ -64,7 +64,6 @@ pub(crate) fn resolved(path: &[u8]) -> Vec<u8> {
     if is_directory {
         resolved.push(b'/');
     }
-    resolved
 }
 
 /// If `encoded` starts with an escape, returns its byte.
@@ -125,6 +124,7 @@ mod tests {
 
     #[test]
     fn dot_segments_and_empty_segments_are_resolved() {
+        let mut resolved = Vec::new();
         for (path, resolved_path) in [
             ("/", "/"),
             ("/a/b", "/a/b"),
@@ -136,7 +136,8 @@ mod tests {
             ("/a/..", "/"),
             ("/a%2Fb/...", "/a%2Fb/..."),
         ] {
-            assert_eq!(resolved(path.as_bytes()), resolved_path.as_bytes(), "{path}");
+            resolve(path.as_bytes(), &mut resolved);
+            assert_eq!(resolved, resolved_path.as_bytes(), "{path}");
         }
     }
 

@@ -20,6 +20,11 @@ use crate::request_builder::RequestBuilder;
 use crate::response::Response;
 use crate::router::{self, Lookup, Methods, RouteError, Router};
 
+thread_local! {
+    /// The last path that was resolved. Its memory is reused, so that requests beside routes don't allocate, whatever their spelling.
+    static RESOLVED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// All routes of a server.
 // Only for the server.
 #[doc(hidden)]
@@ -155,7 +160,7 @@ impl Routes {
 
     /// Finds the call for a request, or returns `None` if the site has to answer it.
     ///
-    /// This does not allocate if there is none, or if it is for a handler.
+    /// This does not allocate if there is none, or if it is for a handler. Only a thread's longest path that has to be resolved does.
     #[must_use]
     pub fn find<'r, 'p>(
         &'r self,
@@ -193,7 +198,10 @@ impl Routes {
             return self.owned.find_any(host, path).copied();
         }
         // The site would resolve dot segments and empty segments, and might have a page there.
-        self.owned.find_any(host, &percent::resolved(path)).copied()
+        RESOLVED.with_borrow_mut(|resolved| {
+            percent::resolve(path, resolved);
+            self.owned.find_any(host, resolved).copied()
+        })
     }
 
     /// Responds to a request as the server would. Without a route, the response is a 404, because there is no site.

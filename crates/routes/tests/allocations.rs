@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use cannery_routes::{Lookup, Router};
+use cannery_routes::{Group, Lookup, Request, Router, Routes};
 
 #[test]
 fn lookups_and_plain_captures_do_not_allocate() {
@@ -25,5 +25,19 @@ fn lookups_and_plain_captures_do_not_allocate() {
             }
         });
         assert_eq!(counted.count_total, 0, "{}", path.escape_ascii());
+    }
+}
+
+#[test]
+fn requests_beside_groups_do_not_allocate() {
+    let group = Group::default().group("/api", |api| api.route("GET /now", |_: &Request<'_>| "now"));
+    let routes = Routes::new(&group, 0).unwrap();
+    let find = |path: &str| routes.find(b"GET", None, path.as_bytes()).is_some();
+    // The thread's first path that has to be resolved, and the longest.
+    assert!(!find("/api/../a/long/path/to/a/page"));
+    for (path, is_found) in [("/page", false), ("//a/../page", false), ("/a%zz", false), ("/x/../api/", true)]
+    {
+        let counted = allocation_counter::measure(|| assert_eq!(find(path), is_found, "{path}"));
+        assert_eq!(counted.count_total, 0, "{path}");
     }
 }

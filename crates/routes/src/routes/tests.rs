@@ -286,6 +286,42 @@ fn groups_have_their_limits() {
     assert_eq!((timeout(b"/form"), timeout(b"/api/form")), (9, 1));
 }
 
+/// Limits, error handlers and middleware apply to what was added before them, too.
+#[test]
+fn order_of_calls_changes_no_limit() {
+    type Call = fn(Group) -> Group;
+    let calls: [Call; 5] = [
+        |group| group.content_bytes_max(10),
+        |group| group.timeout(Duration::from_secs(9)),
+        |group| group.on_error(|_, _| Response::text("handled")),
+        |group| group.route("POST /form", |_: &Request<'_>| "ok"),
+        |group| {
+            group.group("/api", |api| {
+                api.route("POST /form", |_: &Request<'_>| "ok")
+                    .group("/large", |large| {
+                        large.route("POST", |_: &Request<'_>| "ok").content_bytes_max(1000)
+                    })
+                    .timeout(Duration::from_secs(1))
+            })
+        },
+    ];
+    for first in 0..calls.len() {
+        let group = (0..calls.len())
+            .fold(Group::default(), |group, number| calls[(first + number) % calls.len()](group));
+        let routes = Routes::new(&group, 100).unwrap();
+        for (target, bytes_max, timeout) in [("/form", 10, 9), ("/api/form", 10, 1), ("/api/large", 1000, 1)]
+        {
+            let call = routes.find(b"POST", None, target.as_bytes()).unwrap();
+            assert_eq!(call.content_bytes_max(), bytes_max, "{first}: {target}");
+            assert_eq!(call.timeout(), Some(Duration::from_secs(timeout)), "{first}: {target}");
+            let long = vec![b'x'; usize::try_from(bytes_max).unwrap() + 1];
+            let request = Request::builder("POST", target).with_content("text/plain", long);
+            let response = routes.respond(&request).response;
+            assert_eq!(text_of(response), (413, "handled".to_owned()), "{first}: {target}");
+        }
+    }
+}
+
 #[test]
 fn blocking_middleware_needs_the_pool() {
     let group = group()
