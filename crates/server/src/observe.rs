@@ -13,7 +13,7 @@ pub(crate) use access_log::{LogFile, LogWriter, ReopenHandle};
 pub(crate) use certificate_status::{
     CertificateHealth, CertificateKind, CertificateStatus, Renewal, RenewalError,
 };
-pub(crate) use metrics::{Counters, Http3Metric, MethodKind, Snapshot};
+pub(crate) use metrics::{Counters, Http3Metric, MethodKind, RouteCounts, Snapshot};
 pub(crate) use observer::{CloseReason, Observer};
 pub(crate) use report::Report;
 pub(crate) use request_log::{Handled, LoggedRequest, LoggedResponse, RefusedRequest};

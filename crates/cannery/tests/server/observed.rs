@@ -69,7 +69,15 @@ fn metrics_count_routes_and_include_their_time() {
     assert!(!metrics.contains("7319") && !metrics.contains("/sleep/a"), "{metrics}");
     let stats = ask("/stats.json");
     let stats: serde_json::Value = serde_json::from_str(stats.split_once("\r\n\r\n").unwrap().1).unwrap();
-    assert_eq!(stats["routes"]["GET /fail"], serde_json::json!([0, 0, 0, 3]), "2xx to 5xx");
-    let sum = metrics.lines().find_map(|line| line.strip_prefix("cannery_request_duration_seconds_sum "));
-    assert!(sum.unwrap().parse::<f64>().unwrap() >= 3.0 * SLEEP.as_secs_f64(), "{sum:?}");
+    assert_eq!(stats["routes"]["GET /fail"]["classes"], serde_json::json!([0, 0, 0, 3]), "2xx to 5xx");
+    let mean = |pattern: &str| stats["routes"][pattern]["mean_seconds"].as_f64().unwrap();
+    assert!(mean("GET /sleep/{name}") >= SLEEP.as_secs_f64() && mean("GET /fail") > 0.0, "{stats}");
+    let value = |name: &str| {
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{name}: {metrics}")).parse::<f64>().unwrap()
+    };
+    let slept = 3.0 * SLEEP.as_secs_f64();
+    assert!(value("cannery_request_duration_seconds_sum") >= slept);
+    assert!(value("cannery_route_duration_seconds_sum{route=\"GET /sleep/{name}\"}") >= slept);
+    assert!(value("cannery_route_duration_seconds_count{route=\"GET /fail\"}") == 3.0);
 }

@@ -1,7 +1,7 @@
 //! Metrics: counters of the workers and their sums for operators.
 //!
 //! Only the worker itself writes to its counters. An update consists of a load, an add and a store: there is
-//! no locked instruction, no cache line that another CPU writes to, and the clock is not read either.
+//! no locked instruction, no cache line that another CPU writes to, and the clock is only read for responses of routes.
 
 mod counters;
 mod histogram;
@@ -13,7 +13,7 @@ pub(crate) use counters::{Counters, MethodKind};
 use histogram::Histogram;
 pub(crate) use http3::Http3Metric;
 pub(crate) use missing::Missing;
-pub(crate) use snapshot::Snapshot;
+pub(crate) use snapshot::{RouteCounts, Snapshot};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -19,6 +19,8 @@ use super::request_log::{LoggedRequest, RefusedRequest};
 pub(crate) struct Observer {
     counters: Option<Arc<Counters>>,
     log: Option<LogBuffer>,
+    /// When the event loop woke up for this iteration.
+    woken_at: Option<Instant>,
     /// Requests that were answered in this iteration. Their responses are sent before it ends.
     answered_in_iteration: u64,
     /// Those of them that waited for a handler before this iteration: their place among the others, and the time.
@@ -40,7 +42,7 @@ pub(crate) enum CloseReason {
 
 impl Observer {
     pub(crate) fn new(counters: Option<Arc<Counters>>, log: Option<LogBuffer>) -> Observer {
-        Observer { counters, log, answered_in_iteration: 0, waited_in_iteration: Vec::new() }
+        Observer { counters, log, ..Observer::default() }
     }
 
     /// Records an accepted connection.
@@ -70,7 +72,7 @@ impl Observer {
             if !logged.handled.waited.is_zero() {
                 self.waited_in_iteration.push((self.answered_in_iteration, logged.handled.waited));
             }
-            count(counters, logged);
+            count(counters, logged, self.woken_at);
         }
         if let Some(log) = &mut self.log {
             log.write(logged);
@@ -200,6 +202,7 @@ impl Observer {
     /// Records when the event loop woke up.
     #[inline]
     pub(crate) fn begin_iteration(&mut self, now: Instant) {
+        self.woken_at = Some(now);
         if let Some(log) = &mut self.log {
             log.begin_iteration(now);
         }
@@ -231,7 +234,7 @@ impl Observer {
     }
 }
 
-fn count(counters: &Counters, logged: &LoggedRequest<'_>) {
+fn count(counters: &Counters, logged: &LoggedRequest<'_>, woken_at: Option<Instant>) {
     let status = logged.response.status();
     counters.count_status(status);
     counters.bytes.add(logged.bytes);
@@ -243,7 +246,9 @@ fn count(counters: &Counters, logged: &LoggedRequest<'_>) {
     };
     counters.methods[method as usize].add(1);
     if let Some((route, _)) = logged.handled.route {
-        counters.count_route(route, status);
+        // The iteration may go on with the handlers of other routes.
+        let took = logged.handled.waited + woken_at.map_or(Duration::ZERO, |at| at.elapsed());
+        counters.count_route(route, status, took);
     }
     if status == 404 {
         counters.count_missing(logged.head.request.target);

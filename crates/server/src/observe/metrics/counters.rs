@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use cannery_wire::Refusal;
 
@@ -54,6 +55,8 @@ pub(crate) struct RouteCounters {
     pub(super) pattern: String,
     /// Responses by the first digit of their status, starting from 2.
     pub(super) classes: [Counter; 4],
+    /// Sum of their durations.
+    pub(super) nanoseconds: Counter,
 }
 
 /// Request methods, as far as metrics distinguish them.
@@ -114,6 +117,7 @@ impl Counters {
         let route = |pattern: &str| RouteCounters {
             pattern: pattern.to_owned(),
             classes: std::array::from_fn(|_| Counter::default()),
+            nanoseconds: Counter::default(),
         };
         let mut routes: Vec<_> = patterns.take(COUNTED_ROUTES_MAX).map(route).collect();
         if routes.len() == COUNTED_ROUTES_MAX {
@@ -122,12 +126,13 @@ impl Counters {
         Counters { routes, ..Counters::default() }
     }
 
-    /// Counts a response of the route with this number.
-    pub(crate) fn count_route(&self, number: usize, status: u16) {
-        let counters = self.routes.get(number).or(self.routes.last());
+    /// Counts a response of the route with this number, which took `took` to make.
+    pub(crate) fn count_route(&self, number: usize, status: u16, took: Duration) {
+        let Some(counters) = self.routes.get(number).or(self.routes.last()) else { return };
         let class = usize::from(status / 100).wrapping_sub(2);
-        if let Some(counter) = counters.and_then(|counters| counters.classes.get(class)) {
+        if let Some(counter) = counters.classes.get(class) {
             counter.add(1);
+            counters.nanoseconds.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         }
     }
 

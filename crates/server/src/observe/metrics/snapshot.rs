@@ -31,8 +31,28 @@ pub(crate) struct Snapshot {
     pub(crate) latency: Counts,
     pub(crate) latency_nanoseconds: u64,
     pub(crate) missing: Missing,
-    /// For each route that has responded, responses by the first digit of their status, starting from 2.
-    pub(crate) routes: BTreeMap<String, [u64; 4]>,
+    /// Routes that have responded.
+    pub(crate) routes: BTreeMap<String, RouteCounts>,
+}
+
+/// Responses of a route.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct RouteCounts {
+    /// Responses by the first digit of their status, starting from 2.
+    pub(crate) classes: [u64; 4],
+    /// Sum of their durations.
+    pub(crate) nanoseconds: u64,
+}
+
+impl RouteCounts {
+    pub(crate) fn responses(&self) -> u64 {
+        self.classes.iter().copied().fold(0, u64::saturating_add)
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a sum for averages")]
+    pub(crate) fn seconds(&self) -> f64 {
+        self.nanoseconds as f64 / 1e9
+    }
 }
 
 impl Snapshot {
@@ -77,8 +97,9 @@ impl Snapshot {
         self.latency_nanoseconds += counters.latency.read(&mut self.latency);
         counters.add_missing_to(&mut self.missing);
         for route in &counters.routes {
-            let counts = route.classes.each_ref().map(Counter::get);
-            if counts.iter().any(|count| *count > 0) {
+            let classes = route.classes.each_ref().map(Counter::get);
+            let counts = RouteCounts { classes, nanoseconds: route.nanoseconds.get() };
+            if counts.responses() > 0 {
                 self.add_route(&route.pattern, counts);
             }
         }
@@ -125,11 +146,12 @@ impl Snapshot {
         }
     }
 
-    fn add_route(&mut self, pattern: &str, counts: [u64; 4]) {
+    fn add_route(&mut self, pattern: &str, counts: RouteCounts) {
         let sums = self.routes.entry(pattern.to_owned()).or_default();
-        for (sum, count) in sums.iter_mut().zip(counts) {
+        for (sum, count) in sums.classes.iter_mut().zip(counts.classes) {
             *sum = sum.saturating_add(count);
         }
+        sums.nanoseconds = sums.nanoseconds.saturating_add(counts.nanoseconds);
     }
 
     /// Counts all open connections of an exited process as broken.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::stats::Stats;
-use crate::observe::Http3Metric;
+use crate::observe::{Http3Metric, RouteCounts};
 
 /// Maximum length of the list of missing paths.
 const MISSING_MAX: usize = 20;
@@ -23,6 +23,16 @@ pub(super) fn stats(stats: &Stats) -> String {
         .into_iter()
         .zip(all.http3)
         .map(|(metric, count)| (metric.name().trim_end_matches("_total").to_owned(), count.into()))
+        .collect();
+
+    #[allow(clippy::cast_precision_loss, reason = "a mean")]
+    let mean = |route: &RouteCounts| route.seconds() / route.responses() as f64;
+    let routes: Map<String, Value> = all
+        .routes
+        .iter()
+        .map(|(pattern, route)| {
+            (pattern.clone(), json!({ "classes": route.classes, "mean_seconds": mean(route) }))
+        })
         .collect();
 
     json!({
@@ -45,7 +55,7 @@ pub(super) fn stats(stats: &Stats) -> String {
         "latency_seconds": { "p50": latency(0.5), "p90": latency(0.9), "p99": latency(0.99),
             "p99_9": latency(0.999) },
         "missing": missing,
-        "routes": all.routes,
+        "routes": routes,
         "reloads": stats.reloads,
         "log_lines_dropped": all.log_lines_dropped,
         "sites": stats.sites,

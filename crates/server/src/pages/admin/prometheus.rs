@@ -229,10 +229,18 @@ fn handlers(metrics: &mut Metrics, stats: &Stats) {
 fn routes(metrics: &mut Metrics, all: &Snapshot) {
     let name = "route_responses_total";
     metrics.begin(name, "counter", "Responses of routes, by pattern and class of the status.");
-    for (pattern, counts) in &all.routes {
-        for (class, count) in ["2xx", "3xx", "4xx", "5xx"].into_iter().zip(counts).filter(|(_, n)| **n > 0) {
+    for (pattern, route) in &all.routes {
+        let counts = ["2xx", "3xx", "4xx", "5xx"].into_iter().zip(route.classes);
+        for (class, count) in counts.filter(|(_, count)| *count > 0) {
             metrics.value(name, &[("route", pattern), ("status", class)], count);
         }
+    }
+    // Without buckets: each route would have a dozen of them.
+    let name = "route_duration_seconds";
+    metrics.begin(name, "summary", "Time from receiving a request of a route until its response was made.");
+    for (pattern, route) in &all.routes {
+        metrics.value(&format!("{name}_sum"), &[("route", pattern)], route.seconds());
+        metrics.value(&format!("{name}_count"), &[("route", pattern)], route.responses());
     }
 }
 
