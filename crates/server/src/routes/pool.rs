@@ -363,8 +363,10 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::sync::mpsc::channel;
 
+    use super::super::limits::BODY_OCCUPIES_MAX;
     use super::*;
 
     /// An error whose text panics.
@@ -399,6 +401,41 @@ mod tests {
         assert_eq!(written.recv_timeout(Duration::from_secs(30)), Ok(()));
         let notice = noticed.recv().unwrap().to_string();
         assert!(notice.contains("GET /a: the body of a response: the function has panicked"), "{notice}");
+    }
+
+    #[test]
+    fn idle_readers_give_way_to_others() {
+        let status = Arc::new(Status::new(std::iter::empty(), Arc::default()));
+        let (pools, mut watchdog) = Pools::new(1, 0, &Arc::default(), Duration::MAX, &status);
+        let (notices, noticed) = channel();
+        let produce = |job: Producer| {
+            let (writer, reader) = cannery_routes::body_channel();
+            assert!(pools.produce(job, writer, "GET /a".to_owned(), notices.clone()));
+            reader
+        };
+        let (sender, begun) = channel();
+        let next = || begun.recv_timeout(Duration::from_secs(30));
+        // The reader takes nothing, so the thread waits.
+        let idle = || {
+            let sender = sender.clone();
+            produce(Box::new(move |body| {
+                sender.send("idle")?;
+                loop {
+                    body.write_all(&[b'x'; 1024])?;
+                }
+            }))
+        };
+        let readers: Vec<_> = (0..BODY_THREADS_PER_HANDLER_THREAD).map(|_| idle()).collect();
+        for _ in &readers {
+            assert_eq!(next(), Ok("idle"));
+        }
+
+        let _other = produce(Box::new(move |_| Ok(sender.send("other")?)));
+        assert!(watchdog.check(Instant::now()).is_empty() && begun.try_recv().is_err());
+        let ended = watchdog.check(Instant::now() + BODY_OCCUPIES_MAX);
+        assert!(matches!(ended[..], [Notice::BodiesEnded { bodies: 1, .. }]), "{ended:?}");
+        assert_eq!(next(), Ok("other"));
+        assert!(noticed.try_recv().is_err(), "no handler has failed");
     }
 
     #[test]
