@@ -10,18 +10,24 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// The directory of a crate, its package, and the features that its documentation has.
-const LIBRARIES: [(&str, &str, &[&str]); 4] = [
+const LIBRARIES: [(&str, &str, &[&str]); 5] = [
+    ("archive", "cannery-archive", &[]),
     ("build", "cannery-build", &[]),
     ("cannery", "cannery", &["--all-features"]),
-    ("routes", "cannery-routes", &[]),
+    ("routes", "cannery-routes", &["--all-features"]),
     ("server", "cannery-server", &[]),
 ];
 
+/// Cargo removes a crate's documentation before it makes another kind of it.
+static DOCUMENTATION: Mutex<()> = Mutex::new(());
+
 #[test]
 fn public_apis_are_those_of_the_committed_texts() {
-    let rustdoc = rustdoc_with_json();
+    let _alone = DOCUMENTATION.lock().unwrap_or_else(PoisonError::into_inner);
+    let rustdoc = rustdoc_with_unstable_options();
     for (directory, package, features) in LIBRARIES {
         let path = root().join(format!("crates/{directory}/public-api.txt"));
         let api = api(&rustdoc, package, features);
@@ -35,6 +41,33 @@ fn public_apis_are_those_of_the_committed_texts() {
     }
 }
 
+/// docs.rs builds the pages of `cannery` like this, with a compiler that knows `doc_cfg`. Its readers have no other crate of ours.
+#[test]
+fn pages_name_features_and_no_internal_crate() {
+    let _alone = DOCUMENTATION.lock().unwrap_or_else(PoisonError::into_inner);
+    let rustdoc = rustdoc_with_unstable_options();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["rustdoc", "--quiet", "--lib", "--package", "cannery", "--all-features"]);
+    cargo.args(["--", "--cfg", "docsrs", "--cap-lints", "allow"]);
+    assert!(cargo.env("RUSTDOC", rustdoc).current_dir(root()).status().unwrap().success());
+
+    let page = |name: &str| fs::read_to_string(documentation().join("cannery").join(name)).unwrap();
+    for (name, feature) in [
+        ("struct.Mount.html", "http"),
+        ("struct.Server.html", "server"),
+        ("struct.Group.html", "server"),
+        ("struct.Multipart.html", "multipart"),
+    ] {
+        let badge = format!("Available on <strong>crate feature <code>{feature}</code></strong> only.");
+        assert!(page(name).contains(&badge), "{name}: {badge}");
+    }
+    for name in ["index.html", "struct.Server.html", "struct.Group.html", "struct.Site.html"] {
+        let page = page(name);
+        let named: Vec<_> = page.split("cannery_").skip(1).filter_map(|rest| rest.lines().next()).collect();
+        assert!(named.is_empty(), "{name}: {named:#?}");
+    }
+}
+
 /// Returns the public items of a package, a line each.
 fn api(rustdoc: &Path, package: &str, features: &[&str]) -> String {
     let mut cargo = Command::new(env!("CARGO"));
@@ -42,8 +75,7 @@ fn api(rustdoc: &Path, package: &str, features: &[&str]) -> String {
     cargo.args(["--", "-Zunstable-options", "--output-format", "json", "--cap-lints", "allow"]);
     assert!(cargo.env("RUSTDOC", rustdoc).current_dir(root()).status().unwrap().success());
 
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let json = root().join(target).join(format!("doc/{}.json", package.replace('-', "_")));
+    let json = documentation().join(format!("{}.json", package.replace('-', "_")));
     let api = public_api::Builder::from_rustdoc_json(json)
         .omit_auto_derived_impls(true)
         .omit_auto_trait_impls(true)
@@ -53,11 +85,17 @@ fn api(rustdoc: &Path, package: &str, features: &[&str]) -> String {
     api.to_string()
 }
 
-/// Returns the path of a rustdoc that writes JSON, which the stable one only does for the compiler's own build.
+/// Returns the directory in which cargo puts documentation.
+fn documentation() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    root().join(target).join("doc")
+}
+
+/// Returns the path of a rustdoc that has unstable options, as the stable one only does for the compiler's own build.
 ///
 /// Only rustdoc gets the variable: cargo would compile all dependencies again for it.
-fn rustdoc_with_json() -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rustdoc-with-json");
+fn rustdoc_with_unstable_options() -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unstable-rustdoc");
     fs::write(&path, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path

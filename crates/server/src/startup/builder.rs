@@ -121,9 +121,8 @@ impl Server {
 
     /// Adds a route. Requests that match the pattern will be answered by the handler.
     ///
-    /// See [`cannery_routes`] for the syntax of patterns. If two of them conflict, [`Server::start`] will
-    /// return an error. The handler must not block, since it runs on a thread that serves many
-    /// connections; if it needs to, use [`Server::blocking_route`] instead.
+    /// [`Group::route`] describes patterns. If two of them conflict, [`Server::start`] will return an error. The handler must not
+    /// block, since it runs on a thread that serves many connections; if it needs to, use [`Server::blocking_route`] instead.
     pub fn route<R: IntoResponse<Via>, Via>(
         self,
         pattern: &str,
