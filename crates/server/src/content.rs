@@ -186,8 +186,8 @@ impl Content {
         }
     }
 
-    /// Returns `true` if there is a page, file or redirect at exactly the path of a request, whatever its method. Fallback pages do
-    /// not count.
+    /// Returns `true` if there is a page, file or redirect at exactly the path of a request, whatever its method. Pages that stand in
+    /// for any path do not count, whether they are fallback pages or those of rules such as `/* /index.html 200`.
     #[cold]
     pub(crate) fn has_page(&self, request: &Request<'_>) -> bool {
         let Content::Sites(sites) = self else { return false };
@@ -197,14 +197,18 @@ impl Content {
         let mut scratch = Scratch::default();
         is_built_in
             || match sites.of(&read) {
-                Selection::Site(_, entry) => !matches!(
-                    entry.site.answer(&read, &mut scratch).reason,
-                    Reason::Fallback(_)
+                Selection::Site(_, entry) => {
+                    let answer = entry.site.answer(&read, &mut scratch);
+                    match answer.reason {
+                        Reason::Rule(_) => matches!(answer.status, 300..=399),
+                        Reason::Fallback(_)
                         | Reason::NotFound
                         | Reason::MissingAsset
                         | Reason::InvalidPath(_)
-                        | Reason::Target
-                ),
+                        | Reason::Target => false,
+                        _ => true,
+                    }
+                }
                 Selection::Unavailable(_) | Selection::Unknown => false,
             }
     }

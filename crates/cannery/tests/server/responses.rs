@@ -17,6 +17,7 @@ fn with_routes(server: Server) -> Server {
         .route("GET /unchanged", |_: &Request<'_>| {
             Response::stream("text/plain", |_| panic!("nobody wants this content")).with_status(304)
         })
+        .route("GET /empty", |_: &Request<'_>| Response::text("a body").with_status(204))
         .route("GET /missing", |_: &Request<'_>| None::<String>)
         .route("POST /people", |request: &Request<'_>| {
             let name = request.query().get("name").or_status(422, "A person needs a name.")?;
@@ -25,6 +26,13 @@ fn with_routes(server: Server) -> Server {
         .group("/api", |api: Group| {
             api.on_error(|_, error| Problem::from(error))
                 .route("PUT /teapot", |_: &Request<'_>| Err::<(), _>("a secret"))
+        })
+        // For all paths there, the site has a `200.html`, a page of a rule, or a redirect.
+        .route("POST /app/save", |_: &Request<'_>| ())
+        .route("POST /spa/save", |_: &Request<'_>| ())
+        .route("POST /old/save", |_: &Request<'_>| ())
+        .group("/app/api", |api: Group| {
+            api.on_error(|_, error| Problem::from(error)).route("POST /people", |_: &Request<'_>| ())
         })
         .wrap(|request, next| next(request).with_header("Cache-Control", "private"))
 }
@@ -58,12 +66,22 @@ fn fields_with_one_value_are_sent_once() {
 #[test]
 fn statuses_without_content_have_none() {
     let fixture = Fixture::start_with(with_routes);
-    for (target, status) in [("/reset", 205), ("/unchanged", 304)] {
+    // RFC 9110 §8.6 and §15.3.6: of these, only a 205 has a length.
+    for (target, status, lengths) in
+        [("/empty", 204, [].as_slice()), ("/reset", 205, &["0"]), ("/unchanged", 304, &[])]
+    {
         let seen = request(fixture.at, "GET", target, &[], b"");
         assert_eq!((seen.status, seen.media_type.as_str(), seen.body.len()), (status, "", 0), "{target}");
+        let head = head_lines(&fixture, "GET", target, "");
+        assert_eq!(values(&head, "Content-Length"), lengths, "{target}");
+        assert!(values(&head, "Transfer-Encoding").is_empty(), "{target}");
+        // The next response on the connection begins where this one ends.
+        let mut client = http1::Client::new(TcpStream::connect(fixture.at.plain).unwrap());
+        for (target, status) in [(target, status), ("/hello/you", 200)] {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(client.request(head.as_bytes(), "GET").unwrap().status, status, "{target}");
+        }
     }
-    assert_eq!(values(&head_lines(&fixture, "GET", "/reset", ""), "Content-Length"), ["0"]);
-    assert!(values(&head_lines(&fixture, "GET", "/unchanged", ""), "Content-Length").is_empty());
 }
 
 #[test]
@@ -96,13 +114,25 @@ fn paths_of_the_api_are_answered_by_the_api() {
         ("GET", "/api", 404),
         ("GET", "/api/teapot", 405),
         ("POST", "/api/teapot", 405),
+        ("GET", "/app/api", 404),
+        ("GET", "/app/api/", 404),
+        ("GET", "/app/api/nothing", 404),
+        ("GET", "/app/x/../api/nothing", 404),
+        ("GET", "/app/api/people", 405),
+        ("PUT", "/app/api/people", 405),
     ] {
-        let seen = request(fixture.at, method, target, &[], b"");
+        let seen = request(fixture.at, method, target, &[("accept", "text/html")], b"");
         assert_eq!((seen.status, seen.media_type.as_str()), (status, "application/problem+json"), "{target}");
     }
     // Outside of groups, pages of the site are still read where there's a route for another method.
     assert_eq!(get(fixture.at, "/people").0, 405);
     assert_eq!(get(fixture.at, "/page").0, 200);
+    for (target, status) in
+        [("/app/save", 405), ("/spa/save", 405), ("/old/save", 301), ("/app/x", 200), ("/spa/x", 200)]
+    {
+        let seen = request(fixture.at, "GET", target, &[("accept", "text/html")], b"");
+        assert_eq!(seen.status, status, "{target}");
+    }
     let allow = |method, target| {
         let lines = head_lines(&fixture, method, target, "");
         values(&lines, "Allow").join("|")
@@ -111,6 +141,32 @@ fn paths_of_the_api_are_answered_by_the_api() {
         assert_eq!(allow(method, "/page"), "DELETE, GET, HEAD, OPTIONS", "{method}");
         assert_eq!(allow(method, "/people"), "OPTIONS, POST", "{method}");
         assert_eq!(allow(method, "/hello/x"), "GET, HEAD, OPTIONS", "{method}");
+    }
+}
+
+/// The archive's `_headers` are for the site. Responses of routes get fields from middleware.
+#[test]
+fn header_rules_apply_to_the_site_only() {
+    let fixture = Fixture::start_with(|server| {
+        server.route("GET /docs/now", |_: &Request<'_>| "now").group("/docs/api", |api| {
+            api.wrap(|request, next| next(request).with_header("X-Api", "yes"))
+                .route("GET /now", |_: &Request<'_>| "now")
+        })
+    });
+    for (target, docs, api) in [
+        ("/docs/", ["yes"].as_slice(), [].as_slice()),
+        ("/docs/now", &[], &[]),
+        ("/docs/api/now", &[], &["yes"]),
+        ("/docs/api/nothing", &[], &["yes"]),
+    ] {
+        let head = head_lines(&fixture, "GET", target, "");
+        assert_eq!(
+            (values(&head, "X-Docs"), values(&head, "X-Api")),
+            (docs.to_vec(), api.to_vec()),
+            "{target}"
+        );
+        // Fields of the server are on every response.
+        assert_eq!(values(&head, "X-Content-Type-Options"), ["nosniff"], "{target}");
     }
 }
 

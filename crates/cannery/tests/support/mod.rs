@@ -28,7 +28,7 @@ pub(crate) fn site() -> Fixture {
         ("a b.txt", "spaced"),
         (
             "_redirects",
-            "/old/* /docs/:splat 301\n/elsewhere https://example.com/ 302\n/gone /page.html 410!\n",
+            "/old/* /docs/:splat 301\n/spa/* /app/ 200\n/elsewhere https://example.com/ 302\n/gone /page.html 410!\n",
         ),
         ("_headers", "/docs/*\n  X-Docs: yes\n"),
     ];
