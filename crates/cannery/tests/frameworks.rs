@@ -145,6 +145,120 @@ fn site_is_mounted_in_routers_of_axum() {
     }
 }
 
+/// A check in front of a folder, or around a mount, sees every spelling of its paths, including the front page.
+#[test]
+fn no_spelling_passes_a_check_in_axum() {
+    use axum::extract::Request;
+    use axum::middleware::{Next, from_fn};
+    use axum::response::{IntoResponse, Response};
+    use axum::routing::any_service;
+    use axum::{Router, http::StatusCode};
+    use tower_service::Service;
+
+    async fn refuse(_: Request, _: Next) -> StatusCode {
+        StatusCode::UNAUTHORIZED
+    }
+    async fn refuse_folder(request: Request, next: Next) -> Response {
+        let path = request.uri().path();
+        if path == "/docs" || path.starts_with("/docs/") {
+            return StatusCode::UNAUTHORIZED.into_response();
+        }
+        next.run(request).await
+    }
+
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let docs = site.mount("/docs").nested().service();
+    let guarded = Router::new().fallback_service(docs.clone()).layer(from_fn(refuse));
+    let routes = Router::new()
+        .route_service("/docs", site.service())
+        .route_service("/docs/", site.service())
+        .route_service("/docs/{*path}", site.service())
+        .route_layer(from_fn(refuse));
+    let routers: [Router; 4] = [
+        Router::new().fallback_service(site.service()).layer(from_fn(refuse_folder)),
+        routes.fallback_service(site.service()),
+        Router::new().nest_service("/docs", guarded.clone()).fallback_service(site.service()),
+        Router::new()
+            .nest("/docs", guarded)
+            .route("/docs/", any_service(docs).layer(from_fn(refuse)))
+            .fallback_service(site.service()),
+    ];
+    let open = Router::new().fallback_service(site.service());
+
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    // Follows redirects, and returns the last status.
+    let status = |router: &Router, method: &str, path: &str| {
+        let mut target = path.to_owned();
+        for _ in 0..4 {
+            let request = http::Request::builder().method(method).uri(&target);
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            let response = runtime.block_on(router.clone().call(request)).unwrap();
+            let Some(location) = response.headers().get("location") else {
+                return response.status().as_u16();
+            };
+            location.to_str().unwrap().clone_into(&mut target);
+        }
+        panic!("{path} is redirected for ever");
+    };
+    for path in [
+        "/docs/",
+        "/docs",
+        "/docs?a",
+        "/docs/index.html",
+        "//docs/",
+        "/docs//",
+        "/./docs/",
+        "/docs/.",
+        "/docs/x/..",
+        "/x/../docs/",
+        "/docs/../docs/",
+        "/%64ocs/",
+        "/%2e/docs/",
+        "/x/%2e%2e/docs",
+        "/do%63s/%2E",
+        "/old/..//docs/index",
+        "http://other.example/%64ocs/",
+    ] {
+        assert_eq!(status(&open, "GET", path), 200, "{path} is a spelling of the folder");
+        for (number, router) in routers.iter().enumerate() {
+            for method in ["GET", "HEAD"] {
+                assert_eq!(status(router, method, path), 401, "{number}: {method} {path}");
+            }
+        }
+    }
+    for router in &routers {
+        assert_eq!(status(router, "GET", "/x/../page"), 200);
+    }
+}
+
+/// The site has a `200.html` for every path there.
+#[test]
+fn api_below_a_fallback_page_answers_its_paths() {
+    use axum::Router;
+    use axum::http::StatusCode;
+    use axum::routing::post;
+    use tower_service::Service;
+
+    let fixture = support::site();
+    let site = Site::open(&fixture.archive).unwrap();
+    let api = Router::new()
+        .route("/people", post(|| async { StatusCode::CREATED }))
+        .fallback(|| async { StatusCode::NOT_FOUND });
+    let mut app: Router = Router::new().nest("/app/api", api).fallback_service(site.service());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for (method, path, status) in [
+        ("POST", "/app/api/people", 201),
+        ("GET", "/app/api/people", 405),
+        ("GET", "/app/api/nothing", 404),
+        ("GET", "/app/anything", 200),
+    ] {
+        let request = http::Request::builder().method(method).uri(path).header("accept", "text/html");
+        let response = app.call(request.body(axum::body::Body::empty()).unwrap());
+        assert_eq!(runtime.block_on(response).unwrap().status().as_u16(), status, "{method} {path}");
+    }
+}
+
 /// Responses of an actix-web app to requests with these methods, paths and fields: status, `Location`, `Content-Length` and body.
 type Responses = Vec<(u16, Option<String>, Option<String>, Vec<u8>)>;
 

@@ -84,10 +84,82 @@ fn bodies_are_streamed() {
     let expected: String = (0..20_000).map(|number| format!("{number}\n")).collect();
     assert!(get(fixture.at, "/stream") == (200, expected));
     assert_eq!(request(fixture.at, "HEAD", "/stream", &[], b"").status, 200);
+}
 
+/// Clients can tell that a body is incomplete, and the operator learns why.
+#[test]
+fn body_that_ends_with_an_error_is_cut_off() {
+    let fixture = Fixture::start();
+    let reports = || {
+        let notices = fixture.notices.lock().unwrap();
+        let report = "GET /broken-stream: the body of a response: no more";
+        notices.iter().filter(|notice| notice.contains(report)).count()
+    };
     // There's no last chunk before the connection ends.
     let received = exchange(fixture.at.plain, b"GET /broken-stream HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(received.ends_with("5\r\nbegun\r\n"), "{received}");
+    await_condition(|| reports() == 1);
+
+    let mut client = http2::Client::new(TcpStream::connect(fixture.at.plain).unwrap());
+    let stream = client.send_request(&pseudo("GET", "/broken-stream", &[])).unwrap();
+    loop {
+        let frame = client.receive_frame().unwrap();
+        if frame.stream != stream {
+            continue;
+        }
+        assert!(!frame.has(END_STREAM));
+        match frame.kind {
+            // This also keeps the decoder in step.
+            HEADERS => assert_eq!(client.decode_head(frame).status, 200),
+            http2::RST_STREAM => break,
+            _ => {}
+        }
+    }
+    let next = client.send_request(&pseudo("GET", "/hello/you", &[])).unwrap();
+    assert_eq!(client.receive_all(&[next], "GET").unwrap()[0].status, 200);
+    await_condition(|| reports() == 2);
+
+    let mut client = http3::Client::connect(fixture.at.quic).unwrap();
+    let mut fields = pseudo("GET", "/broken-stream", &[]);
+    fields[1].1 = "https";
+    let stream = client.send_request(&fields).unwrap();
+    assert!(client.receive_bytes(stream).is_err());
+    fields[3].1 = "/hello/you";
+    assert_eq!(client.request(&fields).unwrap().status, 200);
+    await_condition(|| reports() == 3);
+}
+
+/// An HTTP/1.1 client that closes its sending direction is taken for gone, which is not a failure of the handler.
+#[test]
+fn body_ends_when_its_client_stops_sending() {
+    let (ended, end) = channel();
+    let fixture = Fixture::start_with(|server| {
+        server.route("GET /endless", move |_: &Request<'_>| {
+            let ended = ended.clone();
+            Response::stream("text/plain", move |body| {
+                let written = loop {
+                    if let Err(error) = body.write_all(&[b'x'; 1024]) {
+                        break Err(error.into());
+                    }
+                };
+                let _ = ended.send(());
+                written
+            })
+        })
+    });
+    let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
+    stream.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0; 10_000]).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut rest = Vec::new();
+    // The server may reset the connection instead, since it doesn't send what it has.
+    if stream.read_to_end(&mut rest).is_ok() {
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "there is no last chunk");
+    }
+    end.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert_eq!(over_http1(fixture.at.plain, "GET", "/hello/x", &[], b"").status, 200);
+    let notices = fixture.notices.lock().unwrap();
+    assert!(!notices.iter().any(|notice| notice.contains("/endless")), "{notices:?}");
 }
 
 #[test]

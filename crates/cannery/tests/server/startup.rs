@@ -80,3 +80,32 @@ fn dropped_server_stops() {
         await_condition(|| TcpStream::connect(address).is_err());
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_end_with_a_dropped_server() {
+    const VARIABLE: &str = "TEST_THREADS";
+    if std::env::var_os(VARIABLE).is_none() {
+        // This process also has the threads of other tests.
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        alone.args(["--exact", "startup::threads_end_with_a_dropped_server"]).env(VARIABLE, "1");
+        let output = alone.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    // The archiver's threads stay.
+    drop(support::site());
+    let threads = || fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    let mut fixture = Fixture::start_with(|server| {
+        let upload = |_: &Request<'_>, _: cannery::ContentReader| "stored";
+        with_admin(server).upload_route("PUT /stored", upload)
+    });
+    // Each starts a thread of another pool.
+    for (method, target) in [("GET", "/thread"), ("GET", "/stream"), ("PUT", "/stored")] {
+        assert_eq!(request(fixture.at, method, target, &[], b"").status, 200);
+    }
+    assert!(threads() > before);
+    drop(fixture.server.take());
+    await_condition(|| threads() == before);
+}
