@@ -12,7 +12,7 @@ use cannery::{
     Broadcast, ContentReader, Cors, Event, HandlerError, OrStatus, Problem, Request, Response, Server,
     SetCookie,
 };
-use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TransactionError, WriteTransaction};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -21,8 +21,9 @@ use tokio::time::timeout;
 /// Notes in JSON, by number.
 const NOTES: TableDefinition<u64, &str> = TableDefinition::new("notes");
 
-/// Users by session. A real service forgets sessions after a while.
-const SESSIONS: TableDefinition<&str, &str> = TableDefinition::new("sessions");
+/// Users by the hash of their session, because a copy of the database shouldn't be enough to log in. A real service forgets
+/// sessions after a while.
+const SESSIONS: TableDefinition<&[u8; 32], &str> = TableDefinition::new("sessions");
 
 #[derive(Serialize, Deserialize)]
 struct Note {
@@ -43,7 +44,7 @@ impl Service {
     pub(crate) fn open(folder: PathBuf, upstream: SocketAddr) -> Result<&'static Service, Box<dyn Error>> {
         fs::create_dir_all(&folder)?;
         let database = Database::create(folder.join("notes.redb"))?;
-        let creation = database.begin_write()?;
+        let creation = begin_change(&database)?;
         creation.open_table(NOTES)?;
         creation.open_table(SESSIONS)?;
         creation.commit()?;
@@ -79,8 +80,8 @@ impl Service {
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let session = format!("{:032x}", u128::from_ne_bytes(random));
-        let change = self.database.begin_write()?;
-        change.open_table(SESSIONS)?.insert(&*session, &*user)?;
+        let change = begin_change(&self.database)?;
+        change.open_table(SESSIONS)?.insert(hash(&session).as_bytes(), &*user)?;
         change.commit()?;
         Ok(Response::new(204).with_cookie(SetCookie::new("session", session).with_path("/api")))
     }
@@ -89,7 +90,7 @@ impl Service {
     fn user(&self, request: &Request) -> Result<String, HandlerError> {
         let session = request.cookie("session").or_status(401, "Log in first.")?;
         let sessions = self.database.begin_read()?.open_table(SESSIONS)?;
-        Ok(sessions.get(session)?.or_status(401, "Log in again.")?.value().to_owned())
+        Ok(sessions.get(hash(session).as_bytes())?.or_status(401, "Log in again.")?.value().to_owned())
     }
 
     fn notes(&self) -> Result<Response, HandlerError> {
@@ -113,9 +114,11 @@ impl Service {
             return Err(Problem::new(422).with_detail("A note needs a text.").into());
         }
         let json = serde_json::to_string(&note)?;
-        let change = self.database.begin_write()?;
-        let number = change.open_table(NOTES)?.len()?;
-        change.open_table(NOTES)?.insert(number, &*json)?;
+        let change = begin_change(&self.database)?;
+        let mut notes = change.open_table(NOTES)?;
+        let number = notes.last()?.map_or(0, |(last, _)| last.value() + 1);
+        notes.insert(number, &*json)?;
+        drop(notes);
         change.commit()?;
         self.news.send(&Event::new(json).with_name("note"));
         Ok(Response::new(201).with_header("Location", format!("/api/notes/{number}")))
@@ -137,6 +140,17 @@ impl Service {
         self.runtime.block_on(connect).or_status(503, "The other service doesn't answer.")?;
         Ok("up")
     }
+}
+
+/// Begins a change. The program never closes the database, so each commit prepares it for being opened without a repair.
+fn begin_change(database: &Database) -> Result<WriteTransaction, TransactionError> {
+    let mut change = database.begin_write()?;
+    change.set_quick_repair(true);
+    Ok(change)
+}
+
+fn hash(session: &str) -> blake3::Hash {
+    blake3::hash(session.as_bytes())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -68,10 +68,16 @@ fn notes_are_added_and_kept() {
     let copy = tempfile::tempdir().unwrap();
     fs::create_dir(copy.path().join("data")).unwrap();
     let [from, to] = [&folder, &copy].map(|folder| folder.path().join("data/notes.redb"));
-    fs::copy(from, to).unwrap();
+    fs::copy(from, &to).unwrap();
+    let token = client.cookie.split_once('=').unwrap().1.as_bytes();
+    let stored = fs::read(&to).unwrap();
+    assert!(!stored.windows(token.len()).any(|window| window == token), "the database has the token");
+    let other = copy.path().join("other.redb");
+    fs::copy(&to, &other).unwrap();
+    redb::Builder::new().set_repair_callback(|repair| repair.abort()).open(other).unwrap();
     let mut again = Client::new(copy.path(), nobody());
     again.cookie = client.cookie;
-    assert_eq!(again.send(post("second")).status(), 201);
+    assert_eq!(again.send(post("second")).header("Location"), Some("/api/notes/1"));
     let notes = format!("{},{}", &notes[..notes.len() - 1], r#"{"author":"Ada L","text":"second"}]"#);
     assert_eq!(content(again.send(Request::builder("GET", "/api/notes"))), notes);
 }
