@@ -176,6 +176,8 @@ impl Builder {
             cannery_archiver::compile(&self.options, &()).map_err(|source| BuildError::Compile { source })?;
         print_warnings(&report);
         self.write_source(name, &output)?;
+        // The macro reads the files at this path.
+        println!("cargo:rustc-env=CANNERY_ARCHIVE_{name}={}", self.options.archive.display());
 
         let parts = Parts { output: &output, name };
         match target()?.filter(|_| !self.is_included) {

@@ -90,7 +90,9 @@ impl Fixture {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--offline"]).current_dir(&self.package);
         cargo.env("CARGO_TARGET_DIR", "target").env_remove("CARGO_BUILD_TARGET");
-        cargo.env_remove("FIXTURE_INCLUDED").env_remove("FIXTURE_ZEROED");
+        for variable in ["FIXTURE_INCLUDED", "FIXTURE_ZEROED", "FIXTURE_WITHOUT_OTHER"] {
+            cargo.env_remove(variable);
+        }
         cargo.env("FIXTURE_FOLDER", self.folder.path()).envs(variables.iter().copied());
         cargo.output().unwrap()
     }
@@ -204,5 +206,20 @@ fn archive_of_another_version_is_an_error_of_the_compiler() {
             assert!(errors.contains(message), "{file}: {errors}");
         }
     }
+    fixture.build(&[]);
+}
+
+/// `OUT_DIR` still has the archive of the first build.
+#[test]
+#[ignore = "the first build takes minutes; `cargo xtask test` runs it"]
+fn archive_that_is_not_built_any_more_is_an_error_of_the_compiler() {
+    let fixture = Fixture::new();
+    fixture.build(&[]);
+    let output = fixture.try_build(&[("FIXTURE_WITHOUT_OTHER", "1")]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let message = "the build script of this package hasn't built `other.cdb`: \
+                   call `cannery_build::archive(FOLDER).emit(\"other.cdb\")` in build.rs";
+    assert!(!output.status.success() && errors.contains(message), "{errors}");
+    assert!(!errors.contains("couldn't read"), "{errors}");
     fixture.build(&[]);
 }

@@ -5,8 +5,7 @@
 
 /// Embeds an archive into the program, as an [`EmbeddedSite`](crate::EmbeddedSite).
 ///
-/// The argument is the name of the archive in Cargo's `OUT_DIR`, where you can write it with `cannery-build` in a build
-/// script:
+/// The argument is the name of an archive that a build script of the same package has built with `cannery-build`:
 ///
 /// ```ignore
 /// // build.rs
@@ -29,9 +28,7 @@
 /// With `include_archive!(path = "../site.cdb")`, the path is relative to the source file, just like with `include_bytes!`. This
 /// form should only be used for archives of up to a few megabytes.
 ///
-/// If the archive has another format version, the program does not compile.
-///
-/// If the compiler says that it could not read `OUT_DIR/….source`, then no build script has written an archive with this name.
+/// If the archive has another format version, or if the build script has not built one with this name, the program does not compile.
 ///
 /// # Safety
 ///
@@ -49,25 +46,40 @@ macro_rules! include_archive {
         #[cfg(all(cannery_linked = $name, not(miri)))]
         let (beginning, archive) = {
             unsafe extern "C" {
-                #[link_name = include_str!(concat!(env!("OUT_DIR"), "/", $name, ".symbol"))]
-                static ARCHIVE: [u8; include!(concat!(env!("OUT_DIR"), "/", $name, ".length"))];
+                #[link_name = include_str!(concat!($crate::archive_path!($name), ".symbol"))]
+                static ARCHIVE: [u8; include!(concat!($crate::archive_path!($name), ".length"))];
             }
-            const BEGINNING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".beginning"));
+            const BEGINNING: &[u8] = include_bytes!(concat!($crate::archive_path!($name), ".beginning"));
             // SAFETY: the symbol is named after the digest of the archive, has the archive's length, and nothing writes to it.
             let archive: &'static [u8] = unsafe { &ARCHIVE };
             (BEGINNING, archive)
         };
         #[cfg(not(all(cannery_linked = $name, not(miri))))]
         let (beginning, archive) = {
-            const ARCHIVE: &[u8] = include_bytes!(concat!(
-                env!("OUT_DIR", "the archive comes from a build script: see `cannery_build::archive`"),
-                "/",
-                $name
-            ));
+            const ARCHIVE: &[u8] = include_bytes!($crate::archive_path!($name));
             (ARCHIVE, ARCHIVE)
         };
 
-        let source = include_str!(concat!(env!("OUT_DIR"), "/", $name, ".source"));
+        let source = include_str!(concat!($crate::archive_path!($name), ".source"));
         $crate::EmbeddedSite::new(beginning, archive, Some(source))
     }};
+}
+
+/// Returns the path of an archive. The build script sets the variable only for archives of its last run, as `OUT_DIR` may also have
+/// those of earlier ones.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! archive_path {
+    ($name:literal) => {
+        env!(
+            concat!("CANNERY_ARCHIVE_", $name),
+            concat!(
+                "the build script of this package hasn't built `",
+                $name,
+                "`: call `cannery_build::archive(FOLDER).emit(\"",
+                $name,
+                "\")` in build.rs"
+            )
+        )
+    };
 }
