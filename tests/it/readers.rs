@@ -261,3 +261,42 @@ fn python_package_responds_as_the_server() {
         command.args(["-B", "-m", "unittest", "discover", "-v"]).current_dir(root.join("contrib/python")),
     );
 }
+
+/// Runs a program in a directory. Returns what it has printed, and fails if the program does.
+fn output_of(command: &mut Command, directory: &str) -> String {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+    let output = command.current_dir(directory).output().unwrap();
+    let printed = String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{command:?}: {printed}");
+    printed
+}
+
+/// `go vet` also reports what a release of Go doesn't have that is as old as the one in `go.mod`.
+#[test]
+fn go_module_is_formatted_and_builds_elsewhere() {
+    if skip_outside() {
+        return;
+    }
+    let module = "contrib/go/cannery";
+    assert_eq!(output_of(Command::new("gofmt").args(["-l", "-s", "."]), module), "");
+    for system in ["linux", "windows", "darwin", "freebsd"] {
+        output_of(
+            Command::new("go").args(["vet", "./..."]).env("GOOS", system).env("CGO_ENABLED", "0"),
+            module,
+        );
+    }
+}
+
+#[test]
+fn python_package_is_typed_and_formatted() {
+    if skip_outside() {
+        return;
+    }
+    let caches = tempfile::tempdir().unwrap();
+    for arguments in [["mypy", "--strict"].as_slice(), &["ruff", "check"], &["ruff", "format", "--check"]] {
+        let mut python = Command::new(python());
+        python.arg("-m").args(arguments);
+        python.env("MYPY_CACHE_DIR", caches.path()).env("RUFF_NO_CACHE", "true");
+        output_of(&mut python, "contrib/python");
+    }
+}

@@ -82,7 +82,7 @@ const NPM_PACKAGES: [(&str, &str); 2] =
     [("playwright-core", "1.65.1"), ("@fortawesome/fontawesome-free", "7.3.1")];
 
 /// PyPI packages with the versions that the tests are written for.
-const PYPI_PACKAGES: [(&str, &str); 11] = [
+const PYPI_PACKAGES: [(&str, &str); 13] = [
     ("aiohttp", "3.14.5"),
     ("aioquic", "1.7.2"),
     ("brotli", "1.2.1"),
@@ -92,10 +92,12 @@ const PYPI_PACKAGES: [(&str, &str); 11] = [
     ("h2", "4.4.1"),
     ("httplint", "2026.10.4"),
     ("httpx", "0.28.1"),
+    ("mypy", "2.4.1"),
     ("prometheus_client", "0.26.0"),
     // QPACK of aioquic.
     ("pylsqpack", "1.0.0"),
     ("redbot", "2.7.1"),
+    ("ruff", "0.17.6"),
     ("tlslite-ng", "0.8.2"),
 ];
 
