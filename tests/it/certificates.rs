@@ -306,7 +306,7 @@ fn faults_of_the_authority_are_survived() {
     world.once(&names).assert_issued();
 }
 
-/// A directory in place of a bundle can't be read by anybody.
+/// A directory in place of a bundle can't be read by any user.
 #[test]
 fn certificate_with_an_unreadable_bundle_holds_up_no_other() {
     if skip_outside() {

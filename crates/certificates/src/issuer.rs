@@ -2,6 +2,7 @@
 
 mod managed;
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::thread;
@@ -155,6 +156,9 @@ impl Issuer {
 
     /// Does the steps of one certificate until it has to wait.
     fn serve(&mut self, position: usize, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<Duration, Error> {
+        if let Some(bundle) = self.certificates[position].unwritten.take() {
+            self.deliver(position, bundle, on_event)?;
+        }
         loop {
             let managed = &mut self.certificates[position];
             let step = managed.schedule.next(self.clock.now());
@@ -194,17 +198,34 @@ impl Issuer {
         let chance = random::fraction()?;
         managed.schedule.begin_order(self.clock.now(), chance);
         // If we are killed from here on, the next process waits as after a failure.
-        managed.save(&self.folder)?;
+        managed.save(&self.folder).inspect_err(|_| managed.schedule.cancel_order())?;
 
         let replaces = managed.schedule.names_replaced();
         on_event(&Event::Ordering { certificate: &managed.stem, replaces });
-        let issued = self.obtain(position, replaces);
-        let is_issued = issued.is_ok();
-        let result = issued.and_then(|bundle| self.publish(position, &bundle));
+        let is_final = Cell::new(false);
+        match self.obtain(position, replaces, &is_final) {
+            Ok(bundle) => self.deliver(position, bundle, on_event),
+            Err(error) => {
+                let managed = &mut self.certificates[position];
+                if replaces && is_about_replacement(&error) {
+                    managed.schedule.stop_naming_replaced();
+                }
+                self.fail(position, error, is_final.get(), on_event)
+            }
+        }
+    }
 
+    /// Puts an issued bundle into the folder. If it can't be written, that is tried again later.
+    fn deliver(
+        &mut self,
+        position: usize,
+        bundle: Zeroizing<String>,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(), Error> {
+        let published = self.publish(position, &bundle);
         let managed = &mut self.certificates[position];
         let now = self.clock.now();
-        let result = result.and_then(|certificate| match managed.take(certificate, now) {
+        let result = published.and_then(|certificate| match managed.take(certificate, now) {
             Fulfilled::Good => Ok(()),
             Fulfilled::DueAlready => Err(Error::Clock),
         });
@@ -212,39 +233,60 @@ impl Issuer {
             Ok(()) => {
                 managed.save(&self.folder)?;
                 managed.announce_issued(&self.folder, on_event);
+                Ok(())
             }
-            Err(error) => {
-                if replaces && is_about_replacement(&error) {
-                    managed.schedule.stop_naming_replaced();
-                }
-                let hint = error.hint_for(self.caller);
-                let last_error = LastError {
-                    at: now.wall,
-                    kind: error.kind().to_owned(),
-                    message: error.to_string(),
-                    hint: hint.clone(),
-                };
-                if error.is_before_order() {
-                    managed.schedule.miss_order(now, last_error, chance);
-                } else {
-                    let retry_after = if is_issued { Some(REISSUE_INTERVAL) } else { error.retry_after() };
-                    managed.schedule.fail_order(now, last_error, retry_after, chance);
-                }
-                managed.save(&self.folder)?;
-                let next_at = managed.schedule.journal().renews_at.unwrap_or(now.wall);
-                let hint = hint.as_deref();
-                on_event(&Event::Failed { certificate: &managed.stem, error: &error, hint, next_at });
-                if matches!(error, Error::Terms { .. }) {
-                    // Time does not change this.
-                    return Err(error);
-                }
+            Err(error @ Error::Folder { .. }) => {
+                managed.unwritten = Some(bundle);
+                Err(error)
             }
+            Err(error) => self.fail(position, error, true, on_event),
+        }
+    }
+
+    /// Records why there is no new certificate. `is_issued` if the authority may have issued one nevertheless.
+    fn fail(
+        &mut self,
+        position: usize,
+        error: Error,
+        is_issued: bool,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(), Error> {
+        let chance = random::fraction()?;
+        let managed = &mut self.certificates[position];
+        let now = self.clock.now();
+        let hint = error.hint_for(self.caller);
+        let last_error = LastError {
+            at: now.wall,
+            kind: error.kind().to_owned(),
+            message: error.to_string(),
+            hint: hint.clone(),
+        };
+        if error.is_before_order() {
+            managed.schedule.miss_order(now, last_error, chance);
+        } else {
+            let retry_after = if is_issued { Some(REISSUE_INTERVAL) } else { error.retry_after() };
+            managed.schedule.fail_order(now, last_error, retry_after, chance);
+        }
+        managed.save(&self.folder)?;
+        let next_at = managed.schedule.journal().renews_at.unwrap_or(now.wall);
+        let hint = hint.as_deref();
+        on_event(&Event::Failed { certificate: &managed.stem, error: &error, hint, next_at });
+        if matches!(error, Error::Terms { .. }) {
+            // Time does not change this.
+            return Err(error);
         }
         Ok(())
     }
 
     /// Checks the names and orders a certificate. Returns a bundle.
-    fn obtain(&mut self, position: usize, replaces: bool) -> Result<Zeroizing<String>, Error> {
+    ///
+    /// `is_final` is set once the authority has been asked to issue it.
+    fn obtain(
+        &mut self,
+        position: usize,
+        replaces: bool,
+        is_final: &Cell<bool>,
+    ) -> Result<Zeroizing<String>, Error> {
         // Before the names are checked: the operator should learn of both in any case, and this takes one word.
         self.authority.check_terms(&self.folder, &self.key)?;
         let managed = &self.certificates[position];
@@ -259,6 +301,7 @@ impl Issuer {
             profile: self.profile.as_deref(),
             replaces: managed.renewal_id().filter(|_| replaces),
             challenges: &self.challenges,
+            is_final,
         };
         self.authority.order(&self.folder, &self.key, &request)
     }

@@ -34,6 +34,9 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// rule.
 pub const ORDER_TIMEOUT: Duration = Duration::from_secs(180);
 
+/// Time between two attempts to fetch an issued certificate.
+pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Maximum duration of our own request for a challenge through the public name. An authority does not wait for
 /// longer.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(10);

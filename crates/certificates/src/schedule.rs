@@ -124,10 +124,20 @@ impl Schedule {
         self.ordered = Some(now.steady);
     }
 
+    /// Takes back the beginning of an order that couldn't be recorded, so nothing was sent.
+    pub(crate) fn cancel_order(&mut self) {
+        (self.journal.attempt, self.ordered) = self.before;
+    }
+
+    /// Records that the authority of the last attempt has issued the certificate in the folder.
+    pub(crate) fn record_authority(&mut self) {
+        self.journal.directory.clone_from(&self.journal.attempt_directory);
+    }
+
     /// Records why the order wasn't placed. The authority has noticed nothing, so the operator may correct the mistake and start
     /// another process, which tries again at once. This one backs off.
     pub(crate) fn miss_order(&mut self, now: Now, error: LastError, chance: f64) {
-        (self.journal.attempt, self.ordered) = self.before;
+        self.cancel_order();
         self.misses = self.misses.saturating_add(1);
         let pause = backoff::delay(self.misses, None, chance);
         self.paused_until = now.steady + pause;

@@ -1,6 +1,8 @@
 //! One order (RFC 8555 §7.4): its names are proven, a key is generated, and the certificate is fetched.
 
+use std::cell::Cell;
 use std::net::IpAddr;
+use std::time::Instant;
 
 use instant_acme::{
     Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeType, Identifier,
@@ -15,7 +17,7 @@ use super::problem::{refused, translate};
 use crate::certificate::RenewalId;
 use crate::challenge::{Challenges, DnsHook, Method, Record};
 use crate::error::Error;
-use crate::limits::ORDER_TIMEOUT;
+use crate::limits::{ORDER_TIMEOUT, POLL_INTERVAL};
 use crate::names::{Name, Names};
 
 /// Kind of a certificate's key.
@@ -35,6 +37,8 @@ pub(crate) struct OrderRequest<'a> {
     pub(crate) profile: Option<&'a str>,
     pub(crate) replaces: Option<&'a RenewalId>,
     pub(crate) challenges: &'a Challenges,
+    /// Set once the authority has been asked to issue the certificate.
+    pub(crate) is_final: &'a Cell<bool>,
 }
 
 /// DNS records that are set. They are removed at the end of the order, whatever its outcome.
@@ -95,12 +99,25 @@ pub(super) async fn obtain(
     let key = generate_key(request.key)?;
     let csr = signing_request(request.names, &key)?;
     order.finalize_csr(&csr).await.map_err(failed)?;
-    let chain = match order.poll_certificate(&retries).await {
-        Ok(chain) => chain,
-        Err(instant_acme::Error::Timeout(_)) => {
-            return Err(Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT });
+    request.is_final.set(true);
+    let began = Instant::now();
+    let chain = loop {
+        match order.poll_certificate(&retries).await {
+            Ok(chain) => break chain,
+            Err(instant_acme::Error::Timeout(_)) => {
+                return Err(Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT });
+            }
+            Err(error) => {
+                // The certificate may exist, and its key does only here.
+                let error = failed(error);
+                let may_pass = matches!(error, Error::Unreachable { .. } | Error::Failing { .. })
+                    || matches!(&error, Error::Refused { kind, .. } if kind == "rateLimited");
+                if !may_pass || began.elapsed() >= ORDER_TIMEOUT {
+                    return Err(error);
+                }
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
         }
-        Err(error) => return Err(failed(error)),
     };
 
     let key = Zeroizing::new(key.serialize_pem());

@@ -1,5 +1,7 @@
 //! One certificate of a folder, with its schedule and its files.
 
+use zeroize::Zeroizing;
+
 use crate::certificate::{Certificate, RenewalId};
 use crate::clock::{Now, Timestamp};
 use crate::error::Error;
@@ -28,6 +30,8 @@ pub(super) struct Managed {
     announced: Option<Timestamp>,
     /// Whether the files have been read.
     is_read: bool,
+    /// An issued bundle that couldn't be written.
+    pub(super) unwritten: Option<Zeroizing<String>>,
     /// Why they can't be used, as it was reported last.
     pub(super) fault: Option<String>,
 }
@@ -53,6 +57,7 @@ impl Managed {
             saved: None,
             announced: None,
             is_read: false,
+            unwritten: None,
             fault: None,
         }
     }
@@ -77,13 +82,18 @@ impl Managed {
             journal.advice = None;
             journal.refuses_replacement = false;
         }
-        if is_of_other {
+        let attempted =
+            [&journal.attempt_directory, &journal.directory].into_iter().find(|url| !url.is_empty());
+        if attempted.is_some_and(|attempted| attempted != directory) {
             // The failures at another authority say nothing about this one.
             journal.last_error = None;
-            journal.attempt = Some(Attempt { at: now, failures: 0, next_at: now + ORDER_INTERVAL_MIN });
+            journal.attempt = journal.attempt.map(|attempt| {
+                let next_at = attempt.next_at.min(attempt.at + ORDER_INTERVAL_MIN);
+                Attempt { failures: 0, next_at, ..attempt }
+            });
         }
         names.to_string().clone_into(&mut journal.names);
-        directory.clone_into(&mut journal.directory);
+        directory.clone_into(&mut journal.attempt_directory);
         let held = certificate.as_ref().map(|certificate| held(certificate, is_of_authority));
         self.schedule = Schedule::new(journal, held);
         (self.certificate, self.seen, self.saved) = (certificate, seen, saved);
@@ -108,6 +118,7 @@ impl Managed {
 
     /// Takes a certificate that is in the folder now.
     pub(super) fn take(&mut self, certificate: Certificate, now: Now) -> Fulfilled {
+        self.schedule.record_authority();
         let fulfilled = self.schedule.fulfill_order(now, held(&certificate, true));
         self.seen = Some(certificate.clone());
         self.certificate = Some(certificate);

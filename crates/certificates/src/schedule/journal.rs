@@ -23,6 +23,8 @@ pub struct Journal {
     pub renews_at: Option<Timestamp>,
     /// The last order, or the attempt to place one.
     pub attempt: Option<Attempt>,
+    /// The directory URL of the authority of that attempt. Empty if it is `directory`.
+    pub attempt_directory: String,
     /// The last error since the last success.
     pub last_error: Option<LastError>,
     /// The authority's advice for the certificate that we hold.

@@ -159,7 +159,7 @@ impl CertificateLoader {
         let has_changed = files != self.settled;
         // A refused certificate may have become valid, or its file readable, which changes no file.
         let has_refused = !self.refused.is_empty();
-        let retries = has_refused && self.tried.elapsed() >= RETRY_INTERVAL;
+        let retries = has_refused && is_stable && self.tried.elapsed() >= RETRY_INTERVAL;
         // The chain and the key are separate files that may not be replaced at the same time.
         let is_news = if is_requested { has_changed || has_refused } else { has_changed && is_stable };
         if !is_news && !retries {
@@ -180,7 +180,7 @@ impl CertificateLoader {
     fn replace(&mut self, now: SystemTime, is_news: bool) -> Result<Vec<Notice>, cannery_transport::Error> {
         let Loaded { certificates, origins, refused, has_new } =
             load(&self.tls, &self.names, now, Some(&self.context))?;
-        if !is_news && refused == self.refused {
+        if !is_news && !has_new && refused == self.refused {
             return Ok(Vec::new());
         }
         let mut notices = notices(certificates.warnings());

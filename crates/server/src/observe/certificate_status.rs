@@ -82,7 +82,7 @@ impl CertificateStatus {
         }
         if self.is_kept {
             return Some(format!(
-                "{name}: the certificate in its file can't be used, so an earlier one is served"
+                "{name}: its file has no certificate that can be used, so an earlier one is served"
             ));
         }
         let life = self.not_after.saturating_sub(self.not_before);

@@ -76,7 +76,7 @@ struct Certificate {
     certified: Arc<CertifiedKey>,
     stapled: Option<Stapled>,
     validity: Validity,
-    /// Whether it is for IP addresses, too.
+    /// Whether clients that connect to an address should get it.
     has_address: bool,
     path: PathBuf,
 }
@@ -139,6 +139,8 @@ impl Certificates {
         let in_memory = Path::new("(made in memory)");
         let mut certificates = Self::empty();
         certificates.add(certify(in_memory, vec![certificate], in_memory, &key)?, in_memory, None, now)?;
+        // It is for any address, and no client trusts it, so one from a file comes first.
+        certificates.all[0].has_address = false;
         Ok(certificates)
     }
 
@@ -153,7 +155,7 @@ impl Certificates {
     }
 
     /// Returns the certificate that was read from `path`, without its warnings.
-    pub(crate) fn from_file(&self, path: &Path) -> Option<Self> {
+    pub(crate) fn of_file(&self, path: &Path) -> Option<Self> {
         let certificate = self.all.iter().find(|certificate| certificate.path == path)?.clone();
         let mut one = Self::empty();
         if let Some(parsed) = certificate.parsed() {

@@ -179,7 +179,7 @@ impl Context {
     /// Returns the served certificate that was read from a chain at `path`, without warnings.
     #[must_use]
     pub fn certificate_from(&self, path: &Path) -> Option<Certificates> {
-        self.resolver.certificates().from_file(path)
+        self.resolver.certificates().of_file(path)
     }
 
     /// Returns `true` if all of these certificates are served, from the same files and with the same OCSP responses.
