@@ -13,6 +13,7 @@ pub mod follow;
 pub(crate) mod hints;
 mod http3;
 mod listen;
+pub(crate) mod on_activate;
 pub(crate) mod preview;
 pub mod publish;
 pub mod releases;

@@ -3,6 +3,7 @@
 //! The directory is that of `cannery receive`, and releases get into it in the same way ([`DirectoryHost`]). So whatever happens to
 //! this process, the directory has only complete releases, and the server serves one of them.
 
+mod hook_process;
 mod report;
 mod state;
 
@@ -20,6 +21,7 @@ use cannery_publish::{Host, RebuildError};
 use cannery_server::sandbox::{Plan, Sandbox};
 use cannery_store::{Address, Look, PullError, PullReport, Store, StoredRelease, pull};
 
+use super::on_activate::{Activation, Hook};
 use super::receive::DirectoryHost;
 use super::release_dir::{self, ReleaseDir};
 use super::release_trust::ReleaseTrust;
@@ -27,6 +29,7 @@ use super::store_access;
 use crate::flags::follow::Follow;
 use crate::flags::settling::Settling;
 use crate::output::{self, Failure, one_line};
+use hook_process::HookProcess;
 use report::{Event, Report};
 use state::State;
 
@@ -40,8 +43,12 @@ const LOCK: &str = ".follow.lock";
 ///
 /// # Errors
 ///
-/// Returns an error if the directory or a key can't be used, or with `--once` if the directory isn't up to date in the end.
+/// Returns an error if the directory or a key can't be used. With `--once`, also if the directory isn't up to date in the end, or if
+/// the command of `--on-activate` failed.
 pub fn run(flags: &Follow) -> Result<(), Failure> {
+    if let Some(hook) = Hook::from_flags(&flags.hook).filter(|_| flags.for_follow) {
+        return hook_process::serve(&hook);
+    }
     let address = store_access::parse(&flags.store)?.ok_or_else(|| {
         Failure::usage(format!("`{}` is not a store", one_line(&flags.store))).hint(
             "write oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ or file:///DIR",
@@ -61,6 +68,7 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
     let store = store_access::open(&address, &flags.connection)?;
     // Loads what the C library needs to resolve names, while that is possible.
     let _ = ("localhost", 0).to_socket_addrs();
+    let hook = HookProcess::start(flags)?;
     enter_sandbox(flags, &address, &directory)?;
 
     clean(&directory)?;
@@ -72,6 +80,7 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         keep: flags.keep,
         settle: flags.settle(),
         once: flags.once,
+        hook,
         version: None,
         state: State::read(&directory, &address.to_string()),
         directory,
@@ -165,6 +174,8 @@ struct Follower {
     /// Time between pulling a release and switching to it.
     settle: Settling,
     once: bool,
+    /// Runs the command of `--on-activate`.
+    hook: Option<HookProcess>,
     /// The version of the document that was handled last.
     version: Option<String>,
     state: State,
@@ -182,11 +193,11 @@ enum Obstacle {
 }
 
 impl Follower {
-    /// Looks at the store once, and pulls what is new. Failures are reported.
+    /// Looks at the store once, and pulls what is new. Then runs the command of `--on-activate`. Failures are reported.
     fn step(&mut self) -> Result<(), Failure> {
         let outcome = self.look();
         let error = match &outcome {
-            Ok(()) => None,
+            Ok(_) => None,
             Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => Some(failure),
         };
         let is_refused = matches!(outcome, Err(Obstacle::Refused(_)));
@@ -195,23 +206,52 @@ impl Follower {
         if let (Some(failure), true, false) = (error, is_new, self.once) {
             self.report.event(&Event::Failed { failure, serial: self.state.serial });
         }
-        if let Err(error) = self.state.write(&self.directory) {
-            // Serving doesn't depend on it.
-            output::note(format_args!("cannot write the state into {}: {error}", self.directory.display()));
-        }
+        // Before the command runs, so that operators don't take its time for a delay of the release.
+        self.write_state();
         match outcome {
-            Ok(()) => Ok(()),
+            Ok(Some(activation)) => self.run_hook(&activation),
+            Ok(None) => Ok(()),
             Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => Err(failure),
         }
     }
 
-    fn look(&mut self) -> Result<(), Obstacle> {
+    fn write_state(&self) {
+        if let Err(error) = self.state.write(&self.directory) {
+            // Serving doesn't depend on it.
+            output::note(format_args!("cannot write the state into {}: {error}", self.directory.display()));
+        }
+    }
+
+    /// Runs the command of `--on-activate`. Its failure is only returned with `--once`: the release is live, so there is nothing to try
+    /// again.
+    fn run_hook(&mut self, activation: &Activation) -> Result<(), Failure> {
+        let Some(hook) = &mut self.hook else { return Ok(()) };
+        let started = Instant::now();
+        let error = hook.run(activation).err();
+        self.state.record_hook(error.clone());
+        self.write_state();
+
+        match error {
+            Some(why) if self.once => {
+                Err(Failure::failed(format!("the release is live, but `--on-activate` failed: {why}"))
+                    .hint("run that command by hand: the same release isn't switched to again"))
+            }
+            error => {
+                let elapsed = started.elapsed();
+                self.report.event(&Event::HookEnded { activation, error: error.as_deref(), elapsed });
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks at the store. Returns the switch if another release became current.
+    fn look(&mut self) -> Result<Option<Activation>, Obstacle> {
         let failed = |failure: Failure| Obstacle::Failed(failure);
         let look = self.store.look(self.version.as_deref());
         match look.map_err(|error| failed(store_access::failure(&self.address, &error)))? {
             Look::Same => match self.state.refusal() {
                 Some(reason) => Err(Obstacle::Refused(Failure::failed(reason))),
-                None => Ok(()),
+                None => Ok(None),
             },
             Look::Empty => Err(failed(
                 Failure::failed(format!("{} has no release yet", self.address))
@@ -228,8 +268,8 @@ impl Follower {
         }
     }
 
-    /// Serves a release, after it was pulled if necessary.
-    fn apply(&mut self, release: &StoredRelease) -> Result<(), Obstacle> {
+    /// Serves a release, after it was pulled if necessary. Returns the switch unless the release was current before.
+    fn apply(&mut self, release: &StoredRelease) -> Result<Option<Activation>, Obstacle> {
         let started = Instant::now();
         let digest = release.digest.to_string();
         let offer =
@@ -250,7 +290,7 @@ impl Follower {
         if is_current && checked.as_ref().map(|(_, seen)| seen) == seen.as_ref().filter(|_| checked.is_some())
         {
             self.state.serve(release);
-            return Ok(());
+            return Ok(None);
         }
 
         let mut transfer = PullReport::default();
@@ -286,7 +326,7 @@ impl Follower {
             keep: Some(self.keep),
             signed: release.signed.clone(),
         };
-        let activated = self.host.activate(&activate).map_err(local)?;
+        let activated = self.host.switch(&activate).map_err(local)?;
         self.state.serve(release);
         self.state.transferred(&transfer);
         self.report.event(&Event::Activated {
@@ -295,7 +335,7 @@ impl Follower {
             archive_bytes: release.archive.bytes,
             elapsed: started.elapsed(),
         });
-        Ok(())
+        Ok(self.host.activation(&activated))
     }
 
     fn pull_failure(&self, error: &PullError) -> Failure {

@@ -10,8 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
 
-use crate::flags::publish::HookFlags;
+use crate::flags::on_activate::HookFlags;
 use crate::output::{self, one_line};
 
 /// Longer lines are cut, and further ones left out.
@@ -32,13 +33,14 @@ pub(super) struct Hook {
 }
 
 /// A release that became current on a target.
-pub(super) struct Activation<'a> {
-    pub(super) target: &'a str,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Activation {
+    pub(super) target: String,
     /// The name of the release, or its serial in a store.
-    pub(super) release: &'a str,
+    pub(super) release: String,
     pub(super) serial: u64,
     /// The release that was current before.
-    pub(super) before: Option<&'a str>,
+    pub(super) before: Option<String>,
 }
 
 impl Hook {
@@ -49,17 +51,17 @@ impl Hook {
     }
 
     /// Runs the command, and prints what it writes. Returns why it failed.
-    pub(super) fn run(&self, activation: &Activation<'_>) -> Result<(), String> {
+    pub(super) fn run(&self, activation: &Activation) -> Result<(), String> {
         let failed = |why: &dyn std::fmt::Display| {
-            format!("`{}` for {} failed: {why}", one_line(&self.command), one_line(activation.target))
+            format!("`{}` for {} failed: {why}", one_line(&self.command), one_line(&activation.target))
         };
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", &self.command])
-            .env("CANNERY_TARGET", activation.target)
-            .env("CANNERY_RELEASE", activation.release)
+            .env("CANNERY_TARGET", &activation.target)
+            .env("CANNERY_RELEASE", &activation.release)
             .env("CANNERY_SERIAL", activation.serial.to_string())
-            .env("CANNERY_BEFORE", activation.before.unwrap_or_default())
+            .env("CANNERY_BEFORE", activation.before.as_deref().unwrap_or_default())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

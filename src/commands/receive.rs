@@ -300,20 +300,12 @@ impl Host for DirectoryHost {
     }
 
     fn activate(&mut self, activate: &Activate) -> Result<Activated, Refusal> {
-        let lock = self.lock()?;
-        let mut activated = self.switch(activate, &lock)?;
-        // Other publishers needn't wait for it.
-        drop(lock);
-        let is_new = activated.before.is_some() || !self.had_current;
-        if let Some(hook) = self.hook.as_ref().filter(|_| is_new) {
-            let target = fs::canonicalize(&self.path).unwrap_or(self.path.clone()).display().to_string();
-            let outcome = hook.run(&Activation {
-                target: &target,
-                release: &activated.name,
-                serial: activated.serial,
-                before: activated.before.as_deref(),
-            });
-            let warnings = [activated.warning.take(), outcome.err()];
+        let mut activated = self.switch(activate)?;
+        // The lock is free by now, so other publishers needn't wait for the command.
+        if let Some(hook) = &self.hook
+            && let Some(activation) = self.activation(&activated)
+        {
+            let warnings = [activated.warning.take(), hook.run(&activation).err()];
             let warnings: Vec<_> = warnings.into_iter().flatten().collect();
             activated.warning = (!warnings.is_empty()).then(|| warnings.join("; "));
         }
@@ -344,9 +336,21 @@ impl Host for DirectoryHost {
 }
 
 impl DirectoryHost {
+    /// Describes the last switch for `--on-activate`. Returns `None` if the release was current before.
+    pub(super) fn activation(&self, activated: &Activated) -> Option<Activation> {
+        let is_new = activated.before.is_some() || !self.had_current;
+        is_new.then(|| Activation {
+            target: fs::canonicalize(&self.path).unwrap_or(self.path.clone()).display().to_string(),
+            release: activated.name.clone(),
+            serial: activated.serial,
+            before: activated.before.clone(),
+        })
+    }
+
     /// Makes another release current, and removes old ones.
-    fn switch(&mut self, activate: &Activate, lock: &File) -> Result<Activated, Refusal> {
-        release_dir::clean(&self.path, lock).map_err(|error| self.refusal("cannot clean", &error))?;
+    pub(super) fn switch(&mut self, activate: &Activate) -> Result<Activated, Refusal> {
+        let lock = self.lock()?;
+        release_dir::clean(&self.path, &lock).map_err(|error| self.refusal("cannot clean", &error))?;
         let directory = self.read()?;
         let (release, is_verified) = match &activate.release {
             Selector::Digest(digest) => {

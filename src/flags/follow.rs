@@ -6,6 +6,7 @@ use std::time::Duration;
 use cannery_server::config::SandboxPolicy;
 use clap::{Args, value_parser};
 
+use super::on_activate::HookFlags;
 use super::settling::{SETTLE_MS, SETTLE_MS_MAX, Settling};
 use super::signing::TrustFlags;
 use super::{SANDBOX_POLICIES, examples, one_of};
@@ -41,7 +42,7 @@ pub(crate) struct StoreFlags {
         "A store is oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ or file:///DIR; `cannery push` fills it. \
          Credentials are those of Docker's configuration and helpers, the variables and files of AWS, or the variable \
          CANNERY_STORE_TOKEN.\n\n\
-         Exit codes: 0 up to date (`--once`), 1 not up to date, 2 wrong usage, 3 bad key, 4 cannot write.",
+         Exit codes: 0 up to date (`--once`), 1 not up to date or the command of --on-activate failed, 2 wrong usage, 3 bad key, 4 cannot write.",
     ),
 )]
 pub struct Follow {
@@ -61,8 +62,8 @@ pub struct Follow {
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = value_parser!(u64).range(1..=86_400))]
     interval: u64,
 
-    /// Milliseconds before the switch, in which all processes of the server notice the new release. A second is added for
-    /// each gigabyte of the archive, unless this is 0.
+    /// Milliseconds before the switch, in which all processes of the server notice the new release. A second is added
+    /// for each gigabyte of the archive, unless this is 0.
     #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=SETTLE_MS_MAX))]
     settle: u64,
 
@@ -79,6 +80,13 @@ pub struct Follow {
 
     #[command(flatten)]
     pub(crate) connection: StoreFlags,
+
+    #[command(flatten)]
+    pub(crate) hook: HookFlags,
+
+    /// Run the command of `--on-activate` for another process of ours, whose sandbox doesn't allow programs.
+    #[arg(long, hide = true, requires = "on_activate")]
+    pub(crate) for_follow: bool,
 
     /// Whether the sandbox is used: if the kernel has it, always, or never.
     #[arg(

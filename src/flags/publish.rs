@@ -12,6 +12,7 @@ use clap::{Args, value_parser};
 use super::examples;
 use super::folder::FolderFlags;
 use super::follow::StoreFlags;
+use super::on_activate::HookFlags;
 use super::preview::PreviewFlags;
 use super::settling::{SETTLE_MS, SETTLE_MS_MAX, Settling};
 use super::signing::{SigningFlags, TrustFlags};
@@ -174,25 +175,6 @@ impl Push {
         options.strict = self.strict;
         options.allow_empty = self.allow_empty;
     }
-}
-
-/// A command to run after a release became current.
-#[derive(Debug, Default, Args)]
-pub(crate) struct HookFlags {
-    /// Run this shell command for each target that has switched, for example to purge a CDN. The variables CANNERY_TARGET,
-    /// CANNERY_RELEASE, CANNERY_SERIAL and CANNERY_BEFORE say what has changed. If it fails, the release stays current.
-    #[arg(long, value_name = "COMMAND", help_heading = "After the switch")]
-    pub(crate) on_activate: Option<String>,
-
-    /// End that command after this many seconds.
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 60,
-        value_parser = clap::value_parser!(u64).range(1..=86_400),
-        help_heading = "After the switch"
-    )]
-    pub(crate) on_activate_timeout: u64,
 }
 
 /// How targets are reached.

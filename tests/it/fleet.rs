@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::harness::{Server, request_at, signal, wait_until};
+use crate::processes::is_alive;
 use crate::push::Place;
 
 /// Three servers look at their directories at different moments. Without the wait between staging and switching, one of them serves a
@@ -168,8 +169,10 @@ fn command_runs_after_a_release_became_current() {
     place.json(&["push", "--stage-only", "--on-activate", &hook, &target, &site]);
     assert_eq!(lines().len(), 4);
 
+    let pid = place.path("pid");
+    let slow = format!("sleep 600 & echo $! > {}; sleep 600", pid.display());
     for (hook, words) in
-        [("echo why >&2; exit 7", "exit status: 7"), ("sleep 600 & sleep 600", "longer than 1 seconds")]
+        [("echo why >&2; exit 7", "exit status: 7"), (slow.as_str(), "longer than 1 seconds")]
     {
         let began = Instant::now();
         let flags = ["--on-activate", hook, "--on-activate-timeout", "1"];
@@ -180,5 +183,7 @@ fn command_runs_after_a_release_became_current() {
         assert!(began.elapsed() < Duration::from_secs(60));
         place.json(&["rollback", &target]);
     }
+    let pid = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    wait_until("what the command has started has ended", || !is_alive(pid));
     assert!(place.names("releases").contains(&"3.cdb".to_owned()));
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Server, run, skip_outside, wait_until};
+use crate::harness::{Server, request_at, run, skip_outside, wait_until};
+use crate::processes::is_alive;
 use crate::push::Place;
 use crate::registry::{RIGHT_PASSWORD, Registry, write_docker_config};
 use crate::signatures::keygen;
@@ -272,6 +273,75 @@ fn two_followers_of_a_directory_are_refused() {
     first.kill().unwrap();
     first.wait().unwrap();
     followed(&place, &store, "node", &["--unsigned"]);
+}
+
+#[test]
+fn followers_run_a_command_after_each_switch() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    let log = place.path("log");
+    let variables = "$CANNERY_TARGET $CANNERY_RELEASE $CANNERY_SERIAL $CANNERY_BEFORE";
+    let hook = format!("echo \"{variables}\" >> {}; echo purged", log.display());
+    let flags = ["--unsigned", "--on-activate", &hook];
+    for number in [1, 2] {
+        push(&place, &store, number, &[]);
+        let output = follow(&place, &store, "node", &flags);
+        assert!(output.status.success() && stderr(&output).contains("on-activate: purged"), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let event: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        assert_eq!((&event["event"], &event["serial"]), (&"on_activate".into(), &number.into()));
+        assert_eq!((&event["release"], &event["error"]), (&format!("{number}.cdb").into(), &Value::Null));
+    }
+    // Nothing has changed.
+    followed(&place, &store, "node", &flags);
+    let node = place.text("node");
+    let expected = format!("{node} 1.cdb 1 \n{node} 2.cdb 2 1.cdb\n");
+    assert_eq!(fs::read_to_string(&log).unwrap(), expected);
+
+    push(&place, &store, 3, &[]);
+    let output = follow(&place, &store, "node", &["--unsigned", "--on-activate", "echo why >&2; exit 7"]);
+    assert!(stderr(&output).contains("on-activate: why"), "{output:?}");
+    refused(&output, "exit status: 7");
+    let state = state(&place, "node");
+    assert_eq!((place.current("node").as_str(), &state["serial"]), ("3.cdb", &3.into()));
+    assert_eq!((&state["error"], &state["failures_total"]), (&Value::Null, &0.into()), "the look succeeded");
+    assert_eq!(state["on_activate_failures_total"], 1);
+    assert!(state["on_activate_error"].as_str().unwrap().contains("exit status: 7"), "{state}");
+}
+
+#[test]
+fn failed_command_is_counted_and_following_goes_on() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    let pids = place.path("pids");
+    let hook = format!("sleep 600 & echo $! >> {}; wait", pids.display());
+    push(&place, &store, 1, &[]);
+    followed(&place, &store, "node", &["--unsigned"]);
+    let server = Server::start(&["--releases", &place.text("node"), "--admin", "127.0.0.1:0"]);
+    let admin = server.read_admin_address();
+
+    let flags = ["--unsigned", "--interval", "1", "--on-activate", &hook, "--on-activate-timeout", "1"];
+    let mut follower = spawn(&place, &store, &flags);
+    for number in [2, 3] {
+        push(&place, &store, number, &[]);
+        wait_until("the release is current", || place.current("node") == format!("{number}.cdb"));
+        let failures = || state(&place, "node")["on_activate_failures_total"].as_u64();
+        wait_until("its command has failed", || failures() == Some(u64::from(number) - 1));
+        let error = state(&place, "node")["on_activate_error"].to_string();
+        assert!(error.contains("longer than 1 seconds"), "{error}");
+    }
+    let metrics = || String::from_utf8(request_at(&admin, "GET", "/metrics", "").body).unwrap();
+    let line = "cannery_release_on_activate_failures_total{host=\"\"} 2\n";
+    wait_until("the server counts the failures", || metrics().contains(line));
+
+    // The whole process group has ended.
+    let pids = fs::read_to_string(&pids).unwrap();
+    assert_eq!(pids.lines().count(), 2);
+    for pid in pids.lines().map(|pid| pid.parse().unwrap()) {
+        wait_until("the command has ended", || !is_alive(pid));
+    }
+    follower.kill().unwrap();
+    follower.wait().unwrap();
 }
 
 fn spawn(place: &Place, store: &str, flags: &[&str]) -> Child {

@@ -136,7 +136,7 @@ fn draining_processes_are_not_ready() {
 }
 
 /// Returns `true` if a process runs: a zombie doesn't.
-fn is_alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 

@@ -7,6 +7,7 @@ use cannery_publish::protocol::Activated;
 use cannery_store::{Address, PullReport};
 use serde_json::{Value, json};
 
+use crate::commands::on_activate::Activation;
 use crate::format::{bytes, percent, seconds};
 use crate::output::{self, Failure, Paint, one_line};
 
@@ -35,6 +36,12 @@ pub(super) enum Event<'a> {
         failure: &'a Failure,
         serial: Option<u64>,
     },
+    /// The command of `--on-activate` has ended.
+    HookEnded {
+        activation: &'a Activation,
+        error: Option<&'a str>,
+        elapsed: Duration,
+    },
 }
 
 impl Report {
@@ -50,9 +57,15 @@ impl Report {
         match self {
             // A reader that has closed the pipe doesn't stop the process.
             Report::Json => drop(output::print(format_args!("{}\n", as_json(event)))),
-            Report::Quiet if !matches!(event, Event::Failed { .. }) => {}
+            Report::Quiet if !event.is_failure() => {}
             Report::Text | Report::Quiet => output::note(as_text(event)),
         }
+    }
+}
+
+impl Event<'_> {
+    fn is_failure(&self) -> bool {
+        matches!(self, Event::Failed { .. } | Event::HookEnded { error: Some(_), .. })
     }
 }
 
@@ -88,6 +101,19 @@ fn as_text(event: &Event<'_>) -> String {
             let reason = one_line(&crate::commands::publish::reason(failure));
             format!("{} {reason}; {served}", Paint::for_errors().error("error:"))
         }
+        Event::HookEnded { activation, error, elapsed } => {
+            let release = one_line(&activation.release);
+            match error {
+                Some(why) => {
+                    let error = Paint::for_errors().error("error:");
+                    format!("{error} {release} is live, but `--on-activate` failed: {}", one_line(why))
+                }
+                None => {
+                    let elapsed = seconds(elapsed.as_secs_f64());
+                    format!("the command of `--on-activate` is done for {release}, in {elapsed}")
+                }
+            }
+        }
     }
 }
 
@@ -112,5 +138,12 @@ fn as_json(event: &Event<'_>) -> Value {
         Event::Failed { failure, serial } => {
             json!({ "event": "failed", "error": failure.to_json(), "served_serial": serial })
         }
+        Event::HookEnded { activation, error, elapsed } => json!({
+            "event": "on_activate",
+            "release": activation.release,
+            "serial": activation.serial,
+            "error": error,
+            "seconds": elapsed.as_secs_f64(),
+        }),
     }
 }

@@ -37,6 +37,9 @@ pub(super) struct State {
     failures_total: u64,
     pulled_total: u64,
     transferred_bytes_total: u64,
+    /// Why the command of `--on-activate` failed after the last switch, and how often it has failed.
+    on_activate_error: Option<String>,
+    on_activate_failures_total: u64,
 }
 
 impl State {
@@ -69,6 +72,12 @@ impl State {
     pub(super) fn transferred(&mut self, transfer: &PullReport) {
         self.pulled_total += 1;
         self.transferred_bytes_total += transfer.recipe_bytes + transfer.range_bytes;
+    }
+
+    /// Records the outcome of the command of `--on-activate`.
+    pub(super) fn record_hook(&mut self, error: Option<String>) {
+        self.on_activate_failures_total += u64::from(error.is_some());
+        self.on_activate_error = error;
     }
 
     /// Records the outcome of a look. Returns whether it is a failure that the last look didn't have.

@@ -91,10 +91,10 @@ fn run_hooks(flags: &Push, members: &mut [Member<PushedTarget>]) -> Result<(), F
         let Ok(pushed) = outcome else { continue };
         let Some(activated) = pushed.activated.as_ref().filter(|_| !pushed.was_current) else { continue };
         let run = hook.run(&Activation {
-            target: &target.to_string(),
-            release: &activated.name,
+            target: target.to_string(),
+            release: activated.name.clone(),
             serial: activated.serial,
-            before: activated.before.as_deref(),
+            before: activated.before.clone(),
         });
         if let Err(why) = run {
             output::note(format_args!("{target}: {} {why}", Paint::for_errors().error("failed:")));

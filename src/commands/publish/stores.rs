@@ -196,12 +196,11 @@ fn run_hooks(flags: &Push, targets: &mut [PushedStore], serial: u64) -> u64 {
     let Some(hook) = Hook::from_flags(&flags.hook) else { return 0 };
     let mut failed = 0;
     for pushed in targets.iter_mut().filter(|pushed| pushed.activated && pushed.before != Some(serial)) {
-        let before = pushed.before.map(|serial| serial.to_string());
         let run = hook.run(&Activation {
-            target: &pushed.target,
-            release: &serial.to_string(),
+            target: pushed.target.clone(),
+            release: serial.to_string(),
             serial,
-            before: before.as_deref(),
+            before: pushed.before.map(|serial| serial.to_string()),
         });
         if let Err(why) = run {
             output::note(format_args!("{}: {} {why}", pushed.target, Paint::for_errors().error("failed:")));

@@ -20,6 +20,8 @@ struct State {
     store_serial: Option<u64>,
     behind_since: Option<u64>,
     reached: Option<u64>,
+    #[serde(default)]
+    on_activate_failures_total: u64,
 }
 
 impl Followers {
@@ -31,8 +33,9 @@ impl Followers {
 
 /// Parses a state. Returns `None` for other files.
 fn parse(state: &[u8]) -> Option<FollowStatus> {
-    let State { store_serial, behind_since, reached } = serde_json::from_slice(state).ok()?;
-    Some(FollowStatus { store_serial, behind_since, reached })
+    let State { store_serial, behind_since, reached, on_activate_failures_total } =
+        serde_json::from_slice(state).ok()?;
+    Some(FollowStatus { store_serial, behind_since, reached, hook_failures: on_activate_failures_total })
 }
 
 #[cfg(test)]
@@ -41,8 +44,10 @@ mod tests {
 
     #[test]
     fn states_are_read_and_other_files_are_not() {
-        let state = br#"{"store": "a", "store_serial": 7, "behind_since": 5, "reached": 9, "error": "b"}"#;
-        let expected = FollowStatus { store_serial: Some(7), behind_since: Some(5), reached: Some(9) };
+        let state = br#"{"store": "a", "store_serial": 7, "behind_since": 5, "reached": 9, "error": "b",
+            "on_activate_failures_total": 3}"#;
+        let expected =
+            FollowStatus { store_serial: Some(7), behind_since: Some(5), reached: Some(9), hook_failures: 3 };
         assert_eq!(parse(state), Some(expected));
         assert_eq!(parse(b"{}"), Some(FollowStatus::default()));
         for other in [&b"7"[..], b"", br#"{"behind_since": -1}"#] {

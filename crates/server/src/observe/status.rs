@@ -86,6 +86,8 @@ pub(crate) struct FollowStatus {
     pub(crate) behind_since: Option<u64>,
     /// When the store was reached last.
     pub(crate) reached: Option<u64>,
+    /// How often the command of `--on-activate` has failed.
+    pub(crate) hook_failures: u64,
 }
 
 /// A release, and when the server started to serve it.

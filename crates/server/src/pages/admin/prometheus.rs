@@ -282,31 +282,42 @@ fn releases(metrics: &mut Metrics, stats: &Stats) {
 
 /// Release directories into which `cannery follow` pulls.
 fn followers(metrics: &mut Metrics, stats: &Stats) {
-    type Metric = (&'static str, &'static str, fn(&FollowStats) -> Option<u64>);
-    let exported: [Metric; 3] = [
+    type Metric = (&'static str, &'static str, &'static str, fn(&FollowStats) -> Option<u64>);
+    let exported: [Metric; 4] = [
         (
             "release_behind",
+            "gauge",
             "1 if the store names another release than the current one, otherwise 0.",
             |follow| Some(u64::from(follow.behind_seconds.is_some())),
         ),
         (
             "release_behind_seconds",
+            "gauge",
             "How long the store has named another release than the current one.",
             |follow| Some(follow.behind_seconds.unwrap_or(0)),
         ),
-        ("release_store_reached_timestamp_seconds", "When the store was reached last.", |follow| {
+        ("release_store_reached_timestamp_seconds", "gauge", "When the store was reached last.", |follow| {
             follow.reached
         }),
+        (
+            "release_on_activate_failures_total",
+            "counter",
+            "Commands of --on-activate that have failed after a switch.",
+            |follow| Some(follow.on_activate_failures),
+        ),
     ];
-    for (name, help, value) in exported {
+    for (name, kind, help, value) in exported {
         let mut is_begun = false;
         for site in &stats.sites {
             let Some(value) = site.follow.as_ref().and_then(value) else { continue };
             if !std::mem::replace(&mut is_begun, true) {
-                metrics.begin(name, "gauge", help);
+                metrics.begin(name, kind, help);
             }
             let host = site.host.as_deref().unwrap_or("");
-            metrics.value(name, &[("host", host), ("digest", &site.current.digest)], value);
+            let digest = ("digest", &*site.current.digest);
+            // A counter must not start again with each release.
+            let labels = if kind == "counter" { &[("host", host)][..] } else { &[("host", host), digest] };
+            metrics.value(name, labels, value);
         }
     }
 }

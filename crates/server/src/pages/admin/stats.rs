@@ -124,6 +124,9 @@ pub(super) struct FollowStats {
     pub(super) behind_seconds: Option<u64>,
     /// When the store was reached last, as Unix time in seconds.
     pub(super) reached: Option<u64>,
+    /// How often the command of `--on-activate` has failed.
+    #[serde(default)]
+    pub(super) on_activate_failures: u64,
 }
 
 /// Facts about an archive, and since when it has been served (Unix time in seconds).
@@ -279,6 +282,7 @@ impl SiteStats {
                 store_serial: follow.store_serial,
                 behind_seconds: follow.behind_since.map(|since| now.saturating_sub(since)),
                 reached: follow.reached,
+                on_activate_failures: follow.hook_failures,
             }),
         }
     }

@@ -1,0 +1,91 @@
+//! A process that runs the command of `--on-activate` for `cannery follow`, whose sandbox starts no programs.
+//!
+//! It is started before the sandbox is entered, with the command among its arguments. So an attacker who controls the process in the
+//! sandbox can only choose when the command runs, and the values of its variables.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::commands::on_activate::{Activation, Hook};
+use crate::flags::follow::Follow;
+use crate::output::{self, Failure};
+
+/// Requests have a path and two file names. Longer ones aren't ours.
+const REQUEST_BYTES_MAX: u64 = 64 << 10;
+
+/// The other end of the process. It exits once this is dropped.
+pub(super) struct HookProcess {
+    requests: ChildStdin,
+    responses: BufReader<ChildStdout>,
+}
+
+impl HookProcess {
+    /// Starts the process, or returns `None` if there is no command to run.
+    pub(super) fn start(flags: &Follow) -> Result<Option<HookProcess>, Failure> {
+        let Some(on_activate) = &flags.hook.on_activate else { return Ok(None) };
+        let failed = |error: io::Error| {
+            Failure::failed(format!("cannot start the process for `--on-activate`: {error}"))
+        };
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        command
+            .args(["follow", "--for-follow"])
+            .arg(format!("--on-activate={on_activate}"))
+            .arg(format!("--on-activate-timeout={}", flags.hook.on_activate_timeout))
+            .arg("--into")
+            .arg(&flags.into)
+            .arg("--")
+            .arg(&flags.store)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C ends the process that follows. This one still ends the command in time.
+            .process_group(0);
+        let mut child = command.spawn().map_err(failed)?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        // The sandbox doesn't allow to wait for the process, and nothing depends on its exit status.
+        Ok(pipes.map(|(requests, responses)| HookProcess { requests, responses: BufReader::new(responses) }))
+    }
+
+    /// Runs the command. Returns why it failed.
+    pub(super) fn run(&mut self, activation: &Activation) -> Result<(), String> {
+        self.call(activation)
+            .unwrap_or_else(|error| Err(format!("the process that runs the command has ended: {error}")))
+    }
+
+    fn call(&mut self, activation: &Activation) -> io::Result<Result<(), String>> {
+        write_line(&mut self.requests, activation)?;
+        let mut line = String::new();
+        if self.responses.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+/// Runs the command at each request until the process that follows has ended.
+pub(super) fn serve(hook: &Hook) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::failed(format!("cannot run `--on-activate`: {error}"));
+    let (mut requests, mut responses) = (io::stdin().lock(), io::stdout().lock());
+    loop {
+        let mut line = String::new();
+        if requests.by_ref().take(REQUEST_BYTES_MAX).read_line(&mut line).map_err(failed)? == 0 {
+            return Ok(());
+        }
+        let activation: Activation = serde_json::from_str(&line).map_err(io::Error::from).map_err(failed)?;
+        let outcome = hook.run(&activation);
+        if let Err(error) = write_line(&mut responses, &outcome) {
+            // The process that follows was stopped meanwhile, and can't report the outcome.
+            if let Err(why) = outcome {
+                output::note(why);
+            }
+            return Err(failed(error));
+        }
+    }
+}
+
+fn write_line(writer: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    writer.write_all(&line)?;
+    writer.flush()
+}
