@@ -537,3 +537,34 @@ fn carried_file_has_each_field_once() {
         }
     }
 }
+
+/// A release that couldn't be opened for lack of descriptors counted as damaged, and was never served.
+#[test]
+fn lack_of_descriptors_delays_a_release() {
+    let directory = Directory::new();
+    directory.build(1, &[]);
+    directory.uses("1");
+    let server = Server::start(&["--releases", &directory.text()]);
+    let pid = server.pid().to_string();
+    let limit = |descriptors: &str| {
+        let limit = format!("--nofile={descriptors}:");
+        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    };
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    directory.build(2, &[]);
+    server.await_line("other releases");
+    // Open files stay open.
+    limit("0");
+    directory.uses("2");
+    server.await_line("current: cannot read the archive: Too many open files");
+    limit(&(descriptors + 50).to_string());
+    server.await_line("serves a new release");
+    assert_eq!((script(&server, 1), script(&server, 2)), (has(1), has(2)));
+
+    // The same for a release that isn't current.
+    limit("0");
+    directory.build(3, &[]);
+    server.await_line("Too many open files");
+    limit(&(descriptors + 50).to_string());
+    wait_until("the release is known", || script(&server, 3) == has(3));
+}

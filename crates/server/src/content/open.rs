@@ -1,10 +1,11 @@
 //! Opens archives, and protects them from being modified by other processes.
 
+use std::fmt;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use cannery_archive::{Archive, Lease, Loading, OpenError};
+use cannery_archive::{Archive, Lease, Loading, OpenError, VerifyError};
 use cannery_site::{Site, VirtualHosts};
 
 use crate::config::{ArchiveSource, HostPattern, NamedArchive};
@@ -20,6 +21,45 @@ pub(crate) struct OpenedArchive {
     pub(crate) lease: Option<Lease>,
     /// Whether other processes can change the archive because it can neither be leased nor copied.
     pub(crate) is_unguarded: bool,
+}
+
+/// Why an archive can't be served.
+#[derive(Debug)]
+pub(crate) enum OpenFailure {
+    /// The file isn't an intact archive, which won't change.
+    Damaged(String),
+    /// The system couldn't read the file, for example because there are too many open files. The next attempt may succeed.
+    Unreadable(String),
+}
+
+impl fmt::Display for OpenFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenFailure::Damaged(why) | OpenFailure::Unreadable(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<OpenError> for OpenFailure {
+    fn from(error: OpenError) -> OpenFailure {
+        let mut cause = &error;
+        while let OpenError::At { source, .. } = cause {
+            cause = source;
+        }
+        match cause {
+            OpenError::Io(_) => OpenFailure::Unreadable(error.to_string()),
+            _ => OpenFailure::Damaged(error.to_string()),
+        }
+    }
+}
+
+impl From<VerifyError> for OpenFailure {
+    fn from(error: VerifyError) -> OpenFailure {
+        match error {
+            VerifyError::Io(_) => OpenFailure::Unreadable(error.to_string()),
+            _ => OpenFailure::Damaged(error.to_string()),
+        }
+    }
 }
 
 /// The site of a configured archive.

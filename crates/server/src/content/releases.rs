@@ -19,7 +19,7 @@ use cannery_archive::{Archive, Digest, Lease, Loading, OpenError};
 use cannery_base::FileVersion;
 use cannery_site::{Site, VirtualHosts};
 
-use super::open;
+use super::open::{self, OpenFailure};
 use crate::config::ReleaseDirectory;
 use crate::notice::Notice;
 
@@ -49,11 +49,13 @@ pub(crate) struct Releases {
 struct File {
     version: FileVersion,
     state: State,
+    /// Why the system could not read the file at the last attempt, which we have reported. The next scan tries again.
+    unreadable: Option<String>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// We have seen it once, so it might be incomplete.
+    /// We have seen it once, so it might be incomplete. Or we could not read it.
     New,
     /// It is not an archive, or it is damaged (in which case we have reported that).
     Unusable,
@@ -118,6 +120,11 @@ impl Releases {
     /// Returns `true` if a scan with [`Trigger::Continuation`] would open more releases.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.is_incomplete
+    }
+
+    /// Returns `true` if the directory or a file in it could not be read, so that the next scan should come soon.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.unreadable.is_some() || self.files.values().any(|file| file.unreadable.is_some())
     }
 
     /// Returns the sites of the other releases, newest first.
@@ -193,8 +200,11 @@ impl Releases {
             if is_hidden || !is_candidate {
                 continue;
             }
-            if let Ok(metadata) = entry.path().metadata() {
-                found.insert(entry.file_name(), FileVersion::of(&metadata));
+            match entry.path().metadata() {
+                Ok(metadata) => drop(found.insert(entry.file_name(), FileVersion::of(&metadata))),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // A release that is open must not be taken for deleted.
+                Err(error) => return Err(error),
             }
         }
         Ok(found)
@@ -217,14 +227,21 @@ impl Releases {
 
         for (name, version) in found {
             let path = self.directory.path.join(&name);
-            let mut read = || match Label::of(&path) {
-                Ok(label) => State::Known(label),
+            let read = |file: &mut File, notices: &mut Vec<Notice>| match Label::of(&path) {
+                Ok(label) => {
+                    file.state = State::Known(label);
+                    file.unreadable = None;
+                }
                 Err(error) => {
-                    if is_meant_as_archive(&path, &error) {
-                        notices
-                            .push(Notice::OtherReleaseRefused { path: path.clone(), why: error.to_string() });
+                    let is_reported = is_meant_as_archive(&path, &error);
+                    let failure = OpenFailure::from(error);
+                    file.state = match failure {
+                        OpenFailure::Unreadable(_) if has_suffix(&path) => State::New,
+                        _ => State::Unusable,
+                    };
+                    if is_reported {
+                        file.refuse(&path, &failure, notices);
                     }
-                    State::Unusable
                 }
             };
             // On request and at startup, we trust that no file is still being copied.
@@ -233,13 +250,16 @@ impl Releases {
                 Some(file) if file.version == version => {
                     let is_retried = is_complete && matches!(file.state, State::Unusable);
                     if matches!(file.state, State::New) || is_retried {
-                        file.state = read();
+                        read(file, notices);
                     }
                 }
                 known => {
                     retired.extend(known.and_then(File::close));
-                    let state = if is_complete { read() } else { State::New };
-                    self.files.insert(name, File { version, state });
+                    let mut file = File { version, state: State::New, unreadable: None };
+                    if is_complete {
+                        read(&mut file, notices);
+                    }
+                    self.files.insert(name, file);
                 }
             }
         }
@@ -284,17 +304,23 @@ impl Releases {
                     self.is_incomplete = true;
                     break;
                 }
-                verified_bytes = verified_bytes.saturating_add(label.bytes);
-                file.state = match open(&path, self.virtual_hosts) {
+                match open(&path, self.virtual_hosts) {
                     Ok((release, notice)) => {
                         notices.extend(notice);
-                        State::Open(label, release)
+                        file.state = State::Open(label, release);
+                        file.unreadable = None;
                     }
-                    Err(why) => {
-                        notices.push(Notice::OtherReleaseRefused { path, why });
-                        State::Unusable
+                    Err(failure) => {
+                        let is_unreadable = matches!(failure, OpenFailure::Unreadable(_));
+                        file.refuse(&path, &failure, notices);
+                        if is_unreadable {
+                            continue;
+                        }
+                        file.state = State::Unusable;
                     }
-                };
+                }
+                // Not for a file that could not be read: it must not postpone the others again and again.
+                verified_bytes = verified_bytes.saturating_add(label.bytes);
             }
             if file.open().is_some() {
                 served.push(name);
@@ -306,6 +332,18 @@ impl Releases {
 }
 
 impl File {
+    /// Reports why the file can't be served, unless the system could not read it before for the same reason.
+    fn refuse(&mut self, path: &Path, failure: &OpenFailure, notices: &mut Vec<Notice>) {
+        let why = failure.to_string();
+        let before = match failure {
+            OpenFailure::Unreadable(_) => self.unreadable.replace(why.clone()),
+            OpenFailure::Damaged(_) => self.unreadable.take(),
+        };
+        if before.as_ref() != Some(&why) {
+            notices.push(Notice::OtherReleaseRefused { path: path.to_owned(), why });
+        }
+    }
+
     fn label(&self) -> Option<Label> {
         match self.state {
             State::Known(label) | State::Open(label, _) => Some(label),
@@ -354,12 +392,11 @@ fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
 }
 
 /// Opens a release, and verifies all of it.
-fn open(path: &Path, virtual_hosts: VirtualHosts) -> Result<(OpenRelease, Option<Notice>), String> {
+fn open(path: &Path, virtual_hosts: VirtualHosts) -> Result<(OpenRelease, Option<Notice>), OpenFailure> {
     // We should map it: there will only be a few requests for it, and the page cache keeps the
     // parts that are in use.
-    let open::OpenedArchive { archive, lease, is_unguarded } =
-        open::open(path, Loading::Mapped).map_err(|error| error.to_string())?;
-    archive.verify(|_| {}).map_err(|error| error.to_string())?;
+    let open::OpenedArchive { archive, lease, is_unguarded } = open::open(path, Loading::Mapped)?;
+    archive.verify(|_| {})?;
     let notice = is_unguarded.then(|| Notice::Unguarded { path: path.to_owned() });
     let site = Arc::new(Site::new(archive, virtual_hosts));
     Ok((OpenRelease { path: path.to_owned(), site, lease }, notice))

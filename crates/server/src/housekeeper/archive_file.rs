@@ -7,6 +7,7 @@ use cannery_archive::Lease;
 use cannery_base::FileVersion;
 
 use crate::config::NamedArchive;
+use crate::content::open::OpenFailure;
 use crate::content::{ArchiveResources, Releases, Trigger};
 
 /// A file that contains an archive.
@@ -18,6 +19,10 @@ pub(super) struct ArchiveFile {
     pub(super) is_published: bool,
     /// The file that we serve or have refused. We will not open it again until it changes.
     settled: Option<FileVersion>,
+    /// The file before `settled`.
+    settled_before: Option<FileVersion>,
+    /// Why the system could not read the file at the last attempt, which we have reported.
+    unreadable: Option<String>,
     /// The file that the last check found.
     seen: Option<FileVersion>,
     /// Whether we have already reported that the file is missing.
@@ -32,7 +37,7 @@ pub(super) struct ArchiveFile {
 pub(super) enum FileState {
     /// The file is known or still being written.
     Settled,
-    /// The file is new and seems to be complete. The next check will find it settled.
+    /// The file is new and seems to be complete. The next check will find it settled, unless [`ArchiveFile::refuse`] changes that.
     Ready,
     /// The file cannot be read.
     Missing(io::Error),
@@ -49,6 +54,8 @@ impl ArchiveFile {
             path: named.path().to_owned(),
             is_published,
             settled: version,
+            settled_before: None,
+            unreadable: None,
             seen: version,
             is_missing_reported: false,
             lease: None,
@@ -85,6 +92,7 @@ impl ArchiveFile {
         self.is_missing_reported = false;
         let before = self.seen.replace(version);
         if self.settled == Some(version) {
+            self.unreadable = None;
             return FileState::Settled;
         }
 
@@ -92,10 +100,19 @@ impl ArchiveFile {
         // cannot know, so wait until it stays the same between two checks.
         let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&version));
         if is_requested || renamed || before == Some(version) {
-            self.settled = Some(version);
+            self.settled_before = self.settled.replace(version);
             FileState::Ready
         } else {
             FileState::Settled
         }
+    }
+
+    /// Refuses the file that the last check found ready. If the system could not read it, the next check will find it ready again.
+    /// Returns `true` if this should be reported.
+    pub(super) fn refuse(&mut self, failure: &OpenFailure, trigger: Trigger) -> bool {
+        let OpenFailure::Unreadable(why) = failure else { return true };
+        self.settled = self.settled_before;
+        let is_known = self.unreadable.replace(why.clone()).as_ref() == Some(why);
+        !is_known || trigger == Trigger::Request
     }
 }

@@ -16,6 +16,7 @@ use super::archive_file::{ArchiveFile, FileState};
 use super::followers::Followers;
 use super::{NextArchive, Outcome, Reporter};
 use crate::config::{self, Config};
+use crate::content::open::OpenFailure;
 use crate::content::{Content, Current, Entry, Mark, OpenRelease, Releases, Sites, Trigger, open};
 use crate::error::StartError;
 use crate::notice::Notice;
@@ -236,7 +237,11 @@ impl Archives {
                     findings.is_replaced = true;
                     findings.outcome = Outcome::Changed;
                 }
-                Err(why) => findings.refuse(path, why),
+                Err(failure) => {
+                    if file.refuse(&failure, trigger) {
+                        findings.refuse(path, failure.to_string());
+                    }
+                }
             },
         }
     }
@@ -336,11 +341,10 @@ pub(super) fn detach_if_written(path: &Path, site: &Site, lease: &mut Option<Lea
 pub(super) fn open_verified(
     path: &Path,
     loading: Loading,
-) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
+) -> Result<(Archive, Option<Lease>, Vec<Notice>), OpenFailure> {
     let began = Instant::now();
-    let open::OpenedArchive { archive, lease, is_unguarded } =
-        open::open(path, loading).map_err(|error| error.to_string())?;
-    archive.verify(|_| {}).map_err(|error| error.to_string())?;
+    let open::OpenedArchive { archive, lease, is_unguarded } = open::open(path, loading)?;
+    archive.verify(|_| {})?;
 
     let mut notices = vec![Notice::reloaded(path.to_owned(), archive.facts(), began.elapsed())];
     if is_unguarded {

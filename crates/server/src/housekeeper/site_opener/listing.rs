@@ -25,6 +25,8 @@ pub(super) struct Listing {
     sources: Vec<Source>,
     /// The directory's state before it was listed. `None` if it has to be listed again.
     listed: Option<DirectoryState>,
+    /// Symbolic links whose targets are missing. The directory doesn't change when these appear.
+    dangling: Vec<PathBuf>,
     /// Names that don't fit, which we have reported.
     ignored: Vec<String>,
     /// The error of the last attempt, which we have reported.
@@ -65,6 +67,7 @@ impl Listing {
             names: Arc::default(),
             sources: Vec::new(),
             listed: None,
+            dangling: Vec::new(),
             ignored: Vec::new(),
             unreadable: None,
         };
@@ -89,7 +92,9 @@ impl Listing {
         trigger: Trigger,
         notices: &mut Vec<Notice>,
     ) -> ListingOutcome {
-        let is_known = self.listed.is_some() && self.listed == DirectoryState::of(path).ok();
+        let is_known = self.listed.is_some()
+            && self.listed == DirectoryState::of(path).ok()
+            && !self.dangling.iter().any(|link| link.exists());
         if is_known && trigger != Trigger::Request {
             return ListingOutcome::Unchanged;
         }
@@ -111,14 +116,22 @@ impl Listing {
         let state = DirectoryState::of(path)?;
         let mut found: HashMap<Box<[u8]>, Source> = HashMap::new();
         let mut ignored = Vec::new();
+        let mut dangling = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let name = entry.file_name();
             let source_path = entry.path();
             let mut kind = entry.file_type()?;
             if kind.is_symlink() {
-                let Ok(metadata) = source_path.metadata() else { continue };
-                kind = metadata.file_type();
+                kind = match source_path.metadata() {
+                    Ok(metadata) => metadata.file_type(),
+                    Err(error) if is_dangling(&error) => {
+                        dangling.push(source_path);
+                        continue;
+                    }
+                    // The site may be open, so the listing is tried again as a whole.
+                    Err(error) => return Err(error),
+                };
             }
 
             let is_archive = kind.is_file() && source_path.extension() == Some(OsStr::new(SUFFIX));
@@ -160,6 +173,7 @@ impl Listing {
         let new = ignored.iter().filter(|text| !self.ignored.contains(text));
         notices.extend(new.map(|why| Notice::SiteIgnored { why: why.clone() }));
         self.ignored = ignored;
+        self.dangling = dangling;
         self.listed = state.is_settled().then_some(state);
 
         let is_same = found.len() == self.sources.len()
@@ -172,6 +186,14 @@ impl Listing {
         self.sources = sources;
         Ok(ListingOutcome::Changed)
     }
+}
+
+/// Returns `true` if a symbolic link leads nowhere, or to a place that we may not read.
+fn is_dangling(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    // Links in a circle have no kind that is stable.
+    matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
+        || error.raw_os_error() == Some(libc::ELOOP)
 }
 
 /// Returns the host that a file or folder is named by, in lower case. Wildcards are none.
@@ -245,5 +267,26 @@ mod tests {
             ListingOutcome::Unchanged
         );
         assert!(listing.source(b"e.example").is_none() && notices.is_empty());
+    }
+
+    #[test]
+    fn target_of_a_link_may_appear_later() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let target = elsewhere.path().join("a.cdb");
+        std::os::unix::fs::symlink(&target, folder.path().join("a.example.cdb")).unwrap();
+        // The directory isn't listed again because of a recent change.
+        let long_ago = SystemTime::now() - Duration::from_secs(3600);
+        fs::File::open(folder.path()).unwrap().set_modified(long_ago).unwrap();
+
+        let mut notices = Vec::new();
+        let mut listing = Listing::read(folder.path(), &mut notices).unwrap();
+        let mut refresh = || {
+            let outcome = listing.refresh(folder.path(), Trigger::Interval, &mut notices);
+            (outcome, listing.source(b"a.example").is_some())
+        };
+        assert_eq!(refresh(), (ListingOutcome::Unchanged, false));
+        fs::write(&target, "").unwrap();
+        assert_eq!(refresh(), (ListingOutcome::Changed, true));
+        assert_eq!(refresh(), (ListingOutcome::Unchanged, true));
     }
 }

@@ -174,7 +174,11 @@ impl OpenSite {
                     notices.extend(of_archive);
                     change = Change::Served;
                 }
-                Err(why) => notices.push(Notice::Refused { path, why }),
+                Err(failure) => {
+                    if self.file.refuse(&failure, trigger) {
+                        notices.push(Notice::Refused { path, why: failure.to_string() });
+                    }
+                }
             },
         }
 
@@ -184,6 +188,7 @@ impl OpenSite {
             && (self.scanned.is_none()
                 || self.scanned != state
                 || releases.is_incomplete()
+                || releases.is_unreadable()
                 || trigger == Trigger::Request
                 || matches!(change, Change::Served))
         {
