@@ -17,7 +17,7 @@ use cannery_eventloop::Waker;
 use cannery_site::VirtualHosts;
 
 use self::listing::{Listing, ListingOutcome};
-use self::open_site::{Change, Failure, OpenSite};
+use self::open_site::{Change, Failure, OpenSite, Size};
 use super::archives::{RetiredSite, detach_if_written};
 use super::{INTERVAL, Reporter};
 use crate::config::{self, Config, SiteDirectory};
@@ -67,6 +67,28 @@ struct ClosedSite {
     why: Option<String>,
     /// Whether its slot is filled. Otherwise, the next request tries again.
     is_settled: bool,
+}
+
+/// Returns the sites to close, those that were used least recently first. Each comes with the time of its last use.
+fn excess<H: Ord>(mut sites: Vec<(Instant, H, Size)>) -> Vec<H> {
+    let mut total: Size = sites.iter().map(|(.., size)| *size).sum();
+    // Not at once, because a site that is opened may have several archives, and would be closed again.
+    if total.archives <= SITES_ARCHIVES_MAX + SITES_ARCHIVES_MAX / 4
+        && total.copied_bytes <= SITES_COPIED_BYTES_MAX + SITES_COPIED_BYTES_MAX / 4
+    {
+        return Vec::new();
+    }
+    sites.sort_unstable_by(|(a, host_a, _), (b, host_b, _)| (a, host_a).cmp(&(b, host_b)));
+    let mut closed = Vec::new();
+    for (_, host, size) in sites {
+        if total.archives <= SITES_ARCHIVES_MAX && total.copied_bytes <= SITES_COPIED_BYTES_MAX {
+            break;
+        }
+        total.archives -= size.archives;
+        total.copied_bytes -= size.copied_bytes;
+        closed.push(host);
+    }
+    closed
 }
 
 /// Sends requests to the thread.
@@ -246,9 +268,10 @@ impl SiteOpener {
     fn make_room(&mut self) -> bool {
         let SiteDirectory { open_max, kept, .. } = self.directory;
         let has_room = |open: &HashMap<Box<[u8]>, OpenSite>| {
+            let Size { archives, copied_bytes } = open.values().map(OpenSite::size).sum();
             open.len() < usize::from(open_max)
-                && open.values().map(OpenSite::archives).sum::<usize>() + 1 + kept <= SITES_ARCHIVES_MAX
-                && open.values().map(OpenSite::copied_bytes).sum::<u64>() < SITES_COPIED_BYTES_MAX
+                && archives + 1 + kept <= SITES_ARCHIVES_MAX
+                && copied_bytes < SITES_COPIED_BYTES_MAX
         };
         if has_room(&self.open) {
             return true;
@@ -361,26 +384,16 @@ impl SiteOpener {
         is_changed
     }
 
-    /// Closes the sites that were used least recently while open sites have too many archives, because further releases have come.
+    /// Closes the sites that were used least recently while open sites are too large, because further releases have come.
     fn close_excess_sites(&mut self) -> bool {
-        let mut archives: usize = self.open.values().map(OpenSite::archives).sum();
-        // Not at once, because a site that is opened may have several, and would be closed again.
-        if archives <= SITES_ARCHIVES_MAX + SITES_ARCHIVES_MAX / 4 {
-            return false;
-        }
-        let mut by_use: Vec<_> =
-            self.open.iter().map(|(host, site)| (site.used_last, host.clone(), site.archives())).collect();
-        by_use.sort_unstable();
-        for (_, host, of_site) in by_use {
-            if archives <= SITES_ARCHIVES_MAX {
-                break;
-            }
-            archives -= of_site;
-            if let Some(site) = self.open.remove(&host) {
+        let sites = self.open.iter().map(|(host, site)| (site.used_last, host.clone(), site.size()));
+        let excess = excess(sites.collect());
+        for host in &excess {
+            if let Some(site) = self.open.remove(host) {
                 site.retire(&mut self.retired);
             }
         }
-        true
+        !excess.is_empty()
     }
 
     /// Makes a table with everything that we know.
@@ -414,5 +427,27 @@ impl SiteOpener {
         for retired in &mut self.retired {
             detach_if_written(&retired.path, &retired.site, &mut retired.lease, reporter);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_recently_used_sites_are_closed_at_too_many_archives_or_copies() {
+        let now = Instant::now();
+        let site = |age: u64, archives, copied_bytes| {
+            (now - Duration::from_secs(age), age, Size { archives, copied_bytes })
+        };
+        let quarter = SITES_ARCHIVES_MAX / 4;
+        assert!(excess(vec![site(1, 4 * quarter, 0), site(2, quarter, 0)]).is_empty());
+        let many = vec![site(1, 2 * quarter, 0), site(3, 1, 0), site(2, 3 * quarter, 0)];
+        assert_eq!(excess(many), [3, 2]);
+
+        let quarter = SITES_COPIED_BYTES_MAX / 4;
+        assert!(excess(vec![site(1, 1, 4 * quarter), site(2, 1, quarter)]).is_empty());
+        let large = vec![site(1, 1, 3 * quarter), site(2, 1, quarter), site(3, 1, 2 * quarter)];
+        assert_eq!(excess(large), [3]);
     }
 }

@@ -1,6 +1,7 @@
 //! An open site of a site directory, and its files.
 
 use std::io;
+use std::iter::Sum;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,24 @@ pub(super) struct OpenSite {
     preview_version: Option<FileVersion>,
     /// State of the release directory before it was scanned. `None` if it has to be scanned again.
     scanned: Option<DirectoryState>,
+}
+
+/// Resources of open sites.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Size {
+    /// Number of open archives.
+    pub(super) archives: usize,
+    /// Length of archives that are copied instead of mapped, in bytes.
+    pub(super) copied_bytes: u64,
+}
+
+impl Sum for Size {
+    fn sum<I: Iterator<Item = Size>>(sizes: I) -> Size {
+        sizes.fold(Size::default(), |all, size| Size {
+            archives: all.archives + size.archives,
+            copied_bytes: all.copied_bytes + size.copied_bytes,
+        })
+    }
 }
 
 /// Why a site can't be served.
@@ -135,16 +154,15 @@ impl OpenSite {
         self.entry.preview.as_ref().is_some_and(|preview| preview.has_ended(now))
     }
 
-    /// Returns the number of open archives: the current release, and others that answer for its pages.
-    pub(super) fn archives(&self) -> usize {
-        1 + self.entry.earlier.len()
-    }
-
-    /// Returns the length of archives that are copied instead of mapped.
-    pub(super) fn copied_bytes(&self) -> u64 {
-        let archives =
-            std::iter::once(&self.entry.site).chain(&self.entry.earlier).map(|site| site.archive());
-        archives.filter(|archive| archive.is_in_memory()).map(|archive| archive.facts().file_bytes).sum()
+    /// Returns the size of the current release and of others that answer for its pages.
+    pub(super) fn size(&self) -> Size {
+        let archives = std::iter::once(&self.entry.site).chain(&self.entry.earlier);
+        let archives = archives.map(|site| site.archive());
+        let size = archives.map(|archive| Size {
+            archives: 1,
+            copied_bytes: if archive.is_in_memory() { archive.facts().file_bytes } else { 0 },
+        });
+        size.sum()
     }
 
     /// Checks the files, and opens what has changed.
