@@ -140,6 +140,21 @@ impl DirectoryHost {
         Ok(lock)
     }
 
+    /// Creates the directory if necessary, and locks it.
+    fn create_and_lock(&self) -> Result<File, Refusal> {
+        let is_created = match fs::create_dir(&self.path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(self.refusal("cannot create", &error)),
+        };
+        self.lock().inspect_err(|_| {
+            // An empty directory would take the host of another site that has just appeared.
+            if is_created {
+                let _ = fs::remove_dir(&self.path);
+            }
+        })
+    }
+
     fn refusal(&self, what: &str, error: &io::Error) -> Refusal {
         let message = format!("{what} the directory {}: {error}", self.path.display());
         let refusal = Refusal::new(RefusalKind::Host, message);
@@ -237,18 +252,12 @@ impl Host for DirectoryHost {
         if self.preview.is_some() {
             preview::check(&self.path)?;
         }
-        let is_created = match fs::create_dir(&self.path) {
-            Ok(()) => true,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(self.refusal("cannot create", &error)),
-        };
         self.incoming = None;
-        let lock = self.lock().inspect_err(|_| {
-            // An empty directory would take the host of another site that has just appeared.
-            if is_created {
-                let _ = fs::remove_dir(&self.path);
-            }
-        })?;
+        let lock = match self.create_and_lock() {
+            // Another client has removed the preview in between.
+            Err(_) if self.preview.is_some() && !self.path.exists() => self.create_and_lock()?,
+            locked => locked?,
+        };
         if let Some(preview) = &self.preview {
             // It makes this directory one that the next push may change.
             preview.mark(&self.path)?;
@@ -442,4 +451,35 @@ fn refused(failure: Failure) -> Refusal {
 
 fn text(name: &OsStr) -> String {
     name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn preview_that_is_removed_meanwhile_is_created_again() {
+        let sites = tempfile::tempdir().unwrap();
+        let mut host = DirectoryHost::new(sites.path(), None);
+        host.preview_domains = vec!["example".to_owned()];
+        let selected = Preview { host: "a.example".to_owned(), expires: None, password: None };
+        host.select_preview(&selected).unwrap();
+        let directory = sites.path().join("a.example");
+        drop(host.create().unwrap());
+        host.abandon();
+
+        let lock = ReleaseDir::lock(&directory).unwrap();
+        thread::scope(|scope| {
+            let created = scope.spawn(|| host.create().map(drop));
+            // Usually, the thread waits for the lock by now.
+            thread::sleep(Duration::from_millis(100));
+            fs::rename(&directory, sites.path().join(".removed-1")).unwrap();
+            drop(lock);
+            created.join().unwrap().unwrap();
+        });
+        assert!(directory.join("preview.json").exists());
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::iter::Sum;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,8 @@ pub(super) struct OpenSite {
     pub(super) used_last: Instant,
     /// The file that makes the site a preview.
     preview_version: Option<FileVersion>,
+    /// The directory of the settings, if it is a preview.
+    directory_id: Option<DirectoryId>,
     /// State of the release directory before it was scanned. `None` if it has to be scanned again.
     scanned: Option<DirectoryState>,
 }
@@ -97,6 +100,7 @@ impl OpenSite {
                 named
             }
         };
+        let directory_id = DirectoryId::of(&source.path);
         let settings = read_settings(source, attempts)?;
 
         let path = named.path().to_owned();
@@ -121,7 +125,9 @@ impl OpenSite {
         // New settings are written before their release becomes current. Both may have changed since they were read, and a release that
         // needs a password must not be served without it. If there are none any more, the directory is about to be removed.
         let (preview, preview_version) = read_settings(source, attempts)?;
-        if preview.is_none() && settings.0.is_some() {
+        // If it was replaced by another one, these settings aren't those of the archives.
+        let is_replaced = directory_id != DirectoryId::of(&source.path);
+        if settings.0.is_some() && (preview.is_none() || is_replaced) {
             return Err(Failure::Absent);
         }
 
@@ -133,6 +139,7 @@ impl OpenSite {
             is_used: Arc::new(AtomicBool::new(true)),
             used_last: Instant::now(),
             preview_version,
+            directory_id,
             scanned: None,
         })
     }
@@ -231,6 +238,10 @@ impl OpenSite {
 
     /// Checks the file of settings, and reads it if it has changed.
     fn check_preview(&mut self, attempts: &Arc<Attempts>) -> Change {
+        // The settings of another directory aren't for the releases of this one, which may need a password.
+        if self.preview_version.is_some() && self.directory_id != DirectoryId::of(&self.source.path) {
+            return Change::Failed(Failure::Absent);
+        }
         if self.source.kind != SourceKind::ReleaseDirectory
             || version(&self.source.path.join(PreviewFile::NAME)).ok() == Some(self.preview_version)
         {
@@ -264,6 +275,23 @@ impl OpenSite {
         for open in self.file.releases.iter_mut().flat_map(Releases::open_mut) {
             detach_if_written(&open.path, &open.site, &mut open.lease, reporter);
         }
+    }
+}
+
+/// Tells a directory from another one that has its path later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct DirectoryId {
+    device: u64,
+    inode: u64,
+    /// File systems may use the inode again at once. `None` if the file system doesn't know the time.
+    created: Option<SystemTime>,
+}
+
+impl DirectoryId {
+    /// Returns `None` if there is no such directory.
+    fn of(path: &Path) -> Option<DirectoryId> {
+        let metadata = path.metadata().ok()?;
+        Some(DirectoryId { device: metadata.dev(), inode: metadata.ino(), created: metadata.created().ok() })
     }
 }
 
@@ -311,4 +339,47 @@ fn version(path: &Path) -> io::Result<Option<FileVersion>> {
 
 fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::worker::simulation;
+
+    const PASSWORD: &str = r#"{"password": {"salt": "a", "digest": "b"}}"#;
+
+    /// Another client may remove a preview and create one of the same name, which has no release yet.
+    #[test]
+    fn settings_of_another_directory_are_not_for_an_open_preview() {
+        let sites = tempfile::tempdir().unwrap();
+        let path = sites.path().join("a.example");
+        let create = |settings: &str| {
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join(PreviewFile::NAME), settings).unwrap();
+        };
+        create(PASSWORD);
+        fs::write(path.join("1.cdb"), simulation::archive("secret")).unwrap();
+        symlink("1.cdb", path.join("current")).unwrap();
+
+        let directory = SiteDirectory { path: sites.path().to_owned(), open_max: 1, kept: 1 };
+        let source = Source { path: path.clone(), kind: SourceKind::ReleaseDirectory };
+        let (attempts, mut retired, mut notices) = (Arc::default(), Vec::new(), Vec::new());
+        let mut site =
+            OpenSite::open(&directory, &source, VirtualHosts::Enabled, &attempts, &mut notices).unwrap();
+        let mut check =
+            || site.check(Trigger::Interval, VirtualHosts::Enabled, &attempts, &mut retired, &mut notices);
+        assert!(matches!(check(), Change::None));
+        // A new password is for the same releases.
+        let next = path.join("next");
+        fs::write(&next, PASSWORD.replace('b', "c")).unwrap();
+        fs::rename(&next, path.join(PreviewFile::NAME)).unwrap();
+        assert!(matches!(check(), Change::Served));
+
+        fs::rename(&path, sites.path().join(".removed")).unwrap();
+        create("{}");
+        assert!(matches!(check(), Change::Failed(Failure::Absent)));
+    }
 }
