@@ -1,13 +1,14 @@
 //! Signed releases of a directory: which keys are accepted, the statements beside archives, and what was accepted last.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cannery_archive::Archive;
 use cannery_publish::limits::STATEMENT_BYTES_MAX;
 use cannery_publish::protocol::{Refusal, RefusalKind};
 use cannery_publish::trust::{PublicKeys, Seen, SignatureError, Signed, Statement, TrustError, is_site_name};
+use cannery_server::short_file;
 
 use super::release_dir::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX, TEMPORARY_PREFIX};
 use crate::flags::signing::TrustFlags;
@@ -142,16 +143,12 @@ pub(super) fn verify_archive(
 
 /// Reads a short file. Returns `None` if there is no such file.
 fn read_short(path: &Path) -> io::Result<Option<String>> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
-    };
-    let mut text = String::new();
-    file.take(STATEMENT_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
-    if text.len() > STATEMENT_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too long"));
+    match short_file::read(path, STATEMENT_BYTES_MAX as u64) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        bytes => String::from_utf8(bytes?)
+            .map(Some)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
     }
-    Ok(Some(text))
 }
 
 /// Writes the statement about a release, and its signature.

@@ -66,6 +66,10 @@ pub mod config;
 // Notices to the operator.
 mod notice;
 
+// Reads short files that other processes write.
+#[doc(hidden)]
+pub mod short_file;
+
 // Landlock, seccomp and credentials.
 #[doc(hidden)]
 pub mod sandbox;

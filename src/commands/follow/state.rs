@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use cannery_server::short_file::{self, SETTINGS_BYTES_MAX};
 use cannery_store::{PullReport, StoredRelease};
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +46,7 @@ pub(super) struct State {
 impl State {
     /// Reads the state of the last process, if it followed the same store.
     pub(super) fn read(directory: &Path, store: &str) -> State {
-        let text = std::fs::read(directory.join(FILE)).unwrap_or_default();
+        let text = short_file::read(&directory.join(FILE), SETTINGS_BYTES_MAX).unwrap_or_default();
         let state: State = serde_json::from_slice(&text).unwrap_or_default();
         if state.store == store { state } else { State { store: store.to_owned(), ..State::default() } }
     }

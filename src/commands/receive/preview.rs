@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cannery_archive::Digest;
 use cannery_publish::protocol::{Preview, Refusal, RefusalKind};
 use cannery_server::config::{PreviewFile, PreviewPassword};
+use cannery_server::short_file::{self, SETTINGS_BYTES_MAX};
 
 use crate::commands::release_dir::{self, CURRENT, ReleaseDir, TEMPORARY_PREFIX};
 use crate::commands::release_trust;
@@ -250,12 +251,9 @@ fn previews(sites: &Path) -> impl Iterator<Item = (PathBuf, PreviewFile)> {
 
 /// Reads the settings of a preview. Returns `None` if there are none.
 fn read(path: &Path) -> io::Result<Option<PreviewFile>> {
-    match fs::metadata(path) {
-        // Reading a FIFO would block.
-        Ok(metadata) if !metadata.is_file() => Err(io::ErrorKind::InvalidInput.into()),
-        Ok(_) => Ok(Some(serde_json::from_slice(&fs::read(path)?)?)),
+    match short_file::read(path, SETTINGS_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        bytes => Ok(Some(serde_json::from_slice(&bytes?)?)),
     }
 }
 

@@ -1,15 +1,11 @@
 //! Files in which other processes write their state for operators. They are read again when they change.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cannery_base::FileVersion;
 
-/// Larger files are not states.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
+use crate::short_file::{self, SETTINGS_BYTES_MAX};
 
 /// Parsed states by their files, or `None` for a file that has none.
 pub(super) struct StateFiles<T>(HashMap<PathBuf, (FileVersion, Option<T>)>);
@@ -34,7 +30,7 @@ impl<T: Clone> StateFiles<T> {
             return state.clone();
         }
         // A failure may pass, so it isn't remembered.
-        let Ok(bytes) = read(&path) else {
+        let Ok(bytes) = short_file::read(&path, SETTINGS_BYTES_MAX) else {
             self.0.remove(&path);
             return None;
         };
@@ -42,16 +38,4 @@ impl<T: Clone> StateFiles<T> {
         self.0.insert(path, (version, state.clone()));
         state
     }
-}
-
-/// Reads a short file. Anything else at the path, such as a FIFO, is refused without blocking.
-pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut state = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut state)?;
-    Ok(state)
 }

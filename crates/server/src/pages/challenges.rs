@@ -5,9 +5,7 @@
 //! a worker sends the token to another thread and waits for the result (this is the only place where it does
 //! so). If the wait times out, no more tokens will be sent until the thread has replied.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +14,7 @@ use std::time::Duration;
 
 use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
-use crate::thread;
+use crate::{short_file, thread};
 
 /// Path prefix of challenges. This is also the path in the webroot.
 pub(super) const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
@@ -140,27 +138,12 @@ impl Webroot {
 
     fn run(self) {
         for Lookup { number, token, reply } in self.lookups {
-            let file = read(&self.directory.join(token)).ok();
+            let file = short_file::read_unless_link(&self.directory.join(token), FILE_BYTES_MAX).ok();
             self.progress.completed.fetch_max(number, Ordering::Relaxed);
             // This fails if the worker has timed out.
             let _ = reply.try_send(file);
         }
     }
-}
-
-/// Reads a small regular file without following symlinks or waiting for FIFOs.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

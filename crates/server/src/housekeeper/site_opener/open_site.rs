@@ -19,11 +19,8 @@ use crate::content::{ArchiveResources, Attempts, Entry, Preview, Releases, Trigg
 use crate::housekeeper::Reporter;
 use crate::housekeeper::archive_file::{ArchiveFile, FileState};
 use crate::housekeeper::archives::{RetiredSite, detach_if_written, open_verified};
-use crate::housekeeper::state_files;
 use crate::notice::Notice;
-
-/// A preview's file that is longer is not one.
-const PREVIEW_FILE_BYTES_MAX: u64 = 64 << 10;
+use crate::short_file::{self, SETTINGS_BYTES_MAX};
 
 /// An open site.
 pub(super) struct OpenSite {
@@ -319,10 +316,7 @@ fn read_preview(
     let refused = |why: String| Failure::Refused { path: path.clone(), why };
     let version = version(&path).map_err(|error| refused(error.to_string()))?;
     let Some(version) = version else { return Ok((None, None)) };
-    if version.size > PREVIEW_FILE_BYTES_MAX {
-        return Err(refused("it is too long for the settings of a preview".to_owned()));
-    }
-    let json = state_files::read(&path).map_err(|error| refused(error.to_string()))?;
+    let json = short_file::read(&path, SETTINGS_BYTES_MAX).map_err(|error| refused(error.to_string()))?;
     let preview = Preview::parse(&json, attempts)
         .map_err(|error| refused(format!("it isn't the settings of a preview ({error})")))?;
     Ok((Some(preview), Some(version)))
