@@ -209,13 +209,20 @@ impl Host for DirectoryHost {
 
     fn find_intact(&mut self, digest: &str) -> Result<Option<String>, Refusal> {
         let Some((name, archive)) = self.open(digest)? else { return Ok(None) };
-        if self.verified.as_deref() == Some(digest) {
-            return Ok(Some(name));
+        if self.verified.as_deref() != Some(digest) {
+            let is_intact = archive.verify_digest().is_ok();
+            // Activating it needn't read it again.
+            self.verified = is_intact.then(|| digest.to_owned());
+            if !is_intact {
+                return Ok(None);
+            }
         }
-        let is_intact = archive.verify_digest().is_ok();
-        // Activating it needn't read it again.
-        self.verified = is_intact.then(|| digest.to_owned());
-        Ok(is_intact.then_some(name))
+        if let Some(preview) = &self.preview {
+            // Nothing will be transferred, so this is all that shows that the preview is about to be renewed.
+            let _lock = self.lock()?;
+            preview.note_staged(&self.path)?;
+        }
+        Ok(Some(name))
     }
 
     fn admit(&mut self, offer: &Offer) -> Result<(), Refusal> {
@@ -261,6 +268,7 @@ impl Host for DirectoryHost {
         if let Some(preview) = &self.preview {
             // It makes this directory one that the next push may change.
             preview.mark(&self.path)?;
+            preview.note_staged(&self.path)?;
         }
         let incoming = IncomingFile::create(&self.path, &lock);
         let incoming = incoming.map_err(|error| self.refusal("cannot write into", &error))?;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Output;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
@@ -111,15 +112,43 @@ fn other_sites_are_left_alone_and_ended_previews_removed() {
     assert!(push_as("old.example", &["--expire", "1s"]).status.success());
     let settings = place.path("sites/old.example/preview.json");
     fs::write(settings, r#"{"expires": 1}"#).unwrap();
-    // A release that came after the end is about to become current.
-    let staged = place.path("sites/old.example/2.cdb");
-    fs::copy(place.path("sites/old.example/1.cdb"), &staged).unwrap();
-    assert!(push_as("new.example", &[]).status.success());
-    assert_eq!(place.names("sites"), ["new.example", "old.example", "www.example"]);
-
-    fs::remove_file(staged).unwrap();
     assert!(push_as("new.example", &[]).status.success());
     assert_eq!(place.names("sites"), ["new.example", "www.example"]);
+}
+
+/// Between staging and switching, other pushes must not remove it.
+#[test]
+fn ended_preview_with_a_staged_release_stays_for_a_day() {
+    let (place, sites) = place();
+    let push_as = |host: &str, flags: &[&str]| {
+        let site = place.text("public");
+        place.json(&[&["push", "--preview", host], flags, &[sites.as_str(), &site]].concat())
+    };
+    place.write_site(1);
+    push_as("old.example", &["--expire", "1d"]);
+    let end = || fs::write(place.path("sites/old.example/preview.json"), r#"{"expires": 1}"#).unwrap();
+    let is_kept = || {
+        push_as("new.example", &[]);
+        place.names("sites").contains(&"old.example".to_owned())
+    };
+
+    // The release was staged before the end.
+    place.write_site(2);
+    push_as("old.example", &["--stage-only"]);
+    end();
+    assert!(is_kept());
+    // The switch has renewed the preview, until its next end.
+    push_as("old.example", &["--expire", "1d"]);
+    assert!(is_kept());
+    assert_eq!(place.current("sites/old.example"), "2.cdb");
+
+    // The host has the release already, so nothing is transferred.
+    end();
+    push_as("old.example", &["--stage-only"]);
+    assert!(is_kept());
+    let staged = fs::File::options().append(true).open(place.path("sites/old.example/.staged")).unwrap();
+    staged.set_modified(SystemTime::now() - Duration::from_secs(25 * 3600)).unwrap();
+    assert!(!is_kept(), "the push has failed, because it never switched");
 }
 
 #[test]

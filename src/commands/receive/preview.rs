@@ -22,6 +22,9 @@ const REMOVED_PREFIX: &str = ".removed-";
 /// End of the names of archives.
 const ARCHIVE_SUFFIX: &str = ".cdb";
 
+/// The file that a push leaves in a preview from staging until the switch.
+const STAGED: &str = ".staged";
+
 /// A preview that has ended is kept for this long after a release was staged for it.
 const STAGED_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -71,6 +74,12 @@ impl SelectedPreview {
         }
     }
 
+    /// Notes that a release is staged, so that the preview isn't removed before the switch. The caller holds the directory's lock.
+    pub(super) fn note_staged(&self, directory: &Path) -> Result<(), Refusal> {
+        let path = directory.join(STAGED);
+        release_trust::replace(&path, b"").map_err(|error| unwritten(&path, &error))
+    }
+
     fn password(&self) -> Option<PreviewPassword> {
         self.settings.password.as_ref().map(|password| PreviewPassword {
             salt: password.salt.clone(),
@@ -82,6 +91,8 @@ impl SelectedPreview {
     /// Writes the settings into the release directory, unless nothing changes. The caller holds the directory's lock, and has
     /// [checked](check) that it is a preview.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Refusal> {
+        // A release that another push has staged keeps the preview no longer, because it hasn't ended from now on.
+        let _ = fs::remove_file(directory.join(STAGED));
         let path = directory.join(PreviewFile::NAME);
         let before = read(&path).map_err(|error| unwritten(&path, &error))?;
         let mut file = before.clone().unwrap_or_default();
@@ -149,7 +160,7 @@ fn remove_ended(sites: &Path, host: &str) {
             continue;
         }
         let file = read(&path.join(PreviewFile::NAME)).ok().flatten();
-        if file.is_some_and(|file| has_ended(&file) && !is_being_renewed(&path, &file)) {
+        if file.is_some_and(|file| has_ended(&file)) && !is_being_renewed(&path) {
             let _ = remove_locked(&path, lock);
         }
     }
@@ -160,20 +171,10 @@ fn remove_ended(sites: &Path, host: &str) {
     }
 }
 
-/// Returns whether a release has come after the end: a push has staged it, and will make it current. If it doesn't within a day, it has
-/// failed.
-fn is_being_renewed(directory: &Path, file: &PreviewFile) -> bool {
-    let Some(end) = file.expires.and_then(|end| UNIX_EPOCH.checked_add(Duration::from_secs(end))) else {
-        return false;
-    };
-    let current = fs::read_link(directory.join(CURRENT)).unwrap_or_default();
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let staged = entries.filter(|entry| {
-        entry.path().extension().is_some_and(|suffix| suffix == "cdb") && entry.file_name() != current
-    });
-    staged
-        .filter_map(|entry| entry.metadata().ok()?.modified().ok())
-        .any(|modified| modified > end && modified.elapsed().unwrap_or_default() < STAGED_MAX)
+/// Returns whether a push has staged a release, and will make it current. If it doesn't within a day, it has failed.
+fn is_being_renewed(directory: &Path) -> bool {
+    let staged = fs::metadata(directory.join(STAGED)).and_then(|metadata| metadata.modified());
+    staged.is_ok_and(|staged| staged.elapsed().unwrap_or_default() < STAGED_MAX)
 }
 
 /// Replaces the file of settings.
