@@ -325,6 +325,7 @@ impl Follower {
             release: Selector::Digest(digest),
             keep: Some(self.keep),
             signed: release.signed.clone(),
+            settle_ms: None,
         };
         let activated = self.host.switch(&activate).map_err(local)?;
         self.state.serve(release);

@@ -22,6 +22,7 @@ use super::release_dir::{self, IncomingFile, NAME_DIGITS, Release, ReleaseDir, i
 use super::release_trust::{self, ReleaseTrust};
 use super::releases;
 use crate::flags::publish::Receive;
+use crate::flags::settling::Settling;
 use crate::output::Failure;
 
 /// Runs the command.
@@ -366,21 +367,19 @@ impl DirectoryHost {
 
     /// Makes another release current, and removes old ones.
     pub(super) fn switch(&mut self, activate: &Activate) -> Result<Activated, Refusal> {
+        if let Some(milliseconds) = activate.settle_ms {
+            // Without the lock, so that others can publish meanwhile.
+            let directory = self.read()?;
+            let release = select(&directory, &activate.release)?;
+            releases::settle(&directory, release, Settling::requested(milliseconds));
+        }
         let lock = self.lock()?;
         release_dir::clean(&self.path, &lock).map_err(|error| self.refusal("cannot clean", &error))?;
         let directory = self.read()?;
-        let (release, is_verified) = match &activate.release {
-            Selector::Digest(digest) => {
-                let release = with_digest(&directory, digest).ok_or_else(|| {
-                    Refusal::new(
-                        RefusalKind::Request,
-                        format!("the host has no release with the digest {digest}"),
-                    )
-                    .hint("another push has removed it: push again")
-                })?;
-                (release, self.verified.as_ref() == Some(digest))
-            }
-            Selector::Name(name) => (releases::find(&directory, name).map_err(refused)?, false),
+        let release = select(&directory, &activate.release)?;
+        let is_verified = match &activate.release {
+            Selector::Digest(digest) => self.verified.as_ref() == Some(digest),
+            Selector::Name(_) => false,
         };
 
         let name = release.name.clone();
@@ -420,6 +419,16 @@ impl DirectoryHost {
             removed,
             warning,
         })
+    }
+}
+
+fn select<'a>(directory: &'a ReleaseDir, selector: &Selector) -> Result<&'a Release, Refusal> {
+    match selector {
+        Selector::Digest(digest) => with_digest(directory, digest).ok_or_else(|| {
+            let message = format!("the host has no release with the digest {digest}");
+            Refusal::new(RefusalKind::Request, message).hint("another push has removed it: push again")
+        }),
+        Selector::Name(name) => releases::find(directory, name).map_err(refused),
     }
 }
 

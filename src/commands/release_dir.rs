@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cannery_archive::{Archive, Loading, OpenError};
 use cannery_archiver::manifest::Manifest;
@@ -39,6 +39,8 @@ pub(super) struct Release {
     pub(super) bytes: u64,
     /// File modification time in seconds since 1970.
     pub(super) written: Option<u64>,
+    /// How long the file has had its name at least. Other changes of the inode count, too.
+    pub(super) named_for: Duration,
     /// Facts from the archive, or why it cannot be opened.
     pub(super) label: Result<Label, OpenError>,
 }
@@ -148,7 +150,13 @@ impl Release {
         }
         let metadata = fs::metadata(&path).ok()?;
         let written = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        Some(Release { name, bytes: metadata.len(), written: written.map(|time| time.as_secs()), label })
+        Some(Release {
+            name,
+            bytes: metadata.len(),
+            written: written.map(|time| time.as_secs()),
+            named_for: since_inode_change(&metadata),
+            label,
+        })
     }
 
     /// The date of the release. When the release was built without a date, this is the modification time of
@@ -163,6 +171,15 @@ impl Release {
         let serial = self.label.as_ref().ok().map(|label| label.serial);
         (Reverse(serial), Reverse(self.date()), Reverse(self.name.clone()))
     }
+}
+
+/// Returns the time since the inode's last change, such as a rename. A time in the future counts as now.
+fn since_inode_change(metadata: &fs::Metadata) -> Duration {
+    let since_epoch = u64::try_from(metadata.ctime()).ok().zip(u32::try_from(metadata.ctime_nsec()).ok());
+    let changed = since_epoch
+        .and_then(|(seconds, nanoseconds)| UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds)));
+    let elapsed = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
+    elapsed.unwrap_or_default()
 }
 
 /// Start and end of the names of archives that are being received.

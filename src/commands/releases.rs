@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
+use std::thread;
 
 use cannery_archive::{Archive, Corrupt, Record, RecordKind};
 use cannery_site::is_immutable;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use super::release_dir::{CURRENT, Label, Release, ReleaseDir};
 use super::{open, verify};
 use crate::flags::releases::Releases;
+use crate::flags::settling::Settling;
 use crate::format::{Row, Table, bytes, count, counted, minute};
 use crate::output::{self, Failure, Paint, one_line};
 
@@ -29,7 +31,9 @@ const PREVIOUS: &str = "previous";
 pub fn run(flags: &Releases) -> Result<(), Failure> {
     let mut directory = read_directory(flags)?;
     if let Some(wanted) = &flags.selected {
-        let name = find(&directory, wanted)?.name.clone();
+        let release = find(&directory, wanted)?;
+        let name = release.name.clone();
+        settle(&directory, release, flags.settle());
         // The whole archive should be verified before the switch, as damage would otherwise only be noticed
         // afterwards.
         verify::whole(&directory.release_path(&name))?;
@@ -53,6 +57,14 @@ fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
     ReleaseDir::read(&flags.directory).map_err(|error| {
         Failure::input(format!("cannot read the directory {}: {error}", flags.directory.display()))
     })
+}
+
+/// Waits until all processes of the server have noticed a release that was put into the directory just now. Without pages that are
+/// served, or if the release is current, there is nothing to wait for.
+pub(super) fn settle(directory: &ReleaseDir, release: &Release, settling: Settling) {
+    if directory.current.is_some() && !directory.is_current(release) {
+        thread::sleep(settling.rest(release.bytes, release.named_for));
+    }
 }
 
 /// Warns if the release `name` does not have all of the current release's immutable files, because open pages may

@@ -238,6 +238,11 @@ pub struct Rollback {
     #[arg(long, value_name = "RELEASE", default_value = "previous")]
     pub to: String,
 
+    /// Milliseconds between the moment when the release got its name on a host and the switch, in which all processes of the server
+    /// notice it. A second is added for each gigabyte of the archive, unless this is 0. There is no wait for an older release.
+    #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=SETTLE_MS_MAX))]
+    pub settle: u64,
+
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
 

@@ -16,6 +16,18 @@ pub struct Settling {
 }
 
 impl Settling {
+    /// Returns the time that a client has asked for, in milliseconds.
+    #[must_use]
+    pub fn requested(milliseconds: u64) -> Settling {
+        Settling { milliseconds: milliseconds.min(SETTLE_MS_MAX) }
+    }
+
+    /// Returns the rest of the time for an archive of this length in bytes that has had its name for this long.
+    #[must_use]
+    pub fn rest(self, bytes: u64, age: Duration) -> Duration {
+        self.time(bytes).saturating_sub(age)
+    }
+
     /// Returns the time for an archive of this length in bytes.
     #[must_use]
     pub fn time(self, bytes: u64) -> Duration {
@@ -35,5 +47,11 @@ mod tests {
     fn larger_archives_get_more_time() {
         assert_eq!(Settling { milliseconds: 1500 }.time(2_000_000_000), Duration::from_millis(3500));
         assert_eq!(Settling { milliseconds: 0 }.time(2_000_000_000), Duration::ZERO);
+    }
+
+    #[test]
+    fn older_releases_need_no_time() {
+        let rest = |age| Settling { milliseconds: 1500 }.rest(0, Duration::from_millis(age));
+        assert_eq!([0, 1000, 2000].map(rest), [1500, 500, 0].map(Duration::from_millis));
     }
 }

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -428,4 +429,29 @@ fn large_releases_are_verified_in_the_background() {
     });
     let warning = server.await_warning("3.cdb");
     assert!(warning.contains("digest"), "{warning}");
+}
+
+/// All processes of a server must know the files of a release before one of them serves its pages.
+#[test]
+fn new_release_settles_before_the_switch() {
+    let releases = ReleaseDir::new();
+    for number in ["1", "2"] {
+        releases.build(&format!("{number}.cdb"), &[("index.html", number)], &["--serial", number]);
+    }
+    let switch = |release: &str, settle: &str| {
+        let began = Instant::now();
+        releases.json(&["--use", release, "--settle", settle]);
+        began.elapsed()
+    };
+    // Nothing is served yet.
+    let first = switch("1", "600000");
+    assert!(first < Duration::from_secs(600), "{first:?}");
+
+    let named = Instant::now();
+    releases.build("2.cdb", &[("index.html", "two")], &["--serial", "2"]);
+    switch("2", "3000");
+    assert!(named.elapsed() >= Duration::from_secs(3));
+    // This one has been there for longer.
+    let back = switch("1", "3000");
+    assert!(back < Duration::from_secs(3), "{back:?}");
 }

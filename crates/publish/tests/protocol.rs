@@ -158,7 +158,7 @@ fn push(client: &mut Client, site: &Site, base: Option<&Site>) -> Result<(), Cli
     let report = client.stage(&archive, &recipe, base.as_ref(), None, &mut |_| {}, &mut |_| {})?;
     assert!(report.staged.was_known || report.bodies > 0);
     let release = Selector::Digest(archive.facts().digest.to_string());
-    client.activate(&Activate { release, keep: None, signed: None }).map(drop)
+    client.activate(&Activate { release, keep: None, signed: None, settle_ms: None }).map(drop)
 }
 
 #[test]

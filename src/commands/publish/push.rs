@@ -491,7 +491,7 @@ fn activate(
     signed: Option<Signed>,
 ) -> Vec<Member<PushedTarget>> {
     let release = Selector::Digest(archive.facts().digest.to_string());
-    let activate = Activate { release, keep: Some(flags.keep), signed };
+    let activate = Activate { release, keep: Some(flags.keep), signed, settle_ms: None };
     fleet::then(members, |_, StagedTarget { mut connection, report, was_current, .. }| {
         let activated = if flags.stage_only {
             None

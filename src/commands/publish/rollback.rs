@@ -38,7 +38,12 @@ pub fn run(flags: &Rollback) -> Result<(), Failure> {
     let members = fleet::connect(&connector, fleet::parse(&flags.targets).map_err(as_json)?);
     let signer = Signer::read(&flags.signing).map_err(as_json)?;
     let members = fleet::then(members, |_, mut connection| {
-        let mut activate = Activate { release: Selector::Name(flags.to.clone()), keep: None, signed: None };
+        let mut activate = Activate {
+            release: Selector::Name(flags.to.clone()),
+            keep: None,
+            signed: None,
+            settle_ms: Some(flags.settle),
+        };
         if let (Some(signer), Some(_)) = (&signer, &connection.releases.trust) {
             let (digest, signed) = sign_again(signer, &connection.releases, &flags.to)?;
             activate.release = Selector::Digest(digest);

@@ -166,7 +166,12 @@ mod tests {
         assert_eq!(session.handle(data).unwrap(), Request::Bodies(b"xy".to_vec()));
         assert_eq!(session.handle(Frame::empty(FrameKind::End)).unwrap(), Request::BodiesEnd);
         session.staged();
-        let activate = Activate { release: Selector::Name("previous".into()), keep: Some(3), signed: None };
+        let activate = Activate {
+            release: Selector::Name("previous".into()),
+            keep: Some(3),
+            signed: None,
+            settle_ms: None,
+        };
         let frame = Frame::json(FrameKind::Activate, &activate);
         assert_eq!(session.handle(frame).unwrap(), Request::Activate(activate));
     }

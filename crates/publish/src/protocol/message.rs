@@ -167,6 +167,9 @@ pub struct Activate {
     /// The statement about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<Signed>,
+    /// Milliseconds that the release must have had its name before. The host waits for the rest. Older hosts don't.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settle_ms: Option<u64>,
 }
 
 /// The host serves the release.
