@@ -39,7 +39,17 @@ pub(super) fn push_image(
 ) -> Result<ImageReport, Failure> {
     let settings = StoreSettings { roots: roots.map(read_roots).transpose()?, ..StoreSettings::default() };
     let credentials = Credentials::find(address).map_err(|error| failure(address, &error))?;
-    address.push_image(&settings, credentials, layout).map_err(|error| failure(address, &error))
+    address.push_image(&settings, credentials, layout).map_err(|error| image_failure(address, &error))
+}
+
+/// Explains what went wrong with a registry for images, to which credentials are never sent without TLS.
+fn image_failure(address: &Address, error: &StoreError) -> Failure {
+    match error.kind {
+        StoreErrorKind::Plain => {
+            Failure::failed(format!("{address}: {error}")).hint("use https, or unset the credentials")
+        }
+        _ => failure(address, error),
+    }
 }
 
 fn read_roots(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -56,9 +66,30 @@ pub(super) fn failure(address: &Address, error: &StoreError) -> Failure {
         (None, StoreErrorKind::Unreachable | StoreErrorKind::Cut) => {
             failure.hint("check the address, the network, and whether the server runs")
         }
+        (None, StoreErrorKind::Plain) => failure.hint(
+            "use https, or unset the credentials, or permit it with `--store-plain-http` in a network that you trust",
+        ),
         (None, StoreErrorKind::Missing) => {
             failure.hint("push the release again: the store has lost a part of it")
         }
         (None, _) => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_name_only_flags_that_the_command_has() {
+        let address = parse("oci://registry.example/site").unwrap().unwrap();
+        let error = || StoreError { kind: StoreErrorKind::Plain, message: "no TLS".into(), hint: None };
+        let hint = |failure: Failure| match failure {
+            Failure::Message { hint, .. } => hint.unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert!(hint(failure(&address, &error())).contains("--store-plain-http"));
+        let of_image = hint(image_failure(&address, &error()));
+        assert!(of_image.contains("use https") && !of_image.contains("--"), "{of_image}");
     }
 }

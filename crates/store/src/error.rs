@@ -30,6 +30,8 @@ pub enum StoreErrorKind {
     Wrong,
     /// It can't do it now, for example because it is overloaded.
     Failing,
+    /// It would get credentials without TLS.
+    Plain,
     /// This machine can't do it.
     Local,
 }

@@ -274,8 +274,7 @@ pub(crate) fn is_plain(url: &str) -> bool {
 pub(crate) fn plain_credentials(url: &str) -> StoreError {
     let message =
         format!("{url} has no TLS, so credentials aren't sent there: anyone on the way could read them");
-    StoreError::new(StoreErrorKind::Local, message)
-        .hint("use https, or unset the credentials, or permit it with `--store-plain-http` in a network that you trust")
+    StoreError::new(StoreErrorKind::Plain, message)
 }
 
 /// Returns whether host and port, which a path may follow, are of this machine.

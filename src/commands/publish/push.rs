@@ -1,5 +1,7 @@
 //! `cannery push`: compiles a folder if necessary, stages the release on all targets, and then activates it on all.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -342,11 +344,8 @@ fn newest_release(
         let Some(digest) = &release.digest else { return false };
         signer.is_none_or(|signer| signer.own_statement(release.signed.as_ref(), digest).is_some())
     };
-    let mut candidates: Vec<ReleaseInfo> =
-        connected(members).flat_map(|connection| connection.releases.releases.clone()).collect();
-    candidates.retain(is_trusted);
-    candidates.sort_by_key(|release| std::cmp::Reverse((release.serial, release.date)));
-    candidates.dedup_by(|a, b| a.digest == b.digest);
+    let listed = connected(members).flat_map(|connection| connection.releases.releases.clone());
+    let candidates = newest_first(listed.filter(is_trusted).collect());
 
     for release in candidates.iter().take(BASES_FETCHED) {
         let digest = release.digest.as_deref().unwrap_or_default();
@@ -373,6 +372,15 @@ fn newest_release(
         );
     }
     Ok(None)
+}
+
+/// Sorts the releases of all targets, and leaves out duplicates.
+fn newest_first(mut releases: Vec<ReleaseInfo>) -> Vec<ReleaseInfo> {
+    releases.sort_by_key(|release| Reverse((release.serial, release.date)));
+    // Without a stated date, a release has another one on each target. So there may be other releases in between.
+    let mut known = HashSet::new();
+    releases.retain(|release| known.insert(release.digest.clone()));
+    releases
 }
 
 /// Fetches the archive of a release. Returns `false` if it is damaged, after saying so.
@@ -607,5 +615,28 @@ fn json(member: &Member<PushedTarget>) -> PushedJson {
         body_bytes: report.map_or(0, |report| report.body_bytes),
         on_activate_error: pushed.ok().and_then(|pushed| pushed.hook_error.clone()),
         error: pushed.err().map(Failure::to_json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_several_targets_are_listed_once() {
+        let release = |digest: &str, date| ReleaseInfo {
+            name: "1.cdb".to_owned(),
+            current: false,
+            bytes: 1,
+            serial: Some(1),
+            digest: Some(digest.to_owned()),
+            paths: 1,
+            date: Some(date),
+            damaged: None,
+            signed: None,
+        };
+        let listed = newest_first(vec![release("a", 1), release("b", 2), release("a", 3)]);
+        let digests: Vec<_> = listed.iter().filter_map(|release| release.digest.as_deref()).collect();
+        assert_eq!(digests, ["a", "b"]);
     }
 }
