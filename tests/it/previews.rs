@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::process::Output;
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -149,6 +150,38 @@ fn ended_preview_with_a_staged_release_stays_for_a_day() {
     let staged = fs::File::options().append(true).open(place.path("sites/old.example/.staged")).unwrap();
     staged.set_modified(SystemTime::now() - Duration::from_secs(25 * 3600)).unwrap();
     assert!(!is_kept(), "the push has failed, because it never switched");
+}
+
+#[test]
+fn preview_ends_at_its_second() {
+    let (place, sites) = place();
+    place.write_site(1);
+    push(&place, &sites, &[]);
+    let settings = place.path("sites").join(HOST).join("preview.json");
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let end = Duration::from_secs(now().as_secs() + 3);
+    fs::write(settings, format!("{{\"expires\": {}}}", end.as_secs())).unwrap();
+
+    let server = Server::start(&["--sites", &sites]);
+    let lines = format!("Host: {HOST}\r\n");
+    // The server's clock may be a few milliseconds late.
+    let late = Duration::from_millis(20);
+    let mut served = 0;
+    loop {
+        let began = now();
+        let status = request_at(&server.address, "GET", "/", &lines).status;
+        if now() < end {
+            assert_eq!(status, 200);
+            served += 1;
+        } else if began >= end + late {
+            assert_eq!(status, 421);
+            break;
+        }
+    }
+    assert!(served > 0);
+    // The site is closed by the next check, and stays so.
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(request_at(&server.address, "GET", "/", &lines).status, 421);
 }
 
 #[test]

@@ -3,11 +3,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use cannery_testkit::http1;
 
 use crate::harness::{Server, compile, pages, request_at, run, server_command, wait_until, write_folder};
+use crate::processes::Orphan;
 use crate::transports::connect_tls;
 
 /// A directory of sites.
@@ -369,4 +372,56 @@ fn many_sites_cost_memory_only_if_they_are_served() {
         assert_eq!(get(&server, &format!("no-{number}.preview.example"), "/").0, 421);
     }
     assert!(served < 100_000_000 && resident_bytes(server.pid()) < 100_000_000, "{served} bytes");
+}
+
+/// Both programs open the sites, each on its own.
+#[test]
+fn takeover_fails_no_request_for_a_site() {
+    let sites = SiteDir::new();
+    sites.build("a.example.cdb", &[("index.html", "site a")], &[]);
+    fs::create_dir(sites.path("b.example")).unwrap();
+    sites.build("b.example/1.cdb", &[("index.html", "site b")], &[]);
+    sites.select("b.example", "1.cdb");
+    sites.build("c.example.cdb", &[("index.html", "site c")], &[]);
+    let mut command = server_command();
+    command.args(["--sites", &sites.text(), "--bind", "127.0.0.1:0", "--processes", "2", "--threads", "1"]);
+    let mut old = Server::run(command);
+    let address = old.address.clone();
+    let page = |host: &str| {
+        let response = request_at(&address, "GET", "/", &format!("Host: {host}\r\n"));
+        (response.status, String::from_utf8_lossy(&response.body).into_owned())
+    };
+
+    let (stop, responses) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let new = thread::scope(|scope| {
+        for host in ["a.example", "b.example"] {
+            let (page, stop, responses) = (&page, &stop, &responses);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    assert_eq!(
+                        page(host),
+                        (200, host.replace("a.example", "site a").replace("b.example", "site b"))
+                    );
+                    responses.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let more = |count: usize| {
+            let before = responses.load(Ordering::Relaxed);
+            wait_until("further responses", || responses.load(Ordering::Relaxed) > before + count);
+        };
+        more(50);
+        old.signal("USR2");
+        let new = Orphan::await_takeover(&old);
+        assert_eq!(old.wait(), Some(0), "the old supervisor exits");
+        more(100);
+        stop.store(true, Ordering::Relaxed);
+        new
+    });
+
+    // The new program opens a site that the old one hasn't opened, and notices new ones.
+    assert_eq!(page("c.example"), (200, "site c".to_owned()));
+    sites.build("d.example.cdb", &[("index.html", "site d")], &[]);
+    wait_until("the new site is served", || page("d.example") == (200, "site d".to_owned()));
+    new.stop();
 }

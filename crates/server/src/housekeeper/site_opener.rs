@@ -432,7 +432,66 @@ impl SiteOpener {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use cannery_archive::Loading;
+
     use super::*;
+    use crate::config::NoticeHandler;
+    use crate::observe::Status;
+    use crate::worker::simulation;
+
+    #[test]
+    fn idle_site_is_closed_and_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.example.cdb"), simulation::archive("first")).unwrap();
+        let mut config = Config::plain(config::Content::Archives {
+            archives: Vec::new(),
+            loading: Loading::Automatic,
+            watch: true,
+        });
+        config.site_directory = Some(SiteDirectory { path: folder.path().to_owned(), open_max: 10, kept: 1 });
+        let (content, _) = Content::open(&config, None).unwrap();
+        let current = Arc::new(Current::new(Arc::new(content)));
+        let mut opener = SiteOpener::open(&config, &current, Vec::new()).unwrap().unwrap();
+        let reporter = Reporter {
+            status: Arc::new(Status::new(std::iter::empty(), Arc::default())),
+            on_notice: NoticeHandler::ignore(),
+        };
+
+        let host = &b"a.example"[..];
+        let open = |opener: &mut SiteOpener| {
+            let (sites, slot) = (Arc::clone(&opener.sites), opener.sites.slot(host).unwrap());
+            opener.open_slot(host, &sites, slot, &reporter);
+        };
+        let is_open = |opener: &SiteOpener| {
+            let is_settled = opener.sites.is_settled(opener.sites.slot(host).unwrap());
+            assert_eq!(is_settled, opener.open.contains_key(host));
+            is_settled
+        };
+        // As if the last request for it was this long ago.
+        let check_after = |opener: &mut SiteOpener, seconds: u64| {
+            let site = opener.open.get_mut(host).unwrap();
+            site.note_use(Instant::now());
+            site.used_last = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+            opener.check(&current, Trigger::Interval, &reporter);
+        };
+        assert!(!is_open(&opener));
+        open(&mut opener);
+        check_after(&mut opener, SITE_IDLE_SECONDS - 10);
+        assert!(is_open(&opener));
+
+        // A request keeps it open.
+        opener.open[host].is_used.store(true, std::sync::atomic::Ordering::Relaxed);
+        opener.open.get_mut(host).unwrap().used_last -= Duration::from_secs(SITE_IDLE_SECONDS);
+        opener.check(&current, Trigger::Interval, &reporter);
+        assert!(is_open(&opener));
+
+        check_after(&mut opener, SITE_IDLE_SECONDS);
+        assert!(!is_open(&opener));
+        open(&mut opener);
+        assert!(is_open(&opener));
+    }
 
     #[test]
     fn least_recently_used_sites_are_closed_at_too_many_archives_or_copies() {
