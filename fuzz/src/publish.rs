@@ -46,7 +46,7 @@ struct SampleHost {
 
 impl Host for SampleHost {
     fn releases(&mut self) -> Result<Releases, Refusal> {
-        Ok(Releases { directory: "/srv".to_owned(), releases: Vec::new(), trust: None })
+        Ok(Releases { directory: "/srv".to_owned(), is_missing: false, releases: Vec::new(), trust: None })
     }
 
     fn open(&mut self, digest: &str) -> Result<Option<(String, Arc<Archive>)>, Refusal> {

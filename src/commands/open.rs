@@ -40,6 +40,11 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
                 (Some(folder), _) => {
                     format!("choose a release with `cannery releases {} --use NAME`", folder.display())
                 }
+                // A release in there would become a part of the site.
+                (None, Some(folder)) if is_current && folder.join("index.html").exists() => format!(
+                    "{0} is the folder of a site: serve it with `cannery-server --folder {0}`",
+                    folder.display()
+                ),
                 (None, Some(folder)) if is_current && !folder.as_os_str().is_empty() => format!(
                     "the directory {0} {1}: push a first release with `cannery push {0} SITE`, or from another machine \
                      with `cannery push USER@HOST:DIR SITE`",

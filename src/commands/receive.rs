@@ -20,7 +20,7 @@ use self::preview::SelectedPreview;
 use super::on_activate::{Activation, Hook};
 use super::release_dir::{self, IncomingFile, NAME_DIGITS, Release, ReleaseDir, is_pushed_name};
 use super::release_trust::{self, ReleaseTrust};
-use super::releases;
+use super::releases::{self, Asker};
 use crate::flags::publish::Receive;
 use crate::flags::settling::Settling;
 use crate::output::Failure;
@@ -120,6 +120,25 @@ impl DirectoryHost {
         Err(Refusal::new(RefusalKind::Request, message).hint("add `--preview NAME`"))
     }
 
+    /// Refuses to release into the folder of a site, for example because the arguments of `cannery push` are swapped.
+    fn check_has_no_site(&self) -> Result<(), Refusal> {
+        let directory = self.read()?;
+        match directory.file_of_site() {
+            Ok(None) => Ok(()),
+            Ok(Some(name)) => {
+                let message = format!(
+                    "{} has files that aren't releases, such as {}",
+                    self.path.display(),
+                    text(&name)
+                );
+                Err(Refusal::new(RefusalKind::Request, message).hint(
+                    "name the release directory first and then the site; a new or empty directory can become one",
+                ))
+            }
+            Err(error) => Err(self.refusal("cannot read", &error)),
+        }
+    }
+
     /// Reads the directory. One that doesn't exist has no releases.
     fn read(&self) -> Result<ReleaseDir, Refusal> {
         self.check_is_releases()?;
@@ -133,7 +152,10 @@ impl DirectoryHost {
     /// Locks the directory, and refuses one that this client may not change.
     fn lock(&self) -> Result<File, Refusal> {
         self.check_is_releases()?;
-        let lock = ReleaseDir::lock(&self.path).map_err(|error| self.refusal("cannot lock", &error))?;
+        let lock = ReleaseDir::lock(&self.path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.missing(),
+            _ => self.refusal("cannot lock", &error),
+        })?;
         if self.preview.is_some() {
             // Another site may have appeared since the preview was selected.
             preview::check(&self.path)?;
@@ -146,7 +168,7 @@ impl DirectoryHost {
         let is_created = match fs::create_dir(&self.path) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(self.refusal("cannot create", &error)),
+            Err(error) => return Err(self.write_refusal("cannot create", &error)),
         };
         self.lock().inspect_err(|_| {
             // An empty directory would take the host of another site that has just appeared.
@@ -156,16 +178,24 @@ impl DirectoryHost {
         })
     }
 
+    fn missing(&self) -> Refusal {
+        let message = format!("the directory {} does not exist", self.path.display());
+        Refusal::new(RefusalKind::Host, message).hint("`cannery push` creates it with the first release")
+    }
+
+    fn write_refusal(&self, what: &str, error: &io::Error) -> Refusal {
+        Refusal { kind: RefusalKind::Write, ..self.refusal(what, error) }
+    }
+
     fn refusal(&self, what: &str, error: &io::Error) -> Refusal {
         let message = format!("{what} the directory {}: {error}", self.path.display());
         let refusal = Refusal::new(RefusalKind::Host, message);
         release_dir::remedy(&self.path, error).into_iter().fold(refusal, Refusal::hint)
     }
 
-    /// Removes the oldest releases that were pushed, except for the current one and the `keep` newest.
-    fn prune(&self, keep: usize) -> Result<Vec<String>, Refusal> {
+    /// Removes the oldest releases that were pushed, except for the current one and the `keep` newest. Adds their names to `removed`.
+    fn prune(&self, keep: usize, removed: &mut Vec<String>) -> Result<(), Refusal> {
         let directory = self.read()?;
-        let mut removed = Vec::new();
         for release in directory.releases.iter().filter(|release| release.label.is_ok()).skip(keep) {
             let name = release.name.to_string_lossy();
             if !directory.is_current(release) && is_pushed_name(&name) {
@@ -175,7 +205,7 @@ impl DirectoryHost {
                 removed.push(name.into_owned());
             }
         }
-        Ok(removed)
+        Ok(())
     }
 }
 
@@ -197,6 +227,7 @@ impl Host for DirectoryHost {
         Ok(Releases {
             trust,
             directory: fs::canonicalize(&self.path).unwrap_or(self.path.clone()).display().to_string(),
+            is_missing: !self.path.exists(),
             releases: releases.map(|release| info(&directory, release)).collect(),
         })
     }
@@ -209,7 +240,20 @@ impl Host for DirectoryHost {
     }
 
     fn find_intact(&mut self, digest: &str) -> Result<Option<String>, Refusal> {
-        let Some((name, archive)) = self.open(digest)? else { return Ok(None) };
+        // Another client could remove the preview after the release was found.
+        let lock = match self.preview.as_ref().map(|_| self.lock()) {
+            None => None,
+            Some(Ok(lock)) => Some(lock),
+            Some(Err(_)) if !self.path.exists() => {
+                self.verified = None;
+                return Ok(None);
+            }
+            Some(Err(refusal)) => return Err(refusal),
+        };
+        let Some((name, archive)) = self.open(digest)? else {
+            self.verified = None;
+            return Ok(None);
+        };
         if self.verified.as_deref() != Some(digest) {
             let is_intact = archive.verify_digest().is_ok();
             // Activating it needn't read it again.
@@ -220,9 +264,9 @@ impl Host for DirectoryHost {
         }
         if let Some(preview) = &self.preview {
             // Nothing will be transferred, so this is all that shows that the preview is about to be renewed.
-            let _lock = self.lock()?;
             preview.note_staged(&self.path)?;
         }
+        drop(lock);
         Ok(Some(name))
     }
 
@@ -257,8 +301,9 @@ impl Host for DirectoryHost {
 
     fn create(&mut self) -> Result<File, Refusal> {
         self.check_is_releases()?;
-        if self.preview.is_some() {
-            preview::check(&self.path)?;
+        match &self.preview {
+            Some(_) => preview::check(&self.path)?,
+            None => self.check_has_no_site()?,
         }
         self.incoming = None;
         let lock = match self.create_and_lock() {
@@ -272,8 +317,8 @@ impl Host for DirectoryHost {
             preview.note_staged(&self.path)?;
         }
         let incoming = IncomingFile::create(&self.path, &lock);
-        let incoming = incoming.map_err(|error| self.refusal("cannot write into", &error))?;
-        let file = incoming.file().map_err(|error| self.refusal("cannot write into", &error))?;
+        let incoming = incoming.map_err(|error| self.write_refusal("cannot write into", &error))?;
+        let file = incoming.file().map_err(|error| self.write_refusal("cannot write into", &error))?;
         self.incoming = Some(incoming);
         Ok(file)
     }
@@ -323,9 +368,7 @@ impl Host for DirectoryHost {
         if let Some(hook) = &self.hook
             && let Some(activation) = self.activation(&activated)
         {
-            let warnings = [activated.warning.take(), hook.run(&activation).err()];
-            let warnings: Vec<_> = warnings.into_iter().flatten().collect();
-            activated.warning = (!warnings.is_empty()).then(|| warnings.join("; "));
+            activated.warning = joined([activated.warning.take(), hook.run(&activation).err()]);
         }
         Ok(activated)
     }
@@ -357,16 +400,21 @@ impl DirectoryHost {
     /// Describes the last switch for `--on-activate`. Returns `None` if the release was current before.
     pub(super) fn activation(&self, activated: &Activated) -> Option<Activation> {
         let is_new = activated.before.is_some() || !self.had_current;
-        is_new.then(|| Activation {
-            target: fs::canonicalize(&self.path).unwrap_or(self.path.clone()).display().to_string(),
-            release: activated.name.clone(),
-            serial: activated.serial,
-            before: activated.before.clone(),
-        })
+        is_new.then(|| self.activation_of(activated.name.clone(), activated.serial, activated.before.clone()))
+    }
+
+    /// Describes a switch to a release for `--on-activate`.
+    pub(super) fn activation_of(&self, release: String, serial: u64, before: Option<String>) -> Activation {
+        let target = fs::canonicalize(&self.path).unwrap_or(self.path.clone()).display().to_string();
+        Activation { target, release, serial, before }
     }
 
     /// Makes another release current, and removes old ones.
     pub(super) fn switch(&mut self, activate: &Activate) -> Result<Activated, Refusal> {
+        self.check_is_releases()?;
+        if !self.path.exists() {
+            return Err(self.missing());
+        }
         if let Some(milliseconds) = activate.settle_ms {
             // Without the lock, so that others can publish meanwhile.
             let directory = self.read()?;
@@ -408,18 +456,30 @@ impl DirectoryHost {
                 .set_current(&name)
                 .map_err(|error| refused(releases::switch_failure(&directory, &error)))?;
         }
-        let removed = match activate.keep {
-            Some(keep) => self.prune(usize::try_from(keep).unwrap_or(usize::MAX))?,
-            None => Vec::new(),
-        };
+
+        // The release is live from here on, and `--on-activate` must run for it. So these failures are only warnings.
+        let synced = directory.sync().map_err(|error| {
+            format!("{} is live, but a crash of the machine may undo the switch: {error}", text(&name))
+        });
+        let mut removed = Vec::new();
+        let pruned = activate.keep.map_or(Ok(()), |keep| {
+            let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+            self.prune(keep, &mut removed).map_err(|refusal| refusal.message)
+        });
         Ok(Activated {
             name: text(&name),
             serial: release.label.as_ref().map_or(0, |label| label.serial),
             before: before.as_deref().map(text),
             removed,
-            warning,
+            warning: joined([warning, synced.err(), pruned.err()]),
         })
     }
+}
+
+/// Joins warnings to one text, if there are any.
+fn joined(warnings: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let warnings: Vec<_> = warnings.into_iter().flatten().collect();
+    (!warnings.is_empty()).then(|| warnings.join("; "))
 }
 
 fn select<'a>(directory: &'a ReleaseDir, selector: &Selector) -> Result<&'a Release, Refusal> {
@@ -428,7 +488,7 @@ fn select<'a>(directory: &'a ReleaseDir, selector: &Selector) -> Result<&'a Rele
             let message = format!("the host has no release with the digest {digest}");
             Refusal::new(RefusalKind::Request, message).hint("another push has removed it: push again")
         }),
-        Selector::Name(name) => releases::find(directory, name).map_err(refused),
+        Selector::Name(name) => releases::find(directory, name, Asker::Client).map_err(refused),
     }
 }
 

@@ -98,6 +98,24 @@ impl ReleaseDir {
         }
     }
 
+    /// Returns a file that shows that this is the folder of a site, or has another purpose. `None` for a directory that doesn't exist.
+    pub(super) fn file_of_site(&self) -> io::Result<Option<OsString>> {
+        for name in ["index.html", "_redirects", "_headers"] {
+            if fs::symlink_metadata(self.path.join(name)).is_ok() {
+                return Ok(Some(name.into()));
+            }
+        }
+        if !self.releases.is_empty() || fs::symlink_metadata(self.path.join(CURRENT)).is_ok() {
+            return Ok(None);
+        }
+        let entries = match fs::read_dir(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            entries => entries?,
+        };
+        let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
+        Ok(names?.into_iter().find(|name| !name.as_bytes().starts_with(b".") && name != "lost+found"))
+    }
+
     pub(super) fn is_current(&self, release: &Release) -> bool {
         self.current.as_ref() == Some(&release.name)
     }
@@ -112,7 +130,7 @@ impl ReleaseDir {
         self.path.join(name)
     }
 
-    /// Makes a release the current one. The caller should hold the lock.
+    /// Makes a release the current one. The caller should hold the lock, and then [sync](Self::sync) the directory.
     ///
     /// # Errors
     ///
@@ -128,8 +146,11 @@ impl ReleaseDir {
         // A process with this ID that was killed may have left it.
         let _ = fs::remove_file(&next);
         symlink(name, &next)?;
-        fs::rename(&next, &link).inspect_err(|_| drop(fs::remove_file(&next)))?;
-        // Otherwise a crash of the machine could undo the rename.
+        fs::rename(&next, &link).inspect_err(|_| drop(fs::remove_file(&next)))
+    }
+
+    /// Waits until no crash of the machine can undo a change of the directory.
+    pub(super) fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
 }

@@ -31,7 +31,7 @@ const PREVIOUS: &str = "previous";
 pub fn run(flags: &Releases) -> Result<(), Failure> {
     let mut directory = read_directory(flags)?;
     if let Some(wanted) = &flags.selected {
-        let release = find(&directory, wanted)?;
+        let release = find(&directory, wanted, Asker::User)?;
         let name = release.name.clone();
         settle(&directory, release, flags.settle());
         // The whole archive should be verified before the switch, as damage would otherwise only be noticed
@@ -39,7 +39,8 @@ pub fn run(flags: &Releases) -> Result<(), Failure> {
         verify::whole(&directory.release_path(&name))?;
         let warning = lost_paths(&directory, &name)?;
         let _lock = ReleaseDir::lock(&flags.directory).map_err(|error| switch_failure(&directory, &error))?;
-        directory.set_current(&name).map_err(|error| switch_failure(&directory, &error))?;
+        let switched = directory.set_current(&name).and_then(|()| directory.sync());
+        switched.map_err(|error| switch_failure(&directory, &error))?;
         directory = read_directory(flags)?;
         // Only warn once the switch has succeeded.
         if let Some(warning) = warning {
@@ -122,8 +123,21 @@ fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     Ok(paths)
 }
 
+/// Who asks for a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A user of this machine.
+    User,
+    /// A client, maybe on another machine, who names the target before our message.
+    Client,
+}
+
 /// Finds a release by file name or serial. The name takes precedence if both match.
-pub(super) fn find<'a>(directory: &'a ReleaseDir, wanted: &str) -> Result<&'a Release, Failure> {
+pub(super) fn find<'a>(
+    directory: &'a ReleaseDir,
+    wanted: &str,
+    asker: Asker,
+) -> Result<&'a Release, Failure> {
     let has_name = |release: &&Release| release.name == wanted || release.name == *format!("{wanted}.cdb");
     if let Some(release) = directory.releases.iter().find(has_name) {
         return openable(directory, release);
@@ -140,8 +154,12 @@ pub(super) fn find<'a>(directory: &'a ReleaseDir, wanted: &str) -> Result<&'a Re
     let found: Vec<_> = directory.releases.iter().filter(has_serial).collect();
     match found[..] {
         [release] => Ok(release),
-        [] => Err(Failure::input(format!("{} has no release `{wanted}`", directory.path.display()))
-            .hint("`cannery releases DIR` lists those that it has")),
+        [] => Err(match asker {
+            Asker::User => Failure::input(format!("{} has no release `{wanted}`", directory.path.display()))
+                .hint("`cannery releases DIR` lists those that it has"),
+            Asker::Client => Failure::input(format!("there is no release `{wanted}`"))
+                .hint("`cannery status TARGET` lists the releases"),
+        }),
         _ => {
             let names: Vec<_> = found.iter().map(|release| display_name(&release.name)).collect();
             Err(Failure::input(format!("several releases have the serial {wanted}: {}", names.join(", ")))

@@ -110,7 +110,7 @@ fn other_sites_are_left_alone_and_ended_previews_removed() {
     assert!(refused.contains("is not the name of a host"), "{refused}");
     assert_eq!(place.names("sites/www.example"), names);
 
-    assert!(push_as("old.example", &["--expire", "1s"]).status.success());
+    assert!(push_as("old.example", &["--expire", "1d"]).status.success());
     let settings = place.path("sites/old.example/preview.json");
     fs::write(settings, r#"{"expires": 1}"#).unwrap();
     assert!(push_as("new.example", &[]).status.success());
@@ -159,11 +159,11 @@ fn preview_ends_at_its_second() {
     push(&place, &sites, &[]);
     let settings = place.path("sites").join(HOST).join("preview.json");
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let end = Duration::from_secs(now().as_secs() + 3);
-    fs::write(settings, format!("{{\"expires\": {}}}", end.as_secs())).unwrap();
-
     let server = Server::start(&["--sites", &sites]);
     let lines = format!("Host: {HOST}\r\n");
+    wait_until("the preview is open", || request_at(&server.address, "GET", "/", &lines).status == 200);
+    let end = Duration::from_secs(now().as_secs() + 3);
+    fs::write(settings, format!("{{\"expires\": {}}}", end.as_secs())).unwrap();
     // The server's clock may be a few milliseconds late.
     let late = Duration::from_millis(20);
     let mut served = 0;

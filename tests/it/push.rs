@@ -551,3 +551,51 @@ fn receive_refuses_terminals_and_text() {
     assert_eq!(output.stdout[0], b'!', "a refusal");
     assert!(!place.path("releases").exists());
 }
+
+#[test]
+fn nothing_is_released_into_a_site() {
+    let place = Place::new();
+    place.write_site(1);
+    let (site, archive) = (place.text("public"), place.text("site.cdb"));
+    compile(&place.path("public"), &place.path("site.cdb"), &["--serial", "1"]);
+    let names = place.names("public");
+    for arguments in [["push", &site, &site], ["push", &site, &archive]] {
+        let output = place.run(&arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("has files that aren't releases, such as index.html"), "{text}");
+        assert!(text.contains("name the release directory first and then the site"), "{text}");
+        assert_eq!(place.names("public"), names);
+    }
+    // A directory with other files, but without a page.
+    fs::create_dir(place.path("notes")).unwrap();
+    fs::write(place.path("notes/todo.txt"), "").unwrap();
+    assert_eq!(place.run(&["push", &place.text("notes"), &archive]).status.code(), Some(1));
+    fs::rename(place.path("notes/todo.txt"), place.path("notes/.hidden")).unwrap();
+    assert!(place.run(&["push", &place.text("notes"), &archive]).status.success());
+    assert_eq!(place.current("notes"), "1.cdb");
+}
+
+#[test]
+fn missing_directories_are_named() {
+    let place = Place::new();
+    let missing = place.text("missing");
+    let failed = |arguments: &[&str], code: i32| {
+        let output = place.run(arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        text
+    };
+    for command in ["status", "rollback"] {
+        let text = failed(&[command, &missing], 1);
+        assert!(text.contains(&format!("the directory {missing} does not exist")), "{text}");
+    }
+    place.write_site(1);
+    let parent = format!("{missing}/releases");
+    let text = failed(&["push", &parent, &place.text("public")], 4);
+    assert!(text.contains("cannot create the directory"), "{text}");
+
+    place.push("releases");
+    let text = failed(&["rollback", &place.text("releases"), "--to", "99"], 1);
+    assert!(text.contains("there is no release `99`") && text.contains("`cannery status TARGET`"), "{text}");
+}

@@ -58,6 +58,7 @@ impl Host for MemoryHost {
         };
         Ok(Releases {
             directory: "memory".into(),
+            is_missing: false,
             trust: None,
             releases: self.releases.iter().enumerate().map(info).collect(),
         })

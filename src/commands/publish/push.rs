@@ -9,9 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Loading};
-use cannery_publish::protocol::{Activate, Activated, Preview, ReleaseInfo, Releases, Selector};
+use cannery_publish::protocol::{
+    Activate, Activated, Preview, Refusal, RefusalKind, ReleaseInfo, Releases, Selector,
+};
 use cannery_publish::trust::{Signed, Statement};
-use cannery_publish::{Recipe, StageReport};
+use cannery_publish::{ClientError, Recipe, StageReport};
 use serde::Serialize;
 
 use super::cache::Cache;
@@ -46,6 +48,8 @@ struct PushedTarget {
     was_current: bool,
     /// `None` with `--stage-only`.
     activated: Option<Activated>,
+    /// Something that people should know.
+    warning: Option<String>,
     /// Why the command of `--on-activate` failed.
     hook_error: Option<String>,
 }
@@ -377,7 +381,7 @@ fn newest_release(
 /// Sorts the releases of all targets, and leaves out duplicates.
 fn newest_first(mut releases: Vec<ReleaseInfo>) -> Vec<ReleaseInfo> {
     releases.sort_by_key(|release| Reverse((release.serial, release.date)));
-    // Without a stated date, a release has another one on each target. So there may be other releases in between.
+    // Without a stated date, a release's date differs between targets. So there may be other releases in between.
     let mut known = HashSet::new();
     releases.retain(|release| known.insert(release.digest.clone()));
     releases
@@ -465,7 +469,7 @@ fn stage(
             &mut |total| with_display(&|display| display.plan(total)),
             &mut |count| with_display(&|display| display.advance(count)),
         );
-        let report = report.map_err(|error| client_failure(&error))?;
+        let report = report.map_err(|error| stage_failure(target, &error))?;
         for name in &report.staged.damaged {
             output::note(format_args!(
                 "{target}: note: {} is damaged, so its contents were transferred again; delete it there",
@@ -477,6 +481,17 @@ fn stage(
         let was_current = current == Some(&digest);
         Ok(StagedTarget { connection, report, was_current })
     })
+}
+
+/// Explains why a release wasn't staged. If it can't be written on this machine, the exit code says so.
+fn stage_failure(target: &Target, error: &ClientError) -> Failure {
+    let is_unwritable = matches!(error, ClientError::Refused(Refusal { kind: RefusalKind::Write, .. }));
+    match (client_failure(error), target) {
+        (Failure::Message { message, hint, .. }, Target::Local(_)) if is_unwritable => {
+            hint.into_iter().fold(Failure::output(message), Failure::hint)
+        }
+        (failure, _) => failure,
+    }
 }
 
 /// Returns the recipe of the newest release of a target that we still know.
@@ -491,6 +506,10 @@ const BASES_FETCHED: usize = 3;
 /// Recipes of older releases are hardly better than none.
 const BASES_TRIED: usize = 5;
 
+/// Says that a release without a signature follows one that has some.
+pub(super) const UNSIGNED: &str = "the live release is signed, but the new one isn't: nodes and hosts with `--public-key` will refuse it; \
+                                   sign it with `--secret-key FILE`";
+
 /// Activates the release on all targets that have it, at a time.
 fn activate(
     flags: &Push,
@@ -500,14 +519,20 @@ fn activate(
 ) -> Vec<Member<PushedTarget>> {
     let release = Selector::Digest(archive.facts().digest.to_string());
     let activate = Activate { release, keep: Some(flags.keep), signed, settle_ms: None };
+    let is_signed = activate.signed.is_some();
     fleet::then(members, |_, StagedTarget { mut connection, report, was_current, .. }| {
+        let live = connection.releases.current().filter(|live| live.signed.is_some());
+        let unsigned = live.filter(|_| !is_signed && !was_current).map(|_| UNSIGNED.to_owned());
         let activated = if flags.stage_only {
             None
         } else {
             Some(connection.client.activate(&activate).map_err(|error| client_failure(&error))?)
         };
         connection.close();
-        Ok(PushedTarget { report, was_current, activated, hook_error: None })
+        let noted = activated.as_ref().and_then(|activated| activated.warning.clone());
+        let warnings: Vec<_> = noted.into_iter().chain(unsigned).collect();
+        let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
+        Ok(PushedTarget { report, was_current, activated, warning, hook_error: None })
     })
 }
 
@@ -534,6 +559,8 @@ struct PushedJson {
     recipe_bytes: u64,
     bodies: u64,
     body_bytes: u64,
+    /// Something that people should know.
+    warning: Option<String>,
     /// Why the command of `--on-activate` failed.
     on_activate_error: Option<String>,
     error: Option<serde_json::Value>,
@@ -564,7 +591,9 @@ fn print(
     let mut text = String::new();
     let mut is_live = false;
     for member in members {
-        let Ok(PushedTarget { report, was_current, activated, .. }) = &member.outcome else { continue };
+        let Ok(PushedTarget { report, was_current, activated, warning, .. }) = &member.outcome else {
+            continue;
+        };
         let sent = report.recipe_bytes + report.body_bytes;
         let transferred = if *was_current {
             "nothing has changed".to_owned()
@@ -589,7 +618,7 @@ fn print(
         is_live |= activated.is_some();
         let target = Paint::for_results().strong(&member.target.to_string());
         text.push_str(&format!("{target}  {} {state}; {transferred}\n", one_line(&report.staged.name)));
-        if let Some(warning) = activated.as_ref().and_then(|activated| activated.warning.as_ref()) {
+        if let Some(warning) = warning {
             output::note(format_args!("{}: note: {}", member.target, one_line(warning)));
         }
     }
@@ -613,6 +642,7 @@ fn json(member: &Member<PushedTarget>) -> PushedJson {
         recipe_bytes: report.map_or(0, |report| report.recipe_bytes),
         bodies: report.map_or(0, |report| report.bodies),
         body_bytes: report.map_or(0, |report| report.body_bytes),
+        warning: pushed.ok().and_then(|pushed| pushed.warning.clone()),
         on_activate_error: pushed.ok().and_then(|pushed| pushed.hook_error.clone()),
         error: pushed.err().map(Failure::to_json),
     }

@@ -25,7 +25,7 @@ struct TargetStatus {
 ///
 /// # Errors
 ///
-/// Returns an error if a target can't be reached.
+/// Returns an error if a target can't be reached, or doesn't exist.
 pub fn run(flags: &Status) -> Result<(), Failure> {
     let as_json = |failure: Failure| failure.as_json(flags.json);
     if let Some(addresses) = stores::parse(&flags.targets).map_err(as_json)? {
@@ -36,6 +36,10 @@ pub fn run(flags: &Status) -> Result<(), Failure> {
     let members = fleet::then(members, |_, connection| {
         let releases = connection.releases.clone();
         connection.close();
+        if releases.is_missing {
+            let message = format!("the directory {} does not exist", one_line(&releases.directory));
+            return Err(Failure::failed(message).hint("`cannery push` creates it with the first release"));
+        }
         Ok(releases)
     });
 

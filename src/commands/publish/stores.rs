@@ -17,6 +17,7 @@ use super::cache::Cache;
 use super::compile::{Previous, compile_after};
 use super::hooks::hook_outcome;
 use super::moment::wait_until;
+use super::push::UNSIGNED;
 use super::signer::{Signer, not_ours};
 use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::workplace::Workplace;
@@ -107,6 +108,8 @@ struct PushedStore {
     known: bool,
     uploaded_bytes: u64,
     before: Option<u64>,
+    /// Something that people should know.
+    warning: Option<String>,
     /// Why the command of `--on-activate` failed.
     on_activate_error: Option<String>,
 }
@@ -180,10 +183,18 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
     }
     let mut targets = Vec::new();
     for (target, (release, report)) in opened.iter_mut().zip(uploaded) {
+        let is_signature_lost = |live: &StoredRelease| {
+            live.signed.is_some() && release.signed.is_none() && live.digest != release.digest
+        };
+        let live = target.site.as_ref().map(|site| &site.current);
+        let warning = live.is_some_and(is_signature_lost).then(|| UNSIGNED.to_owned());
+        if let Some(warning) = &warning {
+            output::note(format_args!("{}: note: {warning}", target.address));
+        }
         if !flags.stage_only {
             make_current(target, release, flags.keep)?;
         }
-        targets.push(pushed(target, &report, !flags.stage_only));
+        targets.push(PushedStore { warning, ..pushed(target, &report, !flags.stage_only) });
     }
     drop(workplace);
     let failed = run_hooks(flags, &mut targets, archive.facts().serial);
@@ -218,6 +229,7 @@ fn pushed(target: &Opened, report: &UploadReport, activated: bool) -> PushedStor
         known: report.was_known,
         uploaded_bytes: report.bytes,
         before: target.site.as_ref().map(|site| site.current.serial),
+        warning: None,
         on_activate_error: None,
     }
 }

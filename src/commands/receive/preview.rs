@@ -28,6 +28,9 @@ const STAGED: &str = ".staged";
 /// A preview that has ended is kept for this long after a release was staged for it.
 const STAGED_MAX: Duration = Duration::from_secs(24 * 3600);
 
+/// Pushes switch within this time after staging, unless they were told to wait longer.
+const SWITCHED_WITHIN: Duration = Duration::from_secs(10 * 60);
+
 /// A preview that a client has selected.
 pub(super) struct SelectedPreview {
     settings: Preview,
@@ -91,8 +94,6 @@ impl SelectedPreview {
     /// Writes the settings into the release directory, unless nothing changes. The caller holds the directory's lock, and has
     /// [checked](check) that it is a preview.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Refusal> {
-        // A release that another push has staged keeps the preview no longer, because it hasn't ended from now on.
-        let _ = fs::remove_file(directory.join(STAGED));
         let path = directory.join(PreviewFile::NAME);
         let before = read(&path).map_err(|error| unwritten(&path, &error))?;
         let mut file = before.clone().unwrap_or_default();
@@ -101,6 +102,11 @@ impl SelectedPreview {
         }
         if let Some(password) = self.password() {
             file.password = Some(password);
+        }
+        // This switch keeps the preview for a while, so the note for a staged release isn't needed. But if the preview is about to end,
+        // another push may have staged a release that will renew it.
+        if ends_later(&file) {
+            let _ = fs::remove_file(directory.join(STAGED));
         }
         if before.as_ref() == Some(&file) { Ok(()) } else { replace(&path, &file) }
     }
@@ -186,6 +192,12 @@ fn replace(path: &Path, file: &PreviewFile) -> Result<(), Refusal> {
 
 fn unwritten(path: &Path, error: &io::Error) -> Refusal {
     Refusal::new(RefusalKind::Host, format!("cannot write {}: {error}", path.display()))
+}
+
+/// Returns whether a preview will still be there when pushes that have staged a release by now will have switched.
+fn ends_later(file: &PreviewFile) -> bool {
+    let later = (SystemTime::now() + SWITCHED_WITHIN).duration_since(UNIX_EPOCH);
+    file.expires.is_none_or(|expires| later.is_ok_and(|later| expires > later.as_secs()))
 }
 
 fn has_ended(file: &PreviewFile) -> bool {

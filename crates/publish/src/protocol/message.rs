@@ -44,6 +44,9 @@ impl Hello {
 pub struct Releases {
     /// The release directory, as the host knows it.
     pub directory: String,
+    /// Whether that directory doesn't exist yet. Older hosts don't say it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_missing: bool,
     /// Newest first.
     pub releases: Vec<ReleaseInfo>,
     /// Set if the host accepts only signed releases.
@@ -238,6 +241,8 @@ pub enum RefusalKind {
     Request,
     /// The host can't do it: its disk is full, for example.
     Host,
+    /// The host can't write into the release directory. Earlier clients take this for `Other`.
+    Write,
     /// The client doesn't speak the protocol.
     Protocol,
     /// A kind that a later version added.
