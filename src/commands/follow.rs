@@ -47,7 +47,7 @@ const LOCK: &str = ".follow.lock";
 /// the command of `--on-activate` failed.
 pub fn run(flags: &Follow) -> Result<(), Failure> {
     if let Some(hook) = Hook::from_flags(&flags.hook).filter(|_| flags.for_follow) {
-        return hook_process::serve(&hook);
+        return hook_process::serve(&hook.quiet(flags.quiet));
     }
     let address = store_access::parse(&flags.store)?.ok_or_else(|| {
         Failure::usage(format!("`{}` is not a store", one_line(&flags.store))).hint(
@@ -81,18 +81,25 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         settle: flags.settle(),
         once: flags.once,
         hook,
+        hook_ended: None,
         version: None,
         state: State::read(&directory, &address.to_string()),
         directory,
         address,
         report,
     };
+    let resumed = follower.resume();
     if flags.once {
-        return follower.step();
+        return follower.step().and(resumed);
     }
     let mut failures = 0;
     loop {
-        match follower.step() {
+        let stepped = follower.step();
+        // In the sandbox, no other process can be started. The service manager should start this one again.
+        if let Some(why) = follower.hook_ended.take() {
+            return Err(Failure::failed(why));
+        }
+        match stepped {
             Ok(()) => failures = 0,
             // It was reported. What was refused for good isn't asked for again, so that this is a look like others.
             Err(_) if follower.state.is_refused() => failures = 0,
@@ -176,6 +183,8 @@ struct Follower {
     once: bool,
     /// Runs the command of `--on-activate`.
     hook: Option<HookProcess>,
+    /// Set if the process that runs the command has ended.
+    hook_ended: Option<String>,
     /// The version of the document that was handled last.
     version: Option<String>,
     state: State,
@@ -193,6 +202,19 @@ enum Obstacle {
 }
 
 impl Follower {
+    /// Runs the command of `--on-activate` if the last process has switched, but was ended before it could run the command.
+    fn resume(&mut self) -> Result<(), Failure> {
+        let Some(activation) = self.state.pending.take() else { return Ok(()) };
+        let releases = self.host.releases();
+        let current = releases.as_ref().ok().and_then(|releases| releases.current());
+        if current.is_some_and(|current| current.name == activation.release) {
+            self.run_hook(&activation)
+        } else {
+            // The switch never happened.
+            Ok(())
+        }
+    }
+
     /// Looks at the store once, and pulls what is new. Then runs the command of `--on-activate`. Failures are reported.
     fn step(&mut self) -> Result<(), Failure> {
         let outcome = self.look();
@@ -206,12 +228,16 @@ impl Follower {
         if let (Some(failure), true, false) = (error, is_new, self.once) {
             self.report.event(&Event::Failed { failure, serial: self.state.serial });
         }
-        // Before the command runs, so that operators don't take its time for a delay of the release.
-        self.write_state();
         match outcome {
             Ok(Some(activation)) => self.run_hook(&activation),
-            Ok(None) => Ok(()),
-            Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => Err(failure),
+            Ok(None) => {
+                self.write_state();
+                Ok(())
+            }
+            Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => {
+                self.write_state();
+                Err(failure)
+            }
         }
     }
 
@@ -225,9 +251,21 @@ impl Follower {
     /// Runs the command of `--on-activate`. Its failure is only returned with `--once`: the release is live, so there is nothing to try
     /// again.
     fn run_hook(&mut self, activation: &Activation) -> Result<(), Failure> {
+        // Before the command runs, so that operators don't take its time for a delay of the release, and so that it runs once.
+        self.state.pending = None;
+        self.write_state();
         let Some(hook) = &mut self.hook else { return Ok(()) };
         let started = Instant::now();
-        let error = hook.run(activation).err();
+        let error = match hook.run(activation) {
+            Ok(outcome) => outcome.err(),
+            Err(ended) => {
+                let why = ended.to_string();
+                // The next process runs it.
+                self.state.pending = (!ended.has_started).then(|| activation.clone());
+                self.hook_ended = Some(why.clone());
+                Some(why)
+            }
+        };
         self.state.record_hook(error.clone());
         self.write_state();
 
@@ -294,7 +332,8 @@ impl Follower {
         }
 
         let mut transfer = PullReport::default();
-        if self.host.find_intact(&digest).map_err(local)?.is_none() {
+        let mut name = self.host.find_intact(&digest).map_err(local)?;
+        if name.is_none() {
             let sources = self.host.sources();
             let bytes = checked.as_ref().map(|(statement, _)| statement.bytes);
             let host = &mut self.host;
@@ -314,7 +353,7 @@ impl Follower {
                 ));
             }
             transfer = report;
-            self.host.publish(file).map_err(local)?;
+            name = Some(self.host.publish(file).map_err(local)?);
         }
         // No process of the server may serve the new pages before all of them know the new files. A process that was ended may have
         // pulled them just now, so they needn't be new.
@@ -327,7 +366,17 @@ impl Follower {
             signed: release.signed.clone(),
             settle_ms: None,
         };
-        let activated = self.host.switch(&activate).map_err(local)?;
+        let current = before.current().map(|current| current.name.clone());
+        if let (Some(_), Some(name), false) = (&self.hook, name, is_current) {
+            self.state.pending = Some(self.host.activation_of(name, release.serial, current));
+            self.write_state();
+        }
+        let switched = self.host.switch(&activate);
+        self.state.pending = None;
+        let activated = switched.map_err(local)?;
+        if let Some(warning) = activated.warning.as_ref().filter(|_| !self.report.is_quiet()) {
+            output::note(format_args!("note: {}", one_line(warning)));
+        }
         self.state.serve(release);
         self.state.transferred(&transfer);
         self.report.event(&Event::Activated {

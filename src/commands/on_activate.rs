@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::flags::on_activate::HookFlags;
 use crate::output::{self, one_line};
 
+/// The program that runs the command.
+const SHELL: &str = "/bin/sh";
+
 /// Longer lines are cut, and further ones left out.
 const LINE_BYTES_MAX: u64 = 2000;
 const LINES_MAX: usize = 1000;
@@ -30,10 +33,12 @@ const AFTER_END: Duration = Duration::from_millis(500);
 pub(super) struct Hook {
     command: String,
     timeout: Duration,
+    /// Whether what the command writes isn't printed.
+    is_quiet: bool,
 }
 
 /// A release that became current on a target.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Activation {
     pub(super) target: String,
     /// The name of the release, or its serial in a store.
@@ -47,7 +52,21 @@ impl Hook {
     /// Returns the hook, or `None` if there is none.
     pub(super) fn from_flags(flags: &HookFlags) -> Option<Hook> {
         let command = flags.on_activate.clone()?;
-        Some(Hook { command, timeout: Duration::from_secs(flags.on_activate_timeout) })
+        Some(Hook { command, timeout: Duration::from_secs(flags.on_activate_timeout), is_quiet: false })
+    }
+
+    /// Prints nothing that the command writes if this is set.
+    pub(super) fn quiet(self, is_quiet: bool) -> Hook {
+        Hook { is_quiet, ..self }
+    }
+
+    /// Checks that commands can be started. Returns why not.
+    pub(super) fn check() -> Result<(), String> {
+        match Command::new(SHELL).args(["-c", ":"]).stdin(Stdio::null()).stdout(Stdio::null()).status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("{SHELL} fails: {status}")),
+            Err(error) => Err(format!("cannot start {SHELL}: {error}")),
+        }
     }
 
     /// Runs the command, and prints what it writes. Returns why it failed.
@@ -55,7 +74,7 @@ impl Hook {
         let failed = |why: &dyn std::fmt::Display| {
             format!("`{}` for {} failed: {why}", one_line(&self.command), one_line(&activation.target))
         };
-        let mut command = Command::new("/bin/sh");
+        let mut command = Command::new(SHELL);
         command
             .args(["-c", &self.command])
             .env("CANNERY_TARGET", &activation.target)
@@ -83,7 +102,7 @@ impl Hook {
             match lines.recv_timeout(LOOK) {
                 Ok(line) => {
                     count += 1;
-                    if count <= LINES_MAX {
+                    if count <= LINES_MAX && !self.is_quiet {
                         output::note(format_args!("on-activate: {}", one_line(&line)));
                     }
                 }

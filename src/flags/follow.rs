@@ -84,7 +84,7 @@ pub struct Follow {
     #[command(flatten)]
     pub(crate) hook: HookFlags,
 
-    /// Run the command of `--on-activate` for another process of ours, whose sandbox doesn't allow programs.
+    /// Run the command of `--on-activate` for a sandboxed `cannery follow`.
     #[arg(long, hide = true, requires = "on_activate")]
     pub(crate) for_follow: bool,
 

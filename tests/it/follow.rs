@@ -549,3 +549,69 @@ fn oci_registry_is_followed() {
         "has no release yet",
     );
 }
+
+/// The process was ended between the switch and the command.
+#[test]
+fn command_runs_once_after_a_crash() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    let log = place.path("log");
+    let hook = format!("echo $CANNERY_RELEASE >> {}", log.display());
+    push(&place, &store, 1, &[]);
+    followed(&place, &store, "node", &["--unsigned"]);
+    let node = place.text("node");
+    let crash = |release: &str| {
+        let mut state = state(&place, "node");
+        state["pending"] =
+            serde_json::json!({ "target": node, "release": release, "serial": 1, "before": null });
+        fs::write(place.path("node/.follow.json"), state.to_string()).unwrap();
+    };
+    let flags = ["--unsigned", "--on-activate", &hook];
+    // Before the switch.
+    crash("2.cdb");
+    followed(&place, &store, "node", &flags);
+    assert!(!log.exists());
+    // After it.
+    crash("1.cdb");
+    for _ in 0..2 {
+        followed(&place, &store, "node", &flags);
+        assert_eq!(fs::read_to_string(&log).unwrap(), "1.cdb\n");
+    }
+}
+
+#[test]
+fn follower_exits_if_it_can_run_no_command() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    let log = place.path("log");
+    let hook = format!("echo $CANNERY_RELEASE >> {}", log.display());
+    push(&place, &store, 1, &[]);
+    let flags = ["--unsigned", "--interval", "1", "--quiet", "--on-activate", &hook];
+    let mut follower = spawn(&place, &store, &flags);
+    wait_until("the command has run", || log.exists());
+
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", follower.id())).unwrap();
+    let child = children.trim();
+    assert!(child.parse::<u32>().is_ok(), "{children}");
+    assert!(std::process::Command::new("kill").args(["-9", child]).status().unwrap().success());
+    push(&place, &store, 2, &[]);
+    assert_eq!(follower.wait().unwrap().code(), Some(1));
+    let state = state(&place, "node");
+    assert!(state["on_activate_error"].as_str().unwrap().contains("has ended"), "{state}");
+    // The next process makes up for it.
+    followed(&place, &store, "node", &["--unsigned", "--on-activate", &hook]);
+    assert_eq!(fs::read_to_string(&log).unwrap(), "1.cdb\n2.cdb\n");
+}
+
+#[test]
+fn unsigned_release_after_a_signed_one_is_noted() {
+    let place = Place::new();
+    keygen(&place, "site");
+    let secret = place.text("site.key");
+    let store = format!("file://{}", place.text("store"));
+    let signed = push(&place, &store, 1, &["--secret-key", &secret, "--site", "a"]);
+    assert_eq!(signed["targets"][0]["warning"], Value::Null);
+    let unsigned = push(&place, &store, 2, &[]);
+    let warning = unsigned["targets"][0]["warning"].as_str().unwrap_or_default();
+    assert!(warning.contains("the live release is signed"), "{unsigned}");
+}

@@ -3,6 +3,8 @@
 //! It is started before the sandbox is entered, with the command among its arguments. So an attacker who controls the process in the
 //! sandbox can only choose when the command runs, and the values of its variables.
 
+use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -27,13 +29,16 @@ impl HookProcess {
         let failed = |error: io::Error| {
             Failure::failed(format!("cannot start the process for `--on-activate`: {error}"))
         };
+        // In one argument, because the path may begin with a hyphen.
+        let mut into = OsString::from("--into=");
+        into.push(&flags.into);
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command
             .args(["follow", "--for-follow"])
             .arg(format!("--on-activate={on_activate}"))
             .arg(format!("--on-activate-timeout={}", flags.hook.on_activate_timeout))
-            .arg("--into")
-            .arg(&flags.into)
+            .arg(into)
+            .args(flags.quiet.then_some("--quiet"))
             .arg("--")
             .arg(&flags.store)
             .stdin(Stdio::piped())
@@ -41,19 +46,25 @@ impl HookProcess {
             // Ctrl-C ends the process that follows. This one still ends the command in time.
             .process_group(0);
         let mut child = command.spawn().map_err(failed)?;
-        let pipes = child.stdin.take().zip(child.stdout.take());
         // The sandbox doesn't allow to wait for the process, and nothing depends on its exit status.
-        Ok(pipes.map(|(requests, responses)| HookProcess { requests, responses: BufReader::new(responses) }))
+        let Some((requests, responses)) = child.stdin.take().zip(child.stdout.take()) else {
+            return Ok(None);
+        };
+        let mut process = HookProcess { requests, responses: BufReader::new(responses) };
+        match process.response().map_err(failed)? {
+            Ok(()) => Ok(Some(process)),
+            Err(why) => Err(Failure::failed(format!("`--on-activate` can't run: {why}"))),
+        }
     }
 
     /// Runs the command. Returns why it failed.
-    pub(super) fn run(&mut self, activation: &Activation) -> Result<(), String> {
-        self.call(activation)
-            .unwrap_or_else(|error| Err(format!("the process that runs the command has ended: {error}")))
+    pub(super) fn run(&mut self, activation: &Activation) -> Result<Result<(), String>, ProcessEnded> {
+        write_line(&mut self.requests, activation)
+            .map_err(|error| ProcessEnded { error, has_started: false })?;
+        self.response().map_err(|error| ProcessEnded { error, has_started: true })
     }
 
-    fn call(&mut self, activation: &Activation) -> io::Result<Result<(), String>> {
-        write_line(&mut self.requests, activation)?;
+    fn response(&mut self) -> io::Result<Result<(), String>> {
         let mut line = String::new();
         if self.responses.read_line(&mut line)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -62,10 +73,24 @@ impl HookProcess {
     }
 }
 
-/// Runs the command at each request until the process that follows has ended.
+/// The process has ended.
+pub(super) struct ProcessEnded {
+    error: io::Error,
+    /// Whether the command may have run.
+    pub(super) has_started: bool,
+}
+
+impl fmt::Display for ProcessEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the process that runs the command has ended: {}", self.error)
+    }
+}
+
+/// Says whether commands can run. Then runs the command at each request until the process that follows has ended.
 pub(super) fn serve(hook: &Hook) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("cannot run `--on-activate`: {error}"));
     let (mut requests, mut responses) = (io::stdin().lock(), io::stdout().lock());
+    write_line(&mut responses, &Hook::check()).map_err(failed)?;
     loop {
         let mut line = String::new();
         if requests.by_ref().take(REQUEST_BYTES_MAX).read_line(&mut line).map_err(failed)? == 0 {

@@ -53,6 +53,10 @@ impl Report {
         }
     }
 
+    pub(super) fn is_quiet(&self) -> bool {
+        matches!(self, Report::Quiet)
+    }
+
     pub(super) fn event(&self, event: &Event<'_>) {
         match self {
             // A reader that has closed the pipe doesn't stop the process.

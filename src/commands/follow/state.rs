@@ -8,6 +8,7 @@ use cannery_store::{PullReport, StoredRelease};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::keys::now;
+use crate::commands::on_activate::Activation;
 use crate::commands::release_trust::replace;
 
 /// The file in the release directory.
@@ -41,6 +42,9 @@ pub(super) struct State {
     /// Why the command of `--on-activate` failed after the last switch, and how often it has failed.
     on_activate_error: Option<String>,
     on_activate_failures_total: u64,
+    /// A switch after which the command of `--on-activate` hasn't been started yet. It is written before the switch, so that a crash in
+    /// between doesn't skip the command.
+    pub(super) pending: Option<Activation>,
 }
 
 impl State {
