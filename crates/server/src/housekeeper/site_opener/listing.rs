@@ -25,7 +25,7 @@ pub(super) struct Listing {
     sources: Vec<Source>,
     /// The directory's state before it was listed. `None` if it has to be listed again.
     listed: Option<DirectoryState>,
-    /// Symbolic links whose targets are missing. The directory doesn't change when these appear.
+    /// Entries that could not be read, such as symbolic links whose targets are missing. The directory doesn't change when these appear.
     dangling: Vec<PathBuf>,
     /// Names that don't fit, which we have reported.
     ignored: Vec<String>,
@@ -120,27 +120,26 @@ impl Listing {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let name = entry.file_name();
+            // Files that are still being copied have hidden names.
+            if name.as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+
             let source_path = entry.path();
-            let mut kind = entry.file_type()?;
-            if kind.is_symlink() {
-                kind = match source_path.metadata() {
-                    Ok(metadata) => metadata.file_type(),
-                    Err(error) if is_dangling(&error) => {
+            let kind = match SourceKind::of(&entry) {
+                Ok(Some(kind)) => kind,
+                Ok(None) => continue,
+                // One unreadable entry must not hide the others. A site that we know may be open, so it stays.
+                Err(error) => match self.known_kind(&source_path).filter(|_| !is_dangling(&error)) {
+                    Some(kind) => kind,
+                    None => {
                         dangling.push(source_path);
                         continue;
                     }
-                    // The site may be open, so the listing is tried again as a whole.
-                    Err(error) => return Err(error),
-                };
-            }
-
-            let is_archive = kind.is_file() && source_path.extension() == Some(OsStr::new(SUFFIX));
+                },
+            };
+            let is_archive = kind == SourceKind::Archive;
             let host = if is_archive { source_path.file_stem() } else { Some(name.as_os_str()) };
-            // Files that are still being copied have hidden names.
-            let is_hidden = name.as_encoded_bytes().starts_with(b".");
-            if is_hidden || !is_archive && !kind.is_dir() {
-                continue;
-            }
             let Some(host) = host.and_then(OsStr::to_str).and_then(host_name) else {
                 // Folders may have other purposes.
                 if is_archive {
@@ -149,7 +148,6 @@ impl Listing {
                 continue;
             };
 
-            let kind = if is_archive { SourceKind::Archive } else { SourceKind::ReleaseDirectory };
             let source = Source { path: source_path, kind };
             match found.entry(host.into_bytes().into()) {
                 std::collections::hash_map::Entry::Vacant(vacant) => drop(vacant.insert(source)),
@@ -185,6 +183,28 @@ impl Listing {
         self.names = Arc::new(hosts.into_iter().zip(0..).collect());
         self.sources = sources;
         Ok(ListingOutcome::Changed)
+    }
+
+    /// Returns what the last listing found at a path.
+    fn known_kind(&self, path: &Path) -> Option<SourceKind> {
+        self.sources.iter().find(|source| source.path == path).map(|source| source.kind)
+    }
+}
+
+impl SourceKind {
+    /// Returns `None` for an entry that isn't a site.
+    fn of(entry: &fs::DirEntry) -> io::Result<Option<SourceKind>> {
+        let path = entry.path();
+        let mut kind = entry.file_type()?;
+        if kind.is_symlink() {
+            kind = path.metadata()?.file_type();
+        }
+        let is_archive = kind.is_file() && path.extension() == Some(OsStr::new(SUFFIX));
+        Ok(if is_archive {
+            Some(SourceKind::Archive)
+        } else {
+            kind.is_dir().then_some(SourceKind::ReleaseDirectory)
+        })
     }
 }
 
@@ -267,6 +287,25 @@ mod tests {
             ListingOutcome::Unchanged
         );
         assert!(listing.source(b"e.example").is_none() && notices.is_empty());
+    }
+
+    #[test]
+    fn unreadable_link_does_not_hide_other_sites() {
+        let folder = tempfile::tempdir().unwrap();
+        let (long, link) = ("x".repeat(300), folder.path().join("b.example.cdb"));
+        std::os::unix::fs::symlink(&long, folder.path().join("a.example.cdb")).unwrap();
+        fs::write(&link, "").unwrap();
+        let mut notices = Vec::new();
+        let mut listing = Listing::read(folder.path(), &mut notices).unwrap();
+        assert!(listing.source(b"a.example").is_none() && listing.source(b"b.example").is_some());
+
+        // A site that is known stays. Others are still noticed.
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(&long, &link).unwrap();
+        fs::write(folder.path().join("c.example.cdb"), "").unwrap();
+        assert_eq!(listing.refresh(folder.path(), Trigger::Interval, &mut notices), ListingOutcome::Changed);
+        assert!(listing.source(b"b.example").is_some() && listing.source(b"c.example").is_some());
+        assert!(notices.is_empty(), "{notices:?}");
     }
 
     #[test]
