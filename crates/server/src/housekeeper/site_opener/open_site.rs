@@ -1,8 +1,9 @@
 //! An open site of a site directory, and its files.
 
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::iter::Sum;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +33,8 @@ pub(super) struct OpenSite {
     pub(super) used_last: Instant,
     /// The file that makes the site a preview.
     preview_version: Option<FileVersion>,
-    /// The directory of the settings, if it is a preview.
-    directory_id: Option<DirectoryId>,
+    /// The release directory, if it is a preview. While it is open, no other directory gets its inode.
+    directory: Option<File>,
     /// State of the release directory before it was scanned. `None` if it has to be scanned again.
     scanned: Option<DirectoryState>,
 }
@@ -97,7 +98,7 @@ impl OpenSite {
                 named
             }
         };
-        let directory_id = DirectoryId::of(&source.path);
+        let release_directory = open_directory(&source.path);
         let settings = read_settings(source, attempts)?;
 
         let path = named.path().to_owned();
@@ -122,11 +123,21 @@ impl OpenSite {
         // New settings are written before their release becomes current. Both may have changed since they were read, and a release that
         // needs a password must not be served without it. If there are none any more, the directory is about to be removed.
         let (preview, preview_version) = read_settings(source, attempts)?;
-        // If it was replaced by another one, these settings aren't those of the archives.
-        let is_replaced = directory_id != DirectoryId::of(&source.path);
-        if settings.0.is_some() && (preview.is_none() || is_replaced) {
+        if settings.0.is_some() && preview.is_none() {
             return Err(Failure::Absent);
         }
+        // Only previews keep the descriptor.
+        let release_directory = match &preview {
+            None => None,
+            Some(_) => {
+                let opened = release_directory.map_err(|error| unreadable(&source.path, &error))?;
+                // The settings of another directory aren't for these archives.
+                if !is_at(&opened, &source.path)? {
+                    return Err(Failure::Absent);
+                }
+                Some(opened)
+            }
+        };
 
         let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
         Ok(OpenSite {
@@ -136,7 +147,7 @@ impl OpenSite {
             is_used: Arc::new(AtomicBool::new(true)),
             used_last: Instant::now(),
             preview_version,
-            directory_id,
+            directory: release_directory,
             scanned: None,
         })
     }
@@ -236,22 +247,34 @@ impl OpenSite {
     /// Checks the file of settings, and reads it if it has changed.
     fn check_preview(&mut self, attempts: &Arc<Attempts>) -> Change {
         // The settings of another directory aren't for the releases of this one, which may need a password.
-        if self.preview_version.is_some() && self.directory_id != DirectoryId::of(&self.source.path) {
-            return Change::Failed(Failure::Absent);
+        match self.directory.as_ref().map(|directory| is_at(directory, &self.source.path)) {
+            None | Some(Ok(true)) => {}
+            Some(Ok(false)) => return Change::Failed(Failure::Absent),
+            Some(Err(failure)) => return Change::Failed(failure),
         }
         if self.source.kind != SourceKind::ReleaseDirectory
             || version(&self.source.path.join(PreviewFile::NAME)).ok() == Some(self.preview_version)
         {
             return Change::None;
         }
+        // Before the settings are read, so that they aren't those of an earlier directory.
+        let directory = match self.directory.take() {
+            Some(directory) => Ok(directory),
+            None => open_directory(&self.source.path),
+        };
         match read_preview(&self.source.path, attempts) {
             // The directory is about to be removed. Otherwise, the next request opens it without the settings.
             Ok((None, _)) if self.preview_version.is_some() => Change::Failed(Failure::Absent),
-            Ok((preview, version)) => {
-                self.entry.preview = preview.map(Arc::new);
-                self.preview_version = version;
-                Change::Served
-            }
+            Ok((None, _)) => Change::None,
+            Ok((Some(preview), version)) => match directory {
+                Ok(directory) => {
+                    self.entry.preview = Some(Arc::new(preview));
+                    self.preview_version = version;
+                    self.directory = Some(directory);
+                    Change::Served
+                }
+                Err(error) => Change::Failed(unreadable(&self.source.path, &error)),
+            },
             // Better no preview than one without its password.
             Err(failure) => Change::Failed(failure),
         }
@@ -275,21 +298,23 @@ impl OpenSite {
     }
 }
 
-/// Tells a directory from another one that has its path later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DirectoryId {
-    device: u64,
-    inode: u64,
-    /// File systems may use the inode again at once. `None` if the file system doesn't know the time.
-    created: Option<SystemTime>,
+/// Opens a directory. Its inode stays in use until it is closed, even if it is removed.
+fn open_directory(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path)
 }
 
-impl DirectoryId {
-    /// Returns `None` if there is no such directory.
-    fn of(path: &Path) -> Option<DirectoryId> {
-        let metadata = path.metadata().ok()?;
-        Some(DirectoryId { device: metadata.dev(), inode: metadata.ino(), created: metadata.created().ok() })
+/// Returns `true` if an open directory still has this path, and `false` if it was removed, renamed or replaced.
+fn is_at(directory: &File, path: &Path) -> Result<bool, Failure> {
+    let opened = directory.metadata().map_err(|error| unreadable(path, &error))?;
+    match path.metadata() {
+        Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(unreadable(path, &error)),
     }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::Refused { path: path.to_owned(), why: error.to_string() }
 }
 
 /// Reads the settings of a site's preview, if it is one. One that has ended isn't there any more.
@@ -372,7 +397,8 @@ mod tests {
         fs::rename(&next, path.join(PreviewFile::NAME)).unwrap();
         assert!(matches!(check(), Change::Served));
 
-        fs::rename(&path, sites.path().join(".removed")).unwrap();
+        // The file system may use the inode again at once.
+        fs::remove_dir_all(&path).unwrap();
         create("{}");
         assert!(matches!(check(), Change::Failed(Failure::Absent)));
     }
