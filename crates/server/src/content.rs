@@ -17,7 +17,7 @@ pub(crate) use entry::Entry;
 pub(crate) use exchange::{OnH1, OnStream};
 pub(crate) use hosted::{HostNames, HostedSites, NewSlot, OpenerRequest, Waits};
 pub(crate) use preview::{Attempts, Preview};
-pub(crate) use releases::{OpenRelease, Releases, Trigger};
+pub(crate) use releases::{OpenRelease, RETRY_AFTER, Releases, Trigger};
 pub(crate) use sites::Sites;
 
 use std::net::SocketAddr;
@@ -102,7 +102,7 @@ impl Content {
                         .map(|directory| Releases::new(directory, config.virtual_hosts));
                     if let Some(releases) = &mut releases {
                         let mut notices = Vec::new();
-                        releases.scan(&site.archive().facts().digest, Trigger::Startup, &mut notices);
+                        releases.scan(site.archive(), Trigger::Startup, &mut notices);
                         for notice in &notices {
                             (config.on_notice.0)(notice);
                         }

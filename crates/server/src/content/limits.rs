@@ -12,6 +12,10 @@ pub(crate) const SITE_VERIFIED_BYTES_MAX: u64 = 16 << 20;
 /// Archives that can be neither leased nor mapped safely are copied. Their copies may have this many bytes together.
 pub(crate) const SITES_COPIED_BYTES_MAX: u64 = 1 << 30;
 
+/// The copies of a single site may have this many bytes together. Beyond it, earlier releases aren't opened, so that a large site doesn't
+/// close all others.
+pub(crate) const SITE_COPIED_BYTES_MAX: u64 = SITES_COPIED_BYTES_MAX / 4;
+
 /// Maximum number of archives of all open sites. A table has twice as many numbers, because those of closed sites are only used again by
 /// the next table.
 pub(crate) const SITES_ARCHIVES_MAX: usize = 16 * 1024;

@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Digest, Lease, Loading, OpenError};
 use cannery_base::FileVersion;
@@ -30,10 +31,15 @@ const SUFFIX: &str = "cdb";
 /// second. The rest will be verified later.
 const VERIFIED_AT_STARTUP_BYTES_MAX: u64 = 64 << 20;
 
+/// An archive that the system could not read is tried again after this time, unless the operator requests it earlier.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(10);
+
 /// Other releases in a release directory.
 #[derive(Debug)]
 pub(crate) struct Releases {
     directory: ReleaseDirectory,
+    /// How many bytes may be copied instead of mapped, with those of the current release.
+    copied_bytes_max: u64,
     /// Whether there are archives that should be served but have not been verified.
     is_incomplete: bool,
     virtual_hosts: VirtualHosts,
@@ -49,8 +55,15 @@ pub(crate) struct Releases {
 struct File {
     version: FileVersion,
     state: State,
-    /// Why the system could not read the file at the last attempt, which we have reported. The next scan tries again.
-    unreadable: Option<String>,
+    /// Set if the system could not read the file at the last attempt.
+    unreadable: Option<Unreadable>,
+}
+
+/// A failed attempt to read a file, which we have reported if the file seems to be an archive.
+#[derive(Debug)]
+struct Unreadable {
+    why: String,
+    since: Instant,
 }
 
 #[derive(Debug)]
@@ -109,12 +122,18 @@ impl Releases {
     pub(crate) fn new(directory: ReleaseDirectory, virtual_hosts: VirtualHosts) -> Releases {
         Releases {
             directory,
+            copied_bytes_max: u64::MAX,
             is_incomplete: false,
             virtual_hosts,
             files: BTreeMap::new(),
             served: Vec::new(),
             unreadable: None,
         }
+    }
+
+    /// Opens no more releases while those of the site, with the current one, would have more copied bytes.
+    pub(crate) fn with_copied_bytes_max(self, copied_bytes_max: u64) -> Releases {
+        Releases { copied_bytes_max, ..self }
     }
 
     /// Returns `true` if a scan with [`Trigger::Continuation`] would open more releases.
@@ -148,15 +167,18 @@ impl Releases {
     /// Scans the directory and opens the newest releases that are not `current`.
     pub(crate) fn scan(
         &mut self,
-        current: &Digest,
+        current: &Archive,
         trigger: Trigger,
         notices: &mut Vec<Notice>,
     ) -> ScanOutcome {
         let mut retired = Vec::new();
         match (trigger != Trigger::Continuation).then(|| self.list()) {
             None => {}
-            Some(Ok(found)) => {
-                self.unreadable = None;
+            Some(Ok((found, error))) => {
+                match error {
+                    Some(error) => self.report_unreadable(&error, notices),
+                    None => self.unreadable = None,
+                }
                 self.update_files(found, trigger, &mut retired, notices);
             }
             // Keep the open releases because their files might still exist.
@@ -187,27 +209,38 @@ impl Releases {
         }
     }
 
-    /// Lists the regular files in the directory, and anything else that has the suffix of an archive.
-    fn list(&self) -> io::Result<BTreeMap<OsString, FileVersion>> {
+    /// Lists the regular files in the directory, and anything else that has the suffix of an archive. A known file that can't be read is
+    /// listed as it was, because a release that is open must not be taken for deleted. Returns the last such error, too.
+    fn list(&self) -> io::Result<(BTreeMap<OsString, FileVersion>, Option<io::Error>)> {
         let mut found = BTreeMap::new();
+        let mut unreadable = None;
         for entry in fs::read_dir(&self.directory.path)? {
             let entry = entry?;
             // Files that are still being built or copied have hidden names.
-            let is_hidden = entry.file_name().as_bytes().starts_with(b".");
-            // A symlink points to another release, and that has its own name if it is kept.
-            let kind = entry.file_type()?;
-            let is_candidate = kind.is_file() || !kind.is_symlink() && has_suffix(&entry.path());
-            if is_hidden || !is_candidate {
+            let name = entry.file_name();
+            if name.as_bytes().starts_with(b".") {
                 continue;
             }
-            match entry.path().metadata() {
-                Ok(metadata) => drop(found.insert(entry.file_name(), FileVersion::of(&metadata))),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // A release that is open must not be taken for deleted.
-                Err(error) => return Err(error),
+            // A symlink points to another release, and that has its own name if it is kept.
+            let is_candidate =
+                |kind: fs::FileType| kind.is_file() || !kind.is_symlink() && has_suffix(&entry.path());
+            let version = entry.file_type().and_then(|kind| match is_candidate(kind) {
+                true => entry.path().metadata().map(|metadata| Some(FileVersion::of(&metadata))),
+                false => Ok(None),
+            });
+            let version = match version {
+                Ok(version) => version,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => {
+                    unreadable = Some(error);
+                    self.files.get(&name).map(|file| file.version)
+                }
+            };
+            if let Some(version) = version {
+                found.insert(name, version);
             }
         }
-        Ok(found)
+        Ok((found, unreadable))
     }
 
     /// Updates our files from the listing, reading the labels of new ones.
@@ -227,37 +260,20 @@ impl Releases {
 
         for (name, version) in found {
             let path = self.directory.path.join(&name);
-            let read = |file: &mut File, notices: &mut Vec<Notice>| match Label::of(&path) {
-                Ok(label) => {
-                    file.state = State::Known(label);
-                    file.unreadable = None;
-                }
-                Err(error) => {
-                    let is_reported = is_meant_as_archive(&path, &error);
-                    let failure = OpenFailure::from(error);
-                    file.state = match failure {
-                        OpenFailure::Unreadable(_) if has_suffix(&path) => State::New,
-                        _ => State::Unusable,
-                    };
-                    if is_reported {
-                        file.refuse(&path, &failure, notices);
-                    }
-                }
-            };
             // On request and at startup, we trust that no file is still being copied.
             let is_complete = trigger != Trigger::Interval;
             match self.files.get_mut(&name) {
                 Some(file) if file.version == version => {
                     let is_retried = is_complete && matches!(file.state, State::Unusable);
-                    if matches!(file.state, State::New) || is_retried {
-                        read(file, notices);
+                    if matches!(file.state, State::New) && file.is_due(trigger) || is_retried {
+                        notices.extend(file.learn(&path, Label::of(&path)));
                     }
                 }
                 known => {
                     retired.extend(known.and_then(File::close));
                     let mut file = File { version, state: State::New, unreadable: None };
                     if is_complete {
-                        read(&mut file, notices);
+                        notices.extend(file.learn(&path, Label::of(&path)));
                     }
                     self.files.insert(name, file);
                 }
@@ -266,7 +282,7 @@ impl Releases {
     }
 
     /// Selects the releases to serve and opens those that are not open yet. Returns their file names.
-    fn choose(&mut self, current: &Digest, trigger: Trigger, notices: &mut Vec<Notice>) -> Vec<OsString> {
+    fn choose(&mut self, current: &Archive, trigger: Trigger, notices: &mut Vec<Notice>) -> Vec<OsString> {
         // Higher serial numbers come first, then files that were modified later.
         let mut ranked: Vec<_> = self
             .files
@@ -278,7 +294,8 @@ impl Releases {
         });
 
         let mut served = Vec::new();
-        let mut digests = vec![*current];
+        let mut digests = vec![current.facts().digest];
+        let mut copied_bytes = copied_bytes_of(current);
         let mut verified_bytes = 0u64;
         self.is_incomplete = false;
         for (label, _, name) in ranked {
@@ -292,7 +309,20 @@ impl Releases {
 
             let path = self.directory.path.join(&name);
             let Some(file) = self.files.get_mut(&name) else { continue };
+            // If one archive of the directory was copied, the next one probably will be, too.
+            let added_bytes = match file.open() {
+                Some(release) => copied_bytes_of(release.site.archive()),
+                None if copied_bytes > 0 => label.bytes,
+                None => 0,
+            };
+            if copied_bytes.saturating_add(added_bytes) > self.copied_bytes_max {
+                break;
+            }
+
             if !matches!(file.state, State::Open(..)) {
+                if !file.is_due(trigger) {
+                    continue;
+                }
                 let is_postponed = match trigger {
                     Trigger::Startup => {
                         verified_bytes.saturating_add(label.bytes) > VERIFIED_AT_STARTUP_BYTES_MAX
@@ -312,7 +342,7 @@ impl Releases {
                     }
                     Err(failure) => {
                         let is_unreadable = matches!(failure, OpenFailure::Unreadable(_));
-                        file.refuse(&path, &failure, notices);
+                        notices.extend(file.refuse(&path, &failure));
                         if is_unreadable {
                             continue;
                         }
@@ -322,7 +352,8 @@ impl Releases {
                 // Not for a file that could not be read: it must not postpone the others again and again.
                 verified_bytes = verified_bytes.saturating_add(label.bytes);
             }
-            if file.open().is_some() {
+            if let Some(release) = file.open() {
+                copied_bytes = copied_bytes.saturating_add(copied_bytes_of(release.site.archive()));
                 served.push(name);
                 digests.push(label.digest);
             }
@@ -332,16 +363,43 @@ impl Releases {
 }
 
 impl File {
-    /// Reports why the file can't be served, unless the system could not read it before for the same reason.
-    fn refuse(&mut self, path: &Path, failure: &OpenFailure, notices: &mut Vec<Notice>) {
+    /// Takes the file's label, or notes why it can't be read. Returns a notice if the file seems to be an archive.
+    fn learn(&mut self, path: &Path, label: Result<Label, OpenError>) -> Option<Notice> {
+        match label {
+            Ok(label) => {
+                self.state = State::Known(label);
+                self.unreadable = None;
+                None
+            }
+            Err(error) => {
+                let is_reported = is_meant_as_archive(path, &error);
+                let failure = OpenFailure::from(error);
+                self.state = match failure {
+                    OpenFailure::Unreadable(_) => State::New,
+                    OpenFailure::Damaged(_) => State::Unusable,
+                };
+                self.refuse(path, &failure).filter(|_| is_reported)
+            }
+        }
+    }
+
+    /// Returns why the file can't be served, unless the system could not read it before for the same reason.
+    fn refuse(&mut self, path: &Path, failure: &OpenFailure) -> Option<Notice> {
         let why = failure.to_string();
         let before = match failure {
-            OpenFailure::Unreadable(_) => self.unreadable.replace(why.clone()),
+            OpenFailure::Unreadable(_) => {
+                self.unreadable.replace(Unreadable { why: why.clone(), since: Instant::now() })
+            }
             OpenFailure::Damaged(_) => self.unreadable.take(),
         };
-        if before.as_ref() != Some(&why) {
-            notices.push(Notice::OtherReleaseRefused { path: path.to_owned(), why });
-        }
+        let is_known = before.is_some_and(|before| before.why == why);
+        (!is_known).then(|| Notice::OtherReleaseRefused { path: path.to_owned(), why })
+    }
+
+    /// Returns `false` if the system could not read the file a moment ago.
+    fn is_due(&self, trigger: Trigger) -> bool {
+        trigger == Trigger::Request
+            || self.unreadable.as_ref().is_none_or(|unreadable| unreadable.since.elapsed() >= RETRY_AFTER)
     }
 
     fn label(&self) -> Option<Label> {
@@ -377,6 +435,11 @@ impl Label {
     }
 }
 
+/// Returns the length of an archive that is copied instead of mapped, in bytes.
+fn copied_bytes_of(archive: &Archive) -> u64 {
+    if archive.is_in_memory() { archive.facts().file_bytes } else { 0 }
+}
+
 fn has_suffix(path: &Path) -> bool {
     path.extension() == Some(OsStr::new(SUFFIX))
 }
@@ -400,4 +463,50 @@ fn open(path: &Path, virtual_hosts: VirtualHosts) -> Result<(OpenRelease, Option
     let notice = is_unguarded.then(|| Notice::Unguarded { path: path.to_owned() });
     let site = Arc::new(Site::new(archive, virtual_hosts));
     Ok((OpenRelease { path: path.to_owned(), site, lease }, notice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::simulation;
+
+    #[test]
+    fn unreadable_files_are_tried_again_after_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, is_reported) in [("1.cdb", true), ("release-1", false)] {
+            let path = folder.path().join(name);
+            fs::write(&path, "").unwrap();
+            let version = FileVersion::of(&path.metadata().unwrap());
+            let mut file = File { version, state: State::New, unreadable: None };
+            let fails = || Err(OpenError::Io(io::Error::from_raw_os_error(libc::EMFILE)));
+            assert_eq!(file.learn(&path, fails()).is_some(), is_reported, "{name}");
+            assert!(matches!(file.state, State::New), "{name}");
+            assert!(!file.is_due(Trigger::Interval) && file.is_due(Trigger::Request));
+
+            file.unreadable.as_mut().unwrap().since -= RETRY_AFTER;
+            assert!(file.is_due(Trigger::Interval));
+            assert!(file.learn(&path, fails()).is_none(), "the same is reported once");
+        }
+    }
+
+    #[test]
+    fn earlier_releases_are_opened_up_to_the_copied_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["2", "3", "4"] {
+            fs::write(folder.path().join(format!("{name}.cdb")), simulation::archive(name)).unwrap();
+        }
+        let bytes = folder.path().join("2.cdb").metadata().unwrap().len();
+        let current = Archive::from_bytes(simulation::archive("1")).unwrap();
+        let served = |copied_bytes_max: u64| {
+            let directory = ReleaseDirectory::new(folder.path().to_owned(), 10);
+            let releases = Releases::new(directory, VirtualHosts::Enabled);
+            let mut releases = releases.with_copied_bytes_max(copied_bytes_max);
+            releases.scan(&current, Trigger::Startup, &mut Vec::new());
+            releases.sites().len()
+        };
+        assert!(current.is_in_memory());
+        assert_eq!(served(u64::MAX), 3);
+        // Archives that are mapped cost nothing, but that is known only afterwards.
+        assert_eq!(served(bytes * 2 - 1), 0);
+    }
 }

@@ -2,13 +2,14 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use cannery_archive::Lease;
 use cannery_base::FileVersion;
 
 use crate::config::NamedArchive;
 use crate::content::open::OpenFailure;
-use crate::content::{ArchiveResources, Releases, Trigger};
+use crate::content::{ArchiveResources, RETRY_AFTER, Releases, Trigger};
 
 /// A file that contains an archive.
 #[derive(Debug)]
@@ -19,10 +20,10 @@ pub(super) struct ArchiveFile {
     pub(super) is_published: bool,
     /// The file that we serve or have refused. We will not open it again until it changes.
     settled: Option<FileVersion>,
-    /// The file before `settled`.
+    /// What `settled` was before the last [`FileState::Ready`].
     settled_before: Option<FileVersion>,
-    /// Why the system could not read the file at the last attempt, which we have reported.
-    unreadable: Option<String>,
+    /// Set if the system could not read the file at the last attempt, which we have reported.
+    unreadable: Option<Unreadable>,
     /// The file that the last check found.
     seen: Option<FileVersion>,
     /// Whether we have already reported that the file is missing.
@@ -31,6 +32,14 @@ pub(super) struct ArchiveFile {
     pub(super) lease: Option<Lease>,
     /// Other releases in the same directory.
     pub(super) releases: Option<Releases>,
+}
+
+/// A failed attempt to read a file.
+#[derive(Debug)]
+struct Unreadable {
+    version: Option<FileVersion>,
+    why: String,
+    since: Instant,
 }
 
 /// Result of checking a file.
@@ -96,6 +105,14 @@ impl ArchiveFile {
             return FileState::Settled;
         }
 
+        // Don't read a large archive to the same bad block twice a second.
+        let is_early = self.unreadable.as_ref().is_some_and(|unreadable| {
+            unreadable.version == Some(version) && unreadable.since.elapsed() < RETRY_AFTER
+        });
+        if is_early && !is_requested {
+            return FileState::Settled;
+        }
+
         // A file that was renamed into place is complete. If it is being written in place, however, we
         // cannot know, so wait until it stays the same between two checks.
         let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&version));
@@ -107,12 +124,14 @@ impl ArchiveFile {
         }
     }
 
-    /// Refuses the file that the last check found ready. If the system could not read it, the next check will find it ready again.
-    /// Returns `true` if this should be reported.
+    /// Refuses the file that the last check found ready. If the system could not read it, a check after [`RETRY_AFTER`] will find it
+    /// ready again. Returns `true` if this should be reported.
     pub(super) fn refuse(&mut self, failure: &OpenFailure, trigger: Trigger) -> bool {
         let OpenFailure::Unreadable(why) = failure else { return true };
-        self.settled = self.settled_before;
-        let is_known = self.unreadable.replace(why.clone()).as_ref() == Some(why);
+        let version = std::mem::replace(&mut self.settled, self.settled_before);
+        let unreadable = Unreadable { version, why: why.clone(), since: Instant::now() };
+        let before = self.unreadable.replace(unreadable);
+        let is_known = before.is_some_and(|before| before.why == *why);
         !is_known || trigger == Trigger::Request
     }
 }

@@ -249,8 +249,7 @@ impl Archives {
     /// Opens and closes other releases in the directory of an archive.
     fn scan_releases(&mut self, index: usize, entry: &mut Entry, trigger: Trigger, findings: &mut Findings) {
         let Some(releases) = &mut self.files[index].releases else { return };
-        let current = entry.site.archive().facts().digest;
-        let scan = releases.scan(&current, trigger, &mut findings.notices);
+        let scan = releases.scan(entry.site.archive(), trigger, &mut findings.notices);
         if scan.is_changed {
             entry.earlier = releases.sites();
             findings.is_replaced = true;

@@ -22,7 +22,9 @@ use super::archives::{RetiredSite, detach_if_written};
 use super::{INTERVAL, Reporter};
 use crate::config::{self, Config, SiteDirectory};
 use crate::content::limits::{SITE_IDLE_SECONDS, SITES_ARCHIVES_MAX, SITES_COPIED_BYTES_MAX};
-use crate::content::{Attempts, Content, Current, HostedSites, NewSlot, OpenerRequest, Trigger, Waits};
+use crate::content::{
+    Attempts, Content, Current, HostedSites, NewSlot, OpenerRequest, RETRY_AFTER, Trigger, Waits,
+};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::sandbox::{Sandbox, ThreadRole};
@@ -30,9 +32,6 @@ use crate::thread;
 
 /// If there are too many open sites, one that was used this recently stays open, and another site has to wait.
 const USED_RECENTLY: Duration = Duration::from_secs(10);
-
-/// A site that couldn't be opened is tried again after this time, because the reason might have been temporary.
-const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// Opens the sites of a site directory. Until it is started, its sites don't open.
 pub(crate) struct SiteOpener {
@@ -69,7 +68,8 @@ struct ClosedSite {
     is_settled: bool,
 }
 
-/// Returns the sites to close, those that were used least recently first. Each comes with the time of its last use.
+/// Returns the sites to close, least recently used first. Each site comes with the time of its last use. The site that was used last
+/// stays open whatever its size, because the next request would open it again.
 fn excess<H: Ord>(mut sites: Vec<(Instant, H, Size)>) -> Vec<H> {
     let mut total: Size = sites.iter().map(|(.., size)| *size).sum();
     // Not at once, because a site that is opened may have several archives, and would be closed again.
@@ -79,6 +79,7 @@ fn excess<H: Ord>(mut sites: Vec<(Instant, H, Size)>) -> Vec<H> {
         return Vec::new();
     }
     sites.sort_unstable_by(|(a, host_a, _), (b, host_b, _)| (a, host_a).cmp(&(b, host_b)));
+    sites.pop();
     let mut closed = Vec::new();
     for (_, host, size) in sites {
         if total.archives <= SITES_ARCHIVES_MAX && total.copied_bytes <= SITES_COPIED_BYTES_MAX {
@@ -508,5 +509,9 @@ mod tests {
         assert!(excess(vec![site(1, 1, 4 * quarter), site(2, 1, quarter)]).is_empty());
         let large = vec![site(1, 1, 3 * quarter), site(2, 1, quarter), site(3, 1, 2 * quarter)];
         assert_eq!(excess(large), [3]);
+        assert!(
+            excess(vec![site(1, 1, 6 * quarter)]).is_empty(),
+            "a site isn't closed because of its own size"
+        );
     }
 }

@@ -15,7 +15,7 @@ use cannery_site::{Site, VirtualHosts};
 
 use super::listing::{DirectoryState, Source, SourceKind};
 use crate::config::{NamedArchive, PreviewFile, ReleaseDirectory, SiteDirectory};
-use crate::content::limits::SITE_VERIFIED_BYTES_MAX;
+use crate::content::limits::{SITE_COPIED_BYTES_MAX, SITE_VERIFIED_BYTES_MAX};
 use crate::content::{ArchiveResources, Attempts, Entry, Preview, Releases, Trigger, open};
 use crate::housekeeper::Reporter;
 use crate::housekeeper::archive_file::{ArchiveFile, FileState};
@@ -115,9 +115,11 @@ impl OpenSite {
         }
 
         let site = Arc::new(Site::new(archive, virtual_hosts));
-        let mut releases = named.releases().cloned().map(|directory| Releases::new(directory, virtual_hosts));
+        let mut releases = named.releases().cloned().map(|directory| {
+            Releases::new(directory, virtual_hosts).with_copied_bytes_max(SITE_COPIED_BYTES_MAX)
+        });
         if let Some(releases) = &mut releases {
-            releases.scan(&site.archive().facts().digest, Trigger::Startup, notices);
+            releases.scan(site.archive(), Trigger::Startup, notices);
         }
 
         // New settings are written before their release becomes current. Both may have changed since they were read, and a release that
@@ -228,7 +230,7 @@ impl OpenSite {
             self.scanned = state.filter(|state| state.is_settled() && !releases.is_incomplete());
             let is_continued = releases.is_incomplete() && trigger == Trigger::Interval;
             let trigger = if is_continued { Trigger::Continuation } else { trigger };
-            let scan = releases.scan(&self.entry.site.archive().facts().digest, trigger, notices);
+            let scan = releases.scan(self.entry.site.archive(), trigger, notices);
             if scan.is_changed {
                 self.entry.earlier = releases.sites();
                 change = Change::Served;
