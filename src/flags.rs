@@ -108,7 +108,18 @@ impl AboutFlags {
 fn parse(mut command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, Failure> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let parsed = command.try_get_matches_from_mut(&arguments);
-    parsed.map_err(|error| hints::failure(&command, arguments.get(1..).unwrap_or_default(), error))
+    parsed.map_err(|error| {
+        let arguments = arguments.get(1..).unwrap_or_default();
+        let wants_json = arguments.iter().any(|argument| argument == "--json");
+        match hints::failure(&command, arguments, error) {
+            Failure::Clap(error) if wants_json && error.use_stderr() => {
+                let text = error.to_string();
+                let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+                Failure::usage(message).hint("`--help` lists the arguments and flags").as_json(true)
+            }
+            failure => failure.as_json(wants_json),
+        }
+    })
 }
 
 /// Returns the commands that hints look for flags in. A flag that several have is that of the first.

@@ -1,5 +1,6 @@
 //! Presents failed builds and diagnostics to users.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -48,7 +49,7 @@ pub(in crate::commands) fn failure(error: &Error) -> Failure {
             None => failure,
         },
         Error::Empty { .. } | Error::NoStartPage { .. } => {
-            failure.hint("is it the right folder? `--allow-empty` builds an archive anyway")
+            failure.hint(start_page_hint(error, "`--allow-empty` builds an archive anyway"))
         }
         Error::SerialExists { directory, .. } => failure.hint(format!(
             "`--previous {}` takes all releases of this directory into account",
@@ -59,11 +60,35 @@ pub(in crate::commands) fn failure(error: &Error) -> Failure {
     }
 }
 
+/// Returns a hint for a folder without a start page, for example if it only has `Index.HTML`. Otherwise, the hint ends with
+/// `remedy`.
+fn start_page_hint(error: &Error, remedy: &str) -> String {
+    let is_index = |name: &String| ["index.html", "index.htm"].contains(&&*name.to_ascii_lowercase());
+    let near_miss = match error {
+        Error::NoStartPage { folder } => fs::read_dir(folder).ok().and_then(|entries| {
+            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).find(is_index)
+        }),
+        _ => None,
+    };
+    match near_miss {
+        Some(name) => format!("rename `{name}` to `{}`: letter case matters", name.to_ascii_lowercase()),
+        None => format!("is it the right folder? {remedy}"),
+    }
+}
+
 /// Converts an error in the first build of a folder that was going to be served.
 ///
 /// If the error is about remarks, these are printed.
 pub(in crate::commands) fn first_failure(error: &Error) -> Failure {
-    let Error::Sources { report, .. } = error else { return failure(error) };
+    let report = match error {
+        Error::Sources { report, .. } => report,
+        // A server doesn't have `--allow-empty`.
+        Error::Empty { .. } | Error::NoStartPage { .. } => {
+            let hint = start_page_hint(error, "It needs a page for `/`, for example `index.html`");
+            return failure(error).hint(hint);
+        }
+        _ => return failure(error),
+    };
     print_diagnostics(&report.diagnostics);
     let errors = format::counted(report.errors() as u64, "error");
     Failure::input(format!("{errors} in the folder, so nothing is served"))

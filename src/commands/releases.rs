@@ -56,6 +56,9 @@ pub fn run(flags: &Releases) -> Result<(), Failure> {
 
 fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
     ReleaseDir::read(&flags.directory).map_err(|error| {
+        if flags.directory.is_file() {
+            return open::archive_instead(&flags.directory);
+        }
         Failure::input(format!("cannot read the directory {}: {error}", flags.directory.display()))
     })
 }

@@ -235,7 +235,7 @@ pub(crate) fn file_hint(path: &Path) -> Option<String> {
     }
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let is_page = path.extension().is_some_and(|suffix| suffix == "html" || suffix == "htm");
-    is_page.then(|| format!("name the folder of the site: `cannery serve {}`", folder.display()))
+    is_page.then(|| format!("name the folder of the site: {}", folder.display()))
 }
 
 /// Explains an unknown flag or an unexpected argument.
@@ -287,6 +287,9 @@ fn unknown_argument(command: &Command, scope: Scope, word: &str, arguments: &[St
 /// Returns the other command that has this flag, if any. The flag must have two dashes.
 fn flag_of_another_command(command: &Command, scope: Scope, name: &str) -> Option<String> {
     let long = name.strip_prefix("--")?;
+    if long == "json" {
+        return Some("this command has no output as JSON".to_owned());
+    }
     let known = super::commands_with_flags();
     let other = known.iter().find(|(other, flags)| *other != scope && has_flag(flags, name));
     if let Some((other, _)) = other {
@@ -315,6 +318,14 @@ fn missing_archive(arguments: &[String]) -> Option<Failure> {
         && let Some(failure) = command_of_another_program(Scope::Archiver, Path::new(word), &[])
     {
         return Some(failure);
+    }
+
+    if paths.clone().next().is_none() && !arguments.iter().any(|word| word.starts_with("--sources")) {
+        return Some(
+            Failure::usage("the folder to compile and the archive to write aren't named").hint(
+                "name both: `cannery-archiver DIR FILE`, for example `cannery-archiver public site.cdb`",
+            ),
+        );
     }
 
     let folder = paths.next().filter(|path| fs::metadata(path).is_ok_and(|found| found.is_dir()))?;

@@ -210,7 +210,7 @@ pub struct Explain {
     pub debug: bool,
 
     /// Print request and response as JSON: a test vector for other programs that read archives. Fields that the server adds
-    /// by its flags, such as `Date`, are left out.
+    /// by its flags, such as `Date` and `X-Frame-Options`, are left out.
     #[arg(long, conflicts_with = "debug")]
     pub json: bool,
 }

@@ -300,3 +300,61 @@ fn links_into_the_kernel_or_above_the_folder_are_left_out() {
         prints("cannery", &["explain", &archive, "/env.txt"], "404");
     }
 }
+
+/// Runs a program that should fail with this exit code, and returns what it prints.
+#[track_caller]
+fn fails(program: &str, arguments: &[&str], exit: i32) -> String {
+    let output = run(program, arguments);
+    assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", output_text(&output));
+    output_text(&output)
+}
+
+/// The hint recommended to serve the directory as a folder, which would have published its archives.
+#[test]
+fn release_directory_and_archive_are_told_apart() {
+    let place = Place::new(&[("index.html", "home")]);
+    let archive = place.compile();
+    let directory = place.path("");
+    for command in [
+        ("cannery-server", vec![directory.as_str()]),
+        ("cannery", vec!["verify", &directory]),
+        ("cannery", vec!["explain", &directory, "/"]),
+    ] {
+        let text = fails(command.0, &command.1, 3);
+        assert!(text.contains(&format!("`cannery-server --releases {directory}`")), "{text}");
+        assert!(!text.contains("--folder"), "{text}");
+    }
+    for command in [("cannery-server", vec!["--releases", &archive]), ("cannery", vec!["releases", &archive])]
+    {
+        let text = fails(command.0, &command.1, 3);
+        assert!(text.contains("is an archive, not a release directory"), "{text}");
+        assert!(text.contains(&format!("`cannery-server {archive}` serves it")), "{text}");
+    }
+}
+
+#[test]
+fn folder_without_start_page_gets_a_hint_that_its_program_takes() {
+    let place = Place::new(&[("Index.HTML", "home")]);
+    let empty = place.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let text = fails("cannery-server", &["--folder", &empty, "--bind", "127.0.0.1:0"], 3);
+    assert!(text.contains("needs a page for `/`") && !text.contains("--allow-empty"), "{text}");
+    let text = fails("cannery-archiver", &[&empty, &place.path("x.cdb")], 3);
+    assert!(text.contains("--allow-empty"), "{text}");
+    let text = fails("cannery-archiver", &[&place.path("site"), &place.path("x.cdb")], 3);
+    assert!(text.contains("rename `Index.HTML` to `index.html`"), "{text}");
+}
+
+#[test]
+fn wrong_command_line_is_json_too() {
+    for arguments in [&["site", "x.cdb", "--json", "--bogus"][..], &["--json"]] {
+        let output = run("cannery-archiver", arguments);
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(value["error"]["exit_code"], 2, "{value}");
+        assert!(!value["error"]["message"].as_str().unwrap().is_empty(), "{value}");
+    }
+    let text = fails("cannery-archiver", &[], 2);
+    assert!(text.contains("`cannery-archiver DIR FILE`"), "{text}");
+    let text = fails("cannery", &["extract", "site.cdb", "--json"], 2);
+    assert!(!text.contains("cannery-archiver"), "{text}");
+}
