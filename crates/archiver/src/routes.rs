@@ -212,6 +212,7 @@ pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
         routes: Routes::default(),
         aliases: HashMap::new(),
         numbered: NumberedPages::default(),
+        special_pages: HashMap::new(),
     };
     let mut buffer = KeyBuffer::new();
     for (id, file) in (0..).zip(&sources.files) {
@@ -233,6 +234,8 @@ struct Planner<'a> {
     routes: Routes,
     aliases: HashMap<(HostId, Box<[u8]>), Alias>,
     numbered: NumberedPages,
+    /// Pages with a special role, by their path without the underscore that hides some of them.
+    special_pages: HashMap<(HostId, Box<[u8]>), SourceId>,
 }
 
 impl Planner<'_> {
@@ -251,6 +254,7 @@ impl Planner<'_> {
             role = Role::Plain;
         }
 
+        self.warn_of_second_page(id, host, key, role);
         let (status, is_hidden) = match role {
             Role::Plain => (200, false),
             Role::Index { rank, hidden } => {
@@ -298,6 +302,34 @@ impl Planner<'_> {
             let is_weak = !special::is_page_suffix(suffix_of(name));
             self.add_alias(host, [folder, stem].concat().into(), Alias { rank, id, status, is_weak });
         }
+    }
+
+    /// Warns if there is both `404.html` and `_404.html`, for example.
+    fn warn_of_second_page(&mut self, id: SourceId, host: HostId, key: &[u8], role: Role<'_>) {
+        let role_name = match role {
+            Role::Index { .. } => "index page",
+            Role::Fallback { .. } => "fallback page",
+            Role::ErrorPage { .. } => "error page",
+            Role::Plain | Role::Redirects | Role::Headers | Role::IgnoreFile => return,
+        };
+        let slash = key.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let (folder, name) = key.split_at(slash + 1);
+        let visible = match name.strip_prefix(b"_").unwrap_or(name) {
+            name if name.starts_with(b"wildcard.") => [b"200", &name[b"wildcard".len()..]].concat(),
+            name => name.to_owned(),
+        };
+        let first = *self.special_pages.entry((host, [folder, &visible].concat().into())).or_insert(id);
+        if first == id {
+            return;
+        }
+        // The hidden index page has the lower rank. Of other pages, the first one in the order of paths is used.
+        let is_first_used = !matches!(role, Role::Index { hidden: true, .. });
+        let (used, unused) = if is_first_used { (first, id) } else { (id, first) };
+        let used = String::from_utf8_lossy(self.sources.path(used)).into_owned();
+        let message = format!(
+            "is not used as the {role_name} of its folder, because `{used}` is; remove one of the two"
+        );
+        self.routes.warn(self.sources.path(unused), "role-twice", message);
     }
 
     fn add_alias(&mut self, host: HostId, key: Box<[u8]>, alias: Alias) {

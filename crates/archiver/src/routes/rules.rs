@@ -102,6 +102,13 @@ fn add_rule(routes: &mut Routes, sources: &mut Sources, host: HostId, rule: Redi
         routes.paths.contains_key(&path) && !routes.weak_aliases.contains(&path)
     });
     if is_taken && !rule.force {
+        let same = |line: &&RuleLine| matches!(&line.rule, RuleName::Path(site, path) if (*site, path) == (host, &key));
+        if let Some(RuleLine { file, line, .. }) = routes.rule_lines.iter().find(same) {
+            let message =
+                format!("`{file}:{line}` has the same source and takes precedence; remove one of the two");
+            warn(routes, &rule, "redirect-duplicate", message);
+            return;
+        }
         let message =
             format!("this rule has no effect, because {} exists; add `!` to override it", quoted(&key));
         warn(routes, &rule, "redirect-shadowed", message);

@@ -16,6 +16,7 @@ use std::path::Path;
 use cannery_archive::{SCHEMA_PREFIX_BYTES, has_schema_version};
 
 use crate::ground::diagnostic::Diagnostic;
+use crate::properties::special::{self, Role};
 use crate::settings::options::Options;
 use crate::sources::source::Sources;
 use crate::tree::folder_file;
@@ -103,6 +104,11 @@ pub(crate) fn find(sources: &Sources, options: &Options) -> Vec<Diagnostic> {
         if name == PACKAGES && !parents.split(|byte| *byte == b'/').any(|part| part == PACKAGES) {
             let message = "is published with all packages in it; leave it out with `--ignore node_modules`";
             found.push(warning(folder, "private-file", message));
+        }
+        if matches!(special::role(name), Role::Redirects | Role::Headers) {
+            let message =
+                "is a folder, so it has no effect as a rule file and is published; give it another name";
+            found.push(warning(folder, "near-miss", message));
         }
         let is_near = HOST_NEAR_MISSES.iter().any(|near| folder.eq_ignore_ascii_case(near.as_bytes()));
         if is_near && **folder != *b"_hosts" {

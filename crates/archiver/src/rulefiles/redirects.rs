@@ -63,6 +63,11 @@ pub fn parse(
     let name: Arc<str> = file.into();
     let mut report = |line, error: RuleError| diagnostics.push(error.at(file, line));
     for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
+        if line > 1 && matches!(stated_dialect(bytes), Some(Ok(_))) {
+            let message =
+                "a dialect is only read from the first line, so this one has no effect; move it there";
+            report(line, RuleError::new("late-dialect", message));
+        }
         match readable_line(bytes).and_then(|text| context.parse_rule(text)) {
             Ok(None) => {}
             Ok(Some(ParsedRule { scheme, host, source, action, force, remark })) => {

@@ -166,7 +166,7 @@ pub enum Error {
     },
     /// A source file asks for something that is not supported, but without which the site would be
     /// insecure.
-    #[error("{} error(s) in the source folder: {} was not replaced", report.errors(), path.display())]
+    #[error("{} error(s) in the source folder: {} was not written", report.errors(), path.display())]
     Sources {
         /// The archive that would have been replaced.
         path: PathBuf,
@@ -174,7 +174,7 @@ pub enum Error {
         report: Box<Report>,
     },
     /// There were warnings, which `strict` turns into an error.
-    #[error("{} warning(s), and --strict: {} was not replaced", report.warnings(), path.display())]
+    #[error("{} warning(s), and --strict: {} was not written", report.warnings(), path.display())]
     Strict {
         /// The archive that would have been replaced.
         path: PathBuf,

@@ -188,3 +188,12 @@ fn error_status_needs_no_page() {
     let Some(rules) = built.below(None, "/") else { panic!("no rule") };
     assert!(!rules.is_empty());
 }
+
+#[test]
+fn same_source_in_another_rule_file_names_that_rule() {
+    let site =
+        Site::new(&[("index.html", "1"), ("_redirects", "# ours\n/a /b\n"), ("_redirects.txt", "/a /c\n")]);
+    let built = site.build();
+    assert_eq!(built.remarks(), ["_redirects.txt:1: redirect-duplicate"]);
+    assert!(built.report.diagnostics[0].message.starts_with("`_redirects:2` has the same source"));
+}

@@ -136,3 +136,25 @@ fn ignore_file_is_stored_like_other_control_files() {
     site.write(".canneryignore", "*.map\n");
     assert_eq!(site.build().kept(), [(".canneryignore".to_owned(), "*.map\n".to_owned())]);
 }
+
+#[test]
+fn second_page_for_a_role_is_reported() {
+    let site = Site::new(&[("index.html", "shown"), ("_index.html", "hidden"), ("index.xml", "feed")]);
+    site.write("404.html", "shown 404");
+    site.write("_404.html", "hidden 404");
+    site.write("docs/200.html", "fallback");
+    site.write("docs/_wildcard.html", "fallback too");
+    let built = site.build();
+    assert_eq!(built.page("/").text(), "hidden");
+    assert_eq!(
+        built.remarks(),
+        ["_404.html: role-twice", "docs/_wildcard.html: role-twice", "index.html: role-twice"]
+    );
+    assert!(built.report.diagnostics.iter().any(|remark| remark.message.contains("because `404.html` is")));
+}
+
+#[test]
+fn folder_with_the_name_of_a_rule_file_is_reported() {
+    let site = Site::new(&[("index.html", "1"), ("_redirects/a.txt", "2"), ("docs/_headers/b.txt", "3")]);
+    assert_eq!(site.build().remarks(), ["_redirects: near-miss", "docs/_headers: near-miss"]);
+}

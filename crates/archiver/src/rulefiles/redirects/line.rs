@@ -171,6 +171,10 @@ impl Context<'_> {
             if authority.is_empty() || authority.strip_prefix(':').is_some_and(is_port_alone) {
                 return Err(RuleError::new("bad-target", "the target has no host"));
             }
+            let port = authority.rsplit_once(':').map(|(_, port)| port).filter(|port| is_port_alone(port));
+            if port.is_some_and(|port| !port.is_empty() && port.parse::<u16>().is_err()) {
+                return Err(RuleError::new("bad-target", "the port of the target is greater than 65535"));
+            }
             // User information is often used to disguise the host (RFC 9110 §4.2.4).
             if authority.contains('@') {
                 return Err(RuleError::new(

@@ -488,3 +488,16 @@ fn quotes_are_named() {
         assert!(warning.message.contains("quotes"), "{}", warning.message);
     }
 }
+
+#[test]
+fn dialect_below_the_first_line_is_reported() {
+    let text = "# our rules\n# dialect: cloudflare\n/a /b";
+    assert_eq!(codes(text, Dialect::Cannery), [(2, "late-dialect")]);
+    assert_eq!(codes("# dialect: netlify\n# dialects differ\n/a /b", Dialect::Cannery), []);
+}
+
+#[test]
+fn port_of_a_target_is_checked() {
+    assert_eq!(codes("/a https://example.com:99999/", Dialect::Cannery), [(1, "bad-target")]);
+    assert_eq!(codes("/a https://example.com:8443/\n/b https://[::1]/", Dialect::Cannery), []);
+}
