@@ -167,6 +167,11 @@ fn only_documents_have_the_script() {
         assert_eq!(fragment.body, b"<li>one</li>", "{lines}");
         assert_eq!(fragment.field("Content-Length"), Some("12"), "{lines}");
         assert!(fragment.field("Vary").unwrap().contains("Sec-Fetch-Dest"), "{lines}");
+        // RFC 9110 §9.3.2: `HEAD` has the same fields.
+        let head = request_at(&live.address, "HEAD", "/fragment", &format!("{lines}\r\n"));
+        for name in ["Vary", "ETag", "Content-Length", "Content-Type", "Cache-Control"] {
+            assert_eq!(head.field(name), fragment.field(name), "{lines}: {name}");
+        }
         tag = fragment.field("ETag").map(str::to_owned);
     }
 
@@ -424,6 +429,16 @@ fn requests_of_browsers_are_printed_once() {
     let count = |target| printed.iter().filter(|line| line.contains(target)).count();
     assert_eq!(count("devtools"), 0, "{printed:?}");
     assert!(count("/favicon.ico") <= 1 && count("/apple-touch-icon") <= 1, "{printed:?}");
+}
+
+/// The line only had the status and the path.
+#[test]
+fn refused_host_is_printed_with_the_flag_that_permits_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "home").unwrap();
+    let terminal = Terminal::start(folder.path(), |_| {});
+    assert_eq!(request_at(terminal.address(), "GET", "/", "Host: evil.example\r\n").status, 421);
+    terminal.await_line("421 GET /  (for the host evil.example, which `--allow-host` permits)");
 }
 
 #[test]

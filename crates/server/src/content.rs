@@ -419,6 +419,9 @@ fn answer_with_script<'a>(
         request.method = Method::Get;
         request.accept_encoding = Values::NONE;
         request.conditions = Conditions::NONE;
+    } else if request.method == Method::Head && !request.conditions.any {
+        // The head of a document can only be composed with its content.
+        request.method = Method::Get;
     }
     let mut source = (number, entry.site.as_ref());
     let answer = find_answer(sites, entry, &request, scratch, &mut source);

@@ -51,6 +51,9 @@ impl BrowserRequests {
     }
 }
 
+/// The status of requests for other hosts (RFC 9110 §15.5.20).
+const MISDIRECTED: u16 = 421;
+
 /// Appends `404 GET /missing.css  (from http://127.0.0.1:8080/)`.
 pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>) {
     put_number(out, line.status.into());
@@ -60,6 +63,11 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>) {
             out.extend_from_slice(request.method);
             out.push(b' ');
             put_escaped(out, request.target);
+            if let Some(host) = line.host.filter(|_| line.status == MISDIRECTED) {
+                out.extend_from_slice(b"  (for the host ");
+                put_escaped(out, host);
+                out.extend_from_slice(b", which `--allow-host` permits)");
+            }
             if let Some(referer) = line.referer {
                 out.extend_from_slice(b"  (from ");
                 put_escaped(out, referer);
