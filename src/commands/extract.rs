@@ -26,9 +26,9 @@ use crate::output::{self, Failure, Paint, one_line};
 /// Returns an error if the file isn't an archive or is damaged, or if writing a file has failed.
 pub fn run(flags: &Extract) -> Result<(), Failure> {
     let archive = open::open(&flags.archive)?;
-    archive
-        .verify(|_| {})
-        .map_err(|error| open::damaged(Failure::input(format!("{}: {error}", flags.archive.display()))))?;
+    archive.verify(|_| {}).map_err(|error| {
+        open::damaged(Failure::input(format!("{}: {error}", flags.archive.display())), &flags.archive)
+    })?;
     prepare(&flags.directory, flags.force)?;
 
     let mut target = Target { directory: &flags.directory, force: flags.force, files: 0, bytes: 0 };
@@ -118,12 +118,14 @@ impl ExtractError {
             ExtractError::Corrupt(corrupt) => open::corrupt(&flags.archive)(corrupt),
             ExtractError::Decode { name, coding, error: DecodeError::Damaged } => open::damaged(
                 Failure::input(format!("{archive}: the {coding} coding of {name} cannot be decoded")),
+                &flags.archive,
             ),
             ExtractError::Decode { name, coding, error: DecodeError::TooLong } => {
-                open::damaged(Failure::input(format!(
-                    "{archive}: the {coding} coding of {name} decodes to more than {}, which no archiver writes",
-                    format::bytes(ENCODED_BYTES_MAX)
-                )))
+                let bound = format::bytes(ENCODED_BYTES_MAX);
+                let message = format!(
+                    "{archive}: the {coding} coding of {name} decodes to more than {bound}, which no archiver writes"
+                );
+                open::damaged(Failure::input(message), &flags.archive)
             }
             ExtractError::Decode { name, error: DecodeError::OutOfMemory, .. } => {
                 Failure::failed(format!("{archive}: not enough memory to decode {name}"))

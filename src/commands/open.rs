@@ -6,6 +6,7 @@ use std::path::Path;
 
 use cannery_archive::{Archive, Corrupt, Loading, OpenError};
 
+use super::release_dir::CURRENT;
 use crate::flags::hints::{self, Scope};
 use crate::output::Failure;
 
@@ -17,13 +18,12 @@ pub(super) fn open(path: &Path) -> Result<Archive, Failure> {
 /// Explains why the archive at `path` cannot be opened. If there is a remedy, we add a hint.
 pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
+    let is_current = path.file_name().is_some_and(|name| name == CURRENT);
     if path.is_dir() {
-        let failure = Failure::input(format!("{} is a folder, not an archive", path.display()));
-        return failure.hint(format!(
-            "`cannery-server --folder {0}` serves it, `cannery serve {0}` while you edit it, and `cannery-archiver {0} site.cdb` \
-             compiles it into an archive",
-            path.display()
-        ));
+        return folder_instead(path);
+    }
+    if let Some(file) = path.parent().filter(|file| is_current && file.is_file()) {
+        return archive_instead(file);
     }
 
     match error {
@@ -35,7 +35,6 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
             if let Some(failure) = hints::command_of_another_program(Scope::Server, path, &[]) {
                 return failure;
             }
-            let is_current = path.file_name().is_some_and(|name| name == "current");
             failure.hint(match (release_directory(path), path.parent()) {
                 (Some(folder), _) => {
                     format!("choose a release with `cannery releases {} --use NAME`", folder.display())
@@ -57,28 +56,65 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
                 _ => "create one with `cannery-archiver DIR FILE`".to_owned(),
             })
         }
-        OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::Cut { .. } => damaged(failure),
+        OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::Cut { .. } => damaged(failure, path),
         // Either the message already says what to do, or there is nothing to do.
         _ => failure,
     }
 }
 
+/// Explains that `path` is a folder, or a release directory, where an archive should be.
+fn folder_instead(path: &Path) -> Failure {
+    let shown = path.display();
+    // Compiled as a site, a release directory would publish its archives.
+    if has_archives(path) && !path.join("index.html").exists() {
+        let current = path.join(CURRENT);
+        return Failure::input(format!("{shown} is a release directory, not an archive")).hint(format!(
+            "`cannery-server --releases {shown}` serves its current release, and {} is that archive",
+            current.display()
+        ));
+    }
+    Failure::input(format!("{shown} is a folder, not an archive")).hint(format!(
+        "`cannery-server --folder {shown}` serves it, `cannery serve {shown}` while you edit it, and \
+         `cannery-archiver {shown} site.cdb` compiles it into an archive"
+    ))
+}
+
+/// Explains that `path` is a file where a release directory should be.
+pub(super) fn archive_instead(path: &Path) -> Failure {
+    let shown = path.display();
+    if Archive::open(path, Loading::Mapped).is_err() {
+        return Failure::input(format!("{shown} is a file, not a release directory"));
+    }
+    Failure::input(format!("{shown} is an archive, not a release directory")).hint(format!(
+        "`cannery-server {shown}` serves it, and `cannery inspect {shown}` lists what is in it"
+    ))
+}
+
 /// If `path` is `current` in a directory with archives, returns this directory.
 fn release_directory(path: &Path) -> Option<&Path> {
-    let folder = path.parent().filter(|_| path.file_name().is_some_and(|name| name == "current"))?;
+    let folder = path.parent().filter(|_| path.file_name().is_some_and(|name| name == CURRENT))?;
+    has_archives(folder).then_some(folder)
+}
+
+fn has_archives(folder: &Path) -> bool {
     let is_archive = |path: &Path| path.extension().is_some_and(|suffix| suffix == "cdb");
-    let mut entries = fs::read_dir(folder).ok()?.flatten();
-    entries.any(|entry| is_archive(&entry.path())).then_some(folder)
+    fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(|entry| is_archive(&entry.path())))
 }
 
 /// Returns a function that turns an inconsistency in the archive at `path` into a failure.
 pub(super) fn corrupt(path: &Path) -> impl Fn(Corrupt) -> Failure {
-    move |corrupt| damaged(Failure::input(format!("{}: {corrupt}", path.display())))
+    move |corrupt| damaged(Failure::input(format!("{}: {corrupt}", path.display())), path)
 }
 
-/// Adds a hint about damaged archives.
-pub(super) fn damaged(failure: Failure) -> Failure {
-    failure.hint("build it again, or copy it again from where it was built; archives cannot be repaired")
+/// Adds a hint about the damaged archive at `path`.
+pub(super) fn damaged(failure: Failure, path: &Path) -> Failure {
+    let remedy = "build it again, or copy it again from where it was built; archives cannot be repaired";
+    failure.hint(match release_directory(path) {
+        Some(folder) => {
+            format!("{remedy}. `cannery releases {} --use NAME` chooses another release", folder.display())
+        }
+        None => remedy.to_owned(),
+    })
 }
 
 #[cfg(test)]

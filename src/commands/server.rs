@@ -26,7 +26,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use self::compilers::Compilers;
 pub(super) use self::failure::{listen_hint, start_failure};
 use self::issuing::CertificateProcess;
-use self::own_archive::Unchecked;
 use self::profile::Profilers;
 use super::reachable::LocalAddresses;
 use crate::flags;
@@ -72,7 +71,11 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
         Some(kept.map_err(|error| Failure::failed(format!("cannot handle signals: {error}")))?);
 
     let quiet = options.quiet;
-    config.on_notice = NoticeHandler(Arc::new(move |notice| print_notice(notice, quiet)));
+    let own = options.own_archive.clone().filter(|_| role == Role::Only);
+    config.on_notice = NoticeHandler(Arc::new(move |notice| match notice {
+        Notice::Damaged { path, why } if own.as_ref() == Some(path) => own_archive::exit_damaged(path, why),
+        _ => print_notice(notice, quiet),
+    }));
 
     role.inherit(&mut config).map_err(|error| start_failure(&error))?;
 
@@ -90,40 +93,28 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     let _ = process::close_on_exec();
     match role {
         Role::Only => {
-            let unchecked = open_own_archive(options, false)?;
             let compilers = Compilers::start(options, &mut config)?;
             let issuing = CertificateProcess::start(options, &mut config)?;
-            serve(options, role, &config, compilers, unchecked, issuing.as_ref())
+            serve(options, role, &config, compilers, issuing.as_ref())
         }
         Role::Supervisor { processes } => {
             // The archive is checked once for all processes. This must be done before starting them: the supervisor should not exit
             // in the middle of this, nor should a successor replace its predecessor in vain.
-            open_own_archive(options, true)?;
+            options.own_archive.as_deref().map(own_archive::check_large).transpose()?;
             let issuing = CertificateProcess::start(options, &mut config)?;
             supervise(options, &config, processes, issuing.as_ref())
         }
-        Role::Member { .. } => serve(options, role, &config, Compilers::default(), None, None),
+        Role::Member { .. } => serve(options, role, &config, Compilers::default(), None),
         Role::Operators => serve_operators(&config),
     }
 }
 
-/// Opens the archive contained in this program, if any.
-///
-/// Either it is checked right away, or the pending check is returned.
-fn open_own_archive(options: &ServerOptions, is_supervisor: bool) -> Result<Option<Unchecked>, Failure> {
-    let own = options.own_archive.as_deref();
-    Ok(own.map(|path| Unchecked::open(path, is_supervisor)).transpose()?.flatten())
-}
-
 /// Serves until the server is ended by a signal.
-///
-/// In the meantime, this program's own archive is checked in the background.
 fn serve(
     options: &ServerOptions,
     role: Role,
     config: &Config,
     compilers: Compilers,
-    unchecked: Option<Unchecked>,
     issuing: Option<&CertificateProcess>,
 ) -> Result<(), Failure> {
     let notify = service_manager()?;
@@ -142,8 +133,6 @@ fn serve(
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
 
     compilers.follow(&server)?;
-    // If this thread were started before the server, it would be outside of the sandbox.
-    unchecked.map(Unchecked::check_in_background).transpose()?;
 
     // Messages that would be the same for all processes should only be printed by the first one.
     let is_first = matches!(role, Role::Only | Role::Member { number: 0 });

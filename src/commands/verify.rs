@@ -94,7 +94,7 @@ pub(super) fn failure(path: &Path, error: &VerifyError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
     match error {
         VerifyError::Corrupt(_) | VerifyError::Body { .. } | VerifyError::Digest { .. } => {
-            open::damaged(failure)
+            open::damaged(failure, path)
         }
         // For the others, the message has to do.
         _ => failure,

@@ -14,7 +14,7 @@ const SERVER: &str = env!("CARGO_BIN_EXE_cannery-server");
 const PAGE_BYTES: u64 = 4096;
 
 /// Length of a body that makes an archive too large to be checked before the server starts.
-const LARGE_BYTES: usize = 12 << 20;
+const LARGE_BYTES: usize = 20 << 20;
 
 /// A directory for archives and executables.
 struct Bench {

@@ -153,6 +153,19 @@ fn damaged_site_fails_alone_until_it_is_replaced() {
 }
 
 #[test]
+fn missing_directory_is_bad_input() {
+    let sites = SiteDir::new();
+    fs::write(sites.path("file"), "").unwrap();
+    for (name, hint) in [("nope", "mkdir"), ("file", "serves one archive")] {
+        let path = sites.path(name);
+        let output = run("cannery-server", &["--sites", path.to_str().unwrap(), "--bind", "127.0.0.1:0"]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        assert!(text.contains("cannot list the directory of sites") && text.contains(hint), "{text}");
+    }
+}
+
+#[test]
 fn release_directories_serve_assets_of_other_releases() {
     let sites = SiteDir::new();
     fs::create_dir(sites.path("www.example")).unwrap();

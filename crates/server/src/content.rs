@@ -39,6 +39,7 @@ use crate::observe::{Handled, LoggedRequest, LoggedResponse, Observer, RefusedRe
 use crate::pages::admin::Admin;
 use crate::pages::{BuiltinPages, Challenges, Page, is_document};
 use crate::trusted_hosts::TrustedHosts;
+use crate::verification::{Budget, Verification};
 use dummy::Dummy;
 use exchange::Exchange;
 use sites::{Selection, Unavailable};
@@ -70,6 +71,7 @@ pub(crate) struct ArchiveResources {
     pub(crate) lease: Option<Lease>,
     /// Other releases in the same directory.
     pub(crate) releases: Option<Releases>,
+    pub(crate) verification: Verification,
 }
 
 impl Content {
@@ -82,9 +84,9 @@ impl Content {
             config::Content::Archives { archives, loading, .. } => {
                 let mut entries = Vec::new();
                 let mut resources = Vec::new();
+                let mut budget = Budget::default();
                 for named in archives {
-                    let failed = |source| StartError::Archive { path: named.path().to_owned(), source };
-                    let opened = open::open_named(named, *loading, config.virtual_hosts).map_err(failed)?;
+                    let opened = open::open_at_startup(named, config, *loading, &mut budget)?;
                     if opened.is_unguarded {
                         let path = named.path();
                         let notice = if named.is_opened_by_path() {
@@ -110,7 +112,8 @@ impl Content {
 
                     let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
                     entries.push(Entry { host: named.host.clone(), site, earlier, preview: None });
-                    resources.push(ArchiveResources { lease: opened.lease, releases });
+                    let (lease, verification) = (opened.lease, opened.verification);
+                    resources.push(ArchiveResources { lease, releases, verification });
                 }
 
                 let special = config.special_pages.clone().map(Arc::new);

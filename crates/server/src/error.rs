@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use cannery_archive::OpenError;
+use cannery_archive::{OpenError, VerifyError};
 use cannery_eventloop::Address;
 
 use crate::config::LogTarget;
@@ -20,6 +20,14 @@ pub enum StartError {
         path: PathBuf,
         /// The cause.
         source: OpenError,
+    },
+    /// The archive is damaged.
+    #[error("{}: {source}", path.display())]
+    Damaged {
+        /// The archive.
+        path: PathBuf,
+        /// The cause.
+        source: VerifyError,
     },
     /// The site directory cannot be listed.
     #[error("{}: {source}", path.display())]

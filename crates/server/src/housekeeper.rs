@@ -58,6 +58,8 @@ const INTERVAL: Duration = Duration::from_millis(500);
 enum Command {
     /// Check all files.
     Check,
+    /// The site with this index is damaged, if it is still this one.
+    Damaged { index: usize, site: Arc<Site>, why: String },
     /// Serve `next` as the archive with this index, and send the outcome to `done`.
     Publish { index: usize, next: NextArchive, done: Sender<Result<(), OpenError>> },
 }
@@ -140,9 +142,15 @@ impl Housekeeper {
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
-    pub(crate) fn start(self, sandbox: &Sandbox) -> Result<HousekeeperHandle, StartError> {
+    pub(crate) fn start(mut self, sandbox: &Sandbox) -> Result<HousekeeperHandle, StartError> {
         let replaceable = self.archives.replaceable();
+        let unverified = self.archives.take_unverified();
         let (sender, commands) = channel();
+        if !unverified.is_empty() {
+            // Large archives take seconds, in which the housekeeper has leases to look after.
+            let damaged = sender.clone();
+            thread::start("verifier", sandbox, ThreadRole::Loader, move || verify(unverified, &damaged))?;
+        }
         thread::start("housekeeper", sandbox, ThreadRole::Loader, move || {
             IS_HOUSEKEEPER.set(true);
             self.run(&commands);
@@ -154,7 +162,7 @@ impl Housekeeper {
         loop {
             self.observe();
 
-            // While releases are left to open, only look for commands instead of waiting for them.
+            // While archives are left to open, only look for commands instead of waiting for them.
             let is_incomplete = self.archives.is_incomplete();
             match commands.recv_timeout(if is_incomplete { Duration::ZERO } else { INTERVAL }) {
                 // Several commands might have arrived in the meantime. Handle them together.
@@ -192,6 +200,9 @@ impl Housekeeper {
         for command in commands {
             match command {
                 Command::Check => is_check_requested = true,
+                Command::Damaged { index, site, why } => {
+                    self.archives.report_damaged(index, &site, why, &self.reporter);
+                }
                 Command::Publish { index, next, done } => {
                     let outcome = self.archives.publish(index, next, &self.reporter);
                     // The sender might not be waiting any more.
@@ -220,6 +231,16 @@ impl Housekeeper {
     fn check_certificates(&mut self, trigger: Trigger) -> Outcome {
         let Some(certificates) = &mut self.certificates else { return Outcome::Unchanged };
         certificates.check(trigger, &self.reporter)
+    }
+}
+
+/// Verifies the sites with these indexes, one after the other.
+fn verify(unverified: Vec<(usize, Arc<Site>)>, damaged: &Sender<Command>) {
+    for (index, site) in unverified {
+        if let Err(error) = site.archive().verify(|_| {}) {
+            // We can ignore an error here: the server may be stopping.
+            let _ = damaged.send(Command::Damaged { index, site, why: error.to_string() });
+        }
     }
 }
 

@@ -51,6 +51,9 @@ mod thread;
 #[cfg(test)]
 mod fault;
 
+// Verifies archives before they are served.
+mod verification;
+
 // Errors that can occur while a server starts.
 mod error;
 
@@ -88,6 +91,8 @@ use cannery_eventloop::{Claim, Waker};
 
 #[doc(hidden)]
 pub use crate::config::Config;
+#[doc(hidden)]
+pub use crate::content::limits::ARCHIVE_VERIFIED_BYTES_MAX;
 pub use crate::error::StartError;
 #[doc(hidden)]
 pub use crate::housekeeper::{PendingSite, PublishError, Publisher, SitePublisher};

@@ -86,6 +86,13 @@ pub enum Notice {
         /// The error.
         why: String,
     },
+    /// A large archive that has been served since the start is damaged. There is nothing else to serve.
+    Damaged {
+        /// The archive.
+        path: PathBuf,
+        /// The error.
+        why: String,
+    },
     /// A folder is no longer being followed, but its last version is still being served.
     NotFollowed {
         /// The folder.
@@ -351,6 +358,11 @@ impl fmt::Display for Notice {
             Notice::Refused { path, why } => {
                 write!(f, "{}: {why}; the previous release is still served", path.display())
             }
+            Notice::Damaged { path, why } => write!(
+                f,
+                "{}: {why}; it is served nevertheless, because there is no other: replace it, or go back to an earlier release",
+                path.display()
+            ),
             Notice::NotFollowed { path, why } => write!(
                 f,
                 "{}: {why}; the last version is still served, without later changes, until the server is restarted",

@@ -2,12 +2,13 @@
 
 use std::error::Error;
 use std::io;
+use std::path::Path;
 
 use cannery_server::sandbox::SandboxError;
 use cannery_server::{Address, StartError};
 use rustix::io::Errno;
 
-use crate::commands::open;
+use crate::commands::{open, verify};
 use crate::output::{Exit, Failure};
 
 /// Converts a start error.
@@ -16,6 +17,8 @@ use crate::output::{Exit, Failure};
 pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
     match error {
         StartError::Archive { path, source } => open::failure(path, source),
+        StartError::Damaged { path, source } => verify::failure(path, source),
+        StartError::Sites { path, source } => sites_failure(path, source),
         StartError::Listen { address, source } | StartError::ListenUdp { address, source } => {
             listen_hint(Failure::failed(error.to_string()), address, source.kind())
         }
@@ -26,6 +29,22 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
         StartError::Tls(_) | StartError::Webroot { .. } => Failure::input(error.to_string()),
         // For the others, the message has to do.
         _ => with_hint(Failure::failed(error.to_string()), descriptors_hint(error)),
+    }
+}
+
+/// Explains why the directory of `--sites` cannot be listed.
+fn sites_failure(path: &Path, error: &io::Error) -> Failure {
+    let shown = path.display();
+    let failure = Failure::input(format!("cannot list the directory of sites {shown}: {error}"));
+    match error.kind() {
+        io::ErrorKind::NotFound => failure.hint(format!(
+            "create it with `mkdir {shown}`: `{shown}/www.example.com.cdb` is the archive for this host"
+        )),
+        io::ErrorKind::NotADirectory => failure.hint(format!("`cannery-server {shown}` serves one archive")),
+        io::ErrorKind::PermissionDenied => {
+            failure.hint("give the user of the server the permission to read the directory")
+        }
+        _ => failure,
     }
 }
 

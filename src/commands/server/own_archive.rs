@@ -1,19 +1,17 @@
 //! The archive inside this program's own file, where `cannery bundle` has put it.
 //!
-//! Opening an archive only checks its length and its first record. The digest is checked here too, because executables are copied
-//! from machine to machine more often than they are verified. If there are several processes, this is only done by the one that
-//! was started by the operator. It takes about 0.3 ms per MiB, so large archives are checked while they are already being served.
+//! The server verifies it like any other archive: a small one before the first request, and a large one while it is being served. As
+//! executables are copied from machine to machine more often than archives are, a program with a damaged archive ends with an error
+//! even then. If there are several processes, the supervisor verifies a large archive, too, before it starts them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use cannery_archive::{Archive, program_bytes};
+use cannery_archive::program_bytes;
+use cannery_server::ARCHIVE_VERIFIED_BYTES_MAX;
 
 use crate::commands::{open, verify};
 use crate::output::{self, Failure};
-
-/// Maximum size of archives that are checked before the server starts. This should take about a millisecond.
-const CHECKED_FIRST_BYTES_MAX: u64 = 4 << 20;
 
 /// Looks for this program's own file. It is only returned if the program is followed by an archive or a part
 /// of one.
@@ -30,37 +28,19 @@ fn is_longer_than_program(path: &Path) -> std::io::Result<bool> {
     Ok(program_bytes(&file)?.is_some_and(|program_bytes| program_bytes < length))
 }
 
-/// An archive that we have yet to check.
-pub(super) struct Unchecked {
-    path: PathBuf,
-    archive: Archive,
+/// Checks the digest of an archive that is too large for the server to verify before it serves it.
+pub(super) fn check_large(path: &Path) -> Result<(), Failure> {
+    let archive = open::open(path)?;
+    if archive.facts().file_bytes <= ARCHIVE_VERIFIED_BYTES_MAX {
+        return Ok(());
+    }
+    archive.verify_digest().map_err(|error| verify::failure(path, &error))
 }
 
-impl Unchecked {
-    /// Checks the archive now when it is small or this is a supervisor; otherwise, returns it.
-    pub(super) fn open(path: &Path, is_supervisor: bool) -> Result<Option<Unchecked>, Failure> {
-        let unchecked = Unchecked { archive: open::open(path)?, path: path.to_owned() };
-        if is_supervisor || unchecked.archive.facts().file_bytes <= CHECKED_FIRST_BYTES_MAX {
-            return unchecked.check().map(|()| None);
-        }
-        Ok(Some(unchecked))
-    }
-
-    /// Checks the archive on another thread. When it is damaged, this will print an error and exit the
-    /// process.
-    pub(super) fn check_in_background(self) -> Result<(), Failure> {
-        let check = move || {
-            if let Err(failure) = self.check() {
-                let exit = failure.exit();
-                let _ = output::report(Err(failure));
-                std::process::exit(exit as i32);
-            }
-        };
-        let thread = std::thread::Builder::new().name("check".into()).spawn(check);
-        thread.map(drop).map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))
-    }
-
-    fn check(&self) -> Result<(), Failure> {
-        self.archive.verify_digest().map_err(|error| verify::failure(&self.path, &error))
-    }
+/// Ends the process because the archive at `path` turned out to be damaged while it was being served.
+pub(super) fn exit_damaged(path: &Path, why: &str) -> ! {
+    let failure = open::damaged(Failure::input(format!("{}: {why}", path.display())), path);
+    let exit = failure.exit();
+    let _ = output::report(Err(failure));
+    std::process::exit(exit as i32)
 }

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use cannery_base::FileVersion;
+
 use super::ListenerKind;
 
 /// Sockets and secrets that a process has inherited, as descriptors.
@@ -27,6 +29,10 @@ pub struct Inheritance {
     /// Sockets for statistics. A serving process replies on its socket, while the admin process queries the others
     /// through theirs.
     pub stats_sockets: Vec<i32>,
+    /// Archives that the supervisor has verified, so that each process need not.
+    pub verified: Vec<FileVersion>,
+    /// The number of this process, if it is one of several. The first one verifies large archives while it serves them.
+    pub member: Option<usize>,
 }
 
 impl Inheritance {

@@ -1,4 +1,4 @@
-//! Limits for the sites of a directory, and for previews. Each has a row in docs/limits.md.
+//! Limits for archives, for the sites of a directory, and for previews. Each has a row in docs/limits.md.
 
 /// How long a worker waits until a site has been opened, in milliseconds.
 pub(crate) const SITE_WAIT_MS: u64 = 200;
@@ -6,8 +6,7 @@ pub(crate) const SITE_WAIT_MS: u64 = 200;
 /// How long workers wait per second, all together, in milliseconds. To open a site usually takes a few.
 pub(crate) const SITE_WAITING_MS_PER_SECOND: u64 = 200;
 
-/// Archives of up to this many bytes are read as a whole before their first byte is served.
-pub(crate) const SITE_VERIFIED_BYTES_MAX: u64 = 16 << 20;
+pub use crate::verification::ARCHIVE_VERIFIED_BYTES_MAX;
 
 /// Archives that can be neither leased nor mapped safely are copied. Their copies may have this many bytes together.
 pub(crate) const SITES_COPIED_BYTES_MAX: u64 = 1 << 30;

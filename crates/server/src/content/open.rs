@@ -8,8 +8,10 @@ use std::sync::Arc;
 use cannery_archive::{Archive, Lease, Loading, OpenError, VerifyError};
 use cannery_site::{Site, VirtualHosts};
 
-use crate::config::{ArchiveSource, HostPattern, NamedArchive};
+use crate::config::{ArchiveSource, Config, HostPattern, NamedArchive};
+use crate::error::StartError;
 use crate::notice::Notice;
+use crate::verification::{Budget, Verification, file_version};
 
 /// Maximum size of an archive that we read into memory if it cannot be leased.
 const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
@@ -68,10 +70,39 @@ pub(super) struct OpenedSite {
     pub(super) lease: Option<Lease>,
     /// As for [`OpenedArchive`].
     pub(super) is_unguarded: bool,
+    pub(super) verification: Verification,
 }
 
-/// Opens a configured archive.
-pub(super) fn open_named(
+/// Opens a configured archive at startup. A file is verified if it is small enough, unless the supervisor has done so.
+pub(super) fn open_at_startup(
+    named: &NamedArchive,
+    config: &Config,
+    loading: Loading,
+    budget: &mut Budget,
+) -> Result<OpenedSite, StartError> {
+    // Read the version first: if the file is replaced now, we verify an archive twice instead of never.
+    let version = file_version(named);
+    let path = || named.path().to_owned();
+    let opened = open_named(named, loading, config.virtual_hosts)
+        .map_err(|source| StartError::Archive { path: path(), source })?;
+
+    let inheritance = &config.inheritance;
+    if !named.is_opened_by_path() || version.is_some_and(|version| inheritance.verified.contains(&version)) {
+        return Ok(opened);
+    }
+    let verification = match budget.verify(opened.site.archive()) {
+        // One of several processes is enough to find that a large archive is damaged.
+        Ok(_) if inheritance.member.is_some_and(|number| number > 0) => Verification::Done,
+        Ok(verification) => verification,
+        // A release that the others have refused. If each process that is started again ended, none would be left.
+        Err(_) if inheritance.member.is_some() => Verification::Pending,
+        Err(source) => return Err(StartError::Damaged { path: path(), source }),
+    };
+    Ok(OpenedSite { verification, ..opened })
+}
+
+/// Opens a configured archive, without verifying it.
+fn open_named(
     named: &NamedArchive,
     loading: Loading,
     virtual_hosts: VirtualHosts,
@@ -86,10 +117,11 @@ pub(super) fn open_named(
             // We can't copy the archive, because the program uses its mapping, too.
             let is_unguarded = site.archive().may_change();
             let site = Arc::clone(site).with_virtual_hosts(virtual_hosts);
-            return Ok(OpenedSite { site, lease: None, is_unguarded });
+            return Ok(OpenedSite { site, lease: None, is_unguarded, verification: Verification::Done });
         }
     };
-    Ok(OpenedSite { site: Arc::new(Site::new(archive, virtual_hosts)), lease, is_unguarded })
+    let site = Arc::new(Site::new(archive, virtual_hosts));
+    Ok(OpenedSite { site, lease, is_unguarded, verification: Verification::Done })
 }
 
 /// Opens an archive. It is mapped if it can be leased, and otherwise read into memory if it is small enough.

@@ -23,13 +23,10 @@ use cannery_site::{Site, VirtualHosts};
 use super::open::{self, OpenFailure};
 use crate::config::ReleaseDirectory;
 use crate::notice::Notice;
+use crate::verification::VERIFIED_AT_STARTUP_BYTES_MAX;
 
 /// Suffix of archives. If some other file has it, we report that.
 const SUFFIX: &str = "cdb";
-
-/// At most this many bytes are verified before the server is ready, which takes a few hundredths of a
-/// second. The rest will be verified later.
-const VERIFIED_AT_STARTUP_BYTES_MAX: u64 = 64 << 20;
 
 /// An archive that the system could not read is tried again after this time, unless the operator requests it earlier.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(10);

@@ -10,6 +10,7 @@ use cannery_base::FileVersion;
 use crate::config::NamedArchive;
 use crate::content::open::OpenFailure;
 use crate::content::{ArchiveResources, RETRY_AFTER, Releases, Trigger};
+use crate::verification::Verification;
 
 /// A file that contains an archive.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(super) struct ArchiveFile {
     pub(super) lease: Option<Lease>,
     /// Other releases in the same directory.
     pub(super) releases: Option<Releases>,
+    /// Of the archive that we serve.
+    pub(super) verification: Verification,
 }
 
 /// A failed attempt to read a file.
@@ -69,12 +72,14 @@ impl ArchiveFile {
             is_missing_reported: false,
             lease: None,
             releases: None,
+            verification: Verification::Done,
         }
     }
 
     /// Takes the resources of the opened archive.
     pub(super) fn with_resources(self, resources: ArchiveResources) -> ArchiveFile {
-        ArchiveFile { lease: resources.lease, releases: resources.releases, ..self }
+        let ArchiveResources { lease, releases, verification } = resources;
+        ArchiveFile { lease, releases, verification, ..self }
     }
 
     /// Checks the file. A missing file is reported once, and then again for each request.

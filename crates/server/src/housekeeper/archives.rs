@@ -22,6 +22,7 @@ use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::Status;
 use crate::pages::Challenges;
+use crate::verification::Verification;
 
 /// How long to wait until all workers have adopted a new release. They do so between two events, unless one hangs.
 const ADOPTED_WITHIN: Duration = Duration::from_secs(1);
@@ -113,7 +114,33 @@ impl Archives {
 
     /// Returns `true` if a check with [`Trigger::Continuation`] would open more releases.
     pub(super) fn is_incomplete(&self) -> bool {
-        self.files.iter().filter_map(|file| file.releases.as_ref()).any(Releases::is_incomplete)
+        self.files.iter().any(|file| file.releases.as_ref().is_some_and(Releases::is_incomplete))
+    }
+
+    /// Returns the sites that are served since the start and were too large to be verified before, with their indexes.
+    pub(super) fn take_unverified(&mut self) -> Vec<(usize, Arc<Site>)> {
+        let content = self.current.get();
+        let Content::Sites(sites) = &*content else { return Vec::new() };
+        let files = self.files.iter_mut().zip(sites.entries()).enumerate();
+        let pending = files.filter(|(_, (file, _))| file.verification == Verification::Pending);
+        pending
+            .map(|(index, (file, entry))| {
+                file.verification = Verification::Done;
+                (index, Arc::clone(&entry.site))
+            })
+            .collect()
+    }
+
+    /// Reports that a site is damaged, unless another one has replaced it. It stays in use: an error for every client would not be
+    /// better than some wrong bytes.
+    pub(super) fn report_damaged(&self, index: usize, site: &Arc<Site>, why: String, reporter: &Reporter) {
+        let content = self.current.get();
+        let Content::Sites(sites) = &*content else { return };
+        let is_served = sites.entries().get(index).is_some_and(|entry| Arc::ptr_eq(&entry.site, site));
+        if let Some(file) = self.files.get(index).filter(|_| is_served) {
+            reporter.status.refused();
+            reporter.notify(&Notice::Damaged { path: file.path.clone(), why });
+        }
     }
 
     /// Serves new sites in place of those in `sites`.
@@ -342,7 +369,15 @@ pub(super) fn open_verified(
     loading: Loading,
 ) -> Result<(Archive, Option<Lease>, Vec<Notice>), OpenFailure> {
     let began = Instant::now();
-    let open::OpenedArchive { archive, lease, is_unguarded } = open::open(path, loading)?;
+    let open::OpenedArchive { archive, lease, is_unguarded } =
+        open::open(path, loading).map_err(|error| {
+            // The sandbox only lets us open files, so the error would be about permissions.
+            if path.is_dir() {
+                OpenFailure::Damaged("this is a folder, not an archive".to_owned())
+            } else {
+                OpenFailure::from(error)
+            }
+        })?;
     archive.verify(|_| {})?;
 
     let mut notices = vec![Notice::reloaded(path.to_owned(), archive.facts(), began.elapsed())];

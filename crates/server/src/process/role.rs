@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use cannery_base::FileVersion;
 use cannery_eventloop::{Address, Claim, Listener};
 
 use super::datagrams::Datagrams;
@@ -21,6 +22,7 @@ use super::supervisor::{self, ExitReason, Supervisor};
 use super::takeover::Predecessor;
 use crate::config::{Config, Inheritance, InheritedUdp, ListenerKind};
 use crate::error::StartError;
+use crate::verification::verify_for_processes;
 
 /// Environment variable that contains the number of a process. It is set neither for the supervisor nor for a
 /// process on its own.
@@ -28,6 +30,9 @@ const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
 
 /// Environment variable that contains the thumbprint of the ACME account for the processes of a supervisor. It asks for it once.
 const THUMBPRINT_VARIABLE: &str = "CANNERY_ACME_THUMBPRINT";
+
+/// Environment variable that contains the archives that the supervisor has verified.
+const VERIFIED_VARIABLE: &str = "CANNERY_VERIFIED";
 
 /// The role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +106,7 @@ impl Role {
 
         match self {
             Role::Only | Role::Supervisor { .. } => {}
-            Role::Member { .. } => {
+            Role::Member { number } => {
                 // If the supervisor is killed, it cannot stop this process any more.
                 end_with_parent();
                 config.admin = None;
@@ -109,6 +114,8 @@ impl Role {
                     config.acme_thumbprint = thumbprint.parse().ok();
                 }
                 let inheritance = &mut config.inheritance;
+                inheritance.verified = parse_versions(&std::env::var(VERIFIED_VARIABLE).unwrap_or_default());
+                inheritance.member = Some(number);
                 inheritance.standby = environment::standby_listeners()?;
                 inheritance.stats_sockets = environment::stats_sockets()?;
                 inheritance.predecessors = environment::forwarding_predecessors()?;
@@ -141,6 +148,9 @@ pub fn supervise(
     let successor = started_program().map_err(StartError::Program)?;
     let predecessor = Predecessor::from_environment().map_err(StartError::Supervisor)?;
     let takes_over = predecessor.is_some();
+
+    // A process that finds a damaged archive at its start would be started again and again.
+    let verified = format_versions(&verify_for_processes(config)?);
 
     // Connections are accepted as soon as there are sockets, so from here on, a signal must not terminate
     // this process.
@@ -179,6 +189,7 @@ pub fn supervise(
             // The name tells the process where it can find the next release of an archive embedded in this
             // program.
             command.arg0(&successor).args(arguments()).env(PROCESS_VARIABLE, number.to_string());
+            command.env(VERIFIED_VARIABLE, &verified);
             match &config.acme_thumbprint {
                 Some(thumbprint) => command.env(THUMBPRINT_VARIABLE, thumbprint.as_str()),
                 None => command.env_remove(THUMBPRINT_VARIABLE),
@@ -238,8 +249,48 @@ pub fn started_program() -> io::Result<PathBuf> {
     }
 }
 
+/// Returns a text for [`parse_versions`].
+fn format_versions(versions: &[FileVersion]) -> String {
+    let format = |version: &FileVersion| {
+        let FileVersion { device, inode, size, modified_ns } = version;
+        format!("{device}:{inode}:{size}:{modified_ns}")
+    };
+    versions.iter().map(format).collect::<Vec<_>>().join(",")
+}
+
+/// Parses file versions. Those that we cannot parse are left out, so that their files are verified again.
+fn parse_versions(text: &str) -> Vec<FileVersion> {
+    let parse = |text: &str| {
+        let [device, inode, size, modified_ns] = text.split(':').collect::<Vec<_>>().try_into().ok()?;
+        Some(FileVersion {
+            device: device.parse().ok()?,
+            inode: inode.parse().ok()?,
+            size: size.parse().ok()?,
+            modified_ns: modified_ns.parse().ok()?,
+        })
+    };
+    text.split(',').filter_map(parse).collect()
+}
+
 /// Returns the number that the supervisor gave to this process, or `None` if this is the supervisor or the
 /// only process.
 fn process_number() -> Option<usize> {
     std::env::var(PROCESS_VARIABLE).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_versions_survive_the_environment() {
+        let version = |inode| FileVersion { device: 66, inode, size: u64::MAX, modified_ns: -5 };
+        let versions = [version(1), version(2)];
+        assert_eq!(parse_versions(&format_versions(&versions)), versions);
+        assert_eq!(parse_versions(&format_versions(&[])), []);
+        assert_eq!(
+            parse_versions("1:2:3,1:2:3:4,x:1:1:1"),
+            [FileVersion { device: 1, inode: 2, size: 3, modified_ns: 4 }]
+        );
+    }
 }

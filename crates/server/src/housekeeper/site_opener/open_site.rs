@@ -15,13 +15,14 @@ use cannery_site::{Site, VirtualHosts};
 
 use super::listing::{DirectoryState, Source, SourceKind};
 use crate::config::{NamedArchive, PreviewFile, ReleaseDirectory, SiteDirectory};
-use crate::content::limits::{SITE_COPIED_BYTES_MAX, SITE_VERIFIED_BYTES_MAX};
+use crate::content::limits::SITE_COPIED_BYTES_MAX;
 use crate::content::{ArchiveResources, Attempts, Entry, Preview, Releases, Trigger, open};
 use crate::housekeeper::Reporter;
 use crate::housekeeper::archive_file::{ArchiveFile, FileState};
 use crate::housekeeper::archives::{RetiredSite, detach_if_written, open_verified};
 use crate::notice::Notice;
 use crate::short_file::{self, SETTINGS_BYTES_MAX};
+use crate::verification::{Verification, verify_if_small};
 
 /// An open site.
 pub(super) struct OpenSite {
@@ -107,9 +108,7 @@ impl OpenSite {
         let file = ArchiveFile::new(&named);
         let open::OpenedArchive { archive, lease, is_unguarded } =
             open::open(&path, Loading::Mapped).map_err(|error| refused(error.to_string()))?;
-        if archive.facts().file_bytes <= SITE_VERIFIED_BYTES_MAX {
-            archive.verify(|_| {}).map_err(|error| refused(error.to_string()))?;
-        }
+        verify_if_small(&archive).map_err(|error| refused(error.to_string()))?;
         if is_unguarded {
             notices.push(Notice::Unguarded { path: path.clone() });
         }
@@ -144,7 +143,7 @@ impl OpenSite {
         let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
         Ok(OpenSite {
             source: source.clone(),
-            file: file.with_resources(ArchiveResources { lease, releases }),
+            file: file.with_resources(ArchiveResources { lease, releases, verification: Verification::Done }),
             entry: Entry { host: None, site, earlier, preview: preview.map(Arc::new) },
             is_used: Arc::new(AtomicBool::new(true)),
             used_last: Instant::now(),

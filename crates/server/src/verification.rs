@@ -1,0 +1,82 @@
+//! Verifies archives before they are served, or decides that this has to wait.
+
+use cannery_archive::{Archive, Loading, VerifyError};
+use cannery_base::FileVersion;
+
+use crate::config::{Config, NamedArchive};
+use crate::error::StartError;
+
+/// Archives of up to this many bytes are verified before their first byte is served: at startup, and when a site of a directory is
+/// opened. New releases are always verified first.
+pub const ARCHIVE_VERIFIED_BYTES_MAX: u64 = 16 << 20;
+
+/// At most this many bytes are verified before the server is ready: of all configured archives, and again of the other releases
+/// in a directory. This takes a few hundredths of a second. The rest will be verified later.
+pub(crate) const VERIFIED_AT_STARTUP_BYTES_MAX: u64 = 64 << 20;
+
+/// Whether all of an archive has been verified.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Verification {
+    #[default]
+    Done,
+    /// The archive is large, so it is verified while it is being served.
+    Pending,
+}
+
+/// Verifies the configured archives that are small enough, for processes that are about to serve them. Returns the versions of
+/// their files.
+///
+/// # Errors
+/// Returns an error if an archive cannot be opened, or is damaged.
+pub(crate) fn verify_for_processes(config: &Config) -> Result<Vec<FileVersion>, StartError> {
+    let mut verified = Vec::new();
+    let mut budget = Budget::default();
+    for named in config.content.archives().iter().filter(|named| named.is_opened_by_path()) {
+        let version = file_version(named);
+        let path = || named.path().to_owned();
+        let archive = Archive::open(named.path(), Loading::Mapped)
+            .map_err(|source| StartError::Archive { path: path(), source })?;
+        let verification =
+            budget.verify(&archive).map_err(|source| StartError::Damaged { path: path(), source })?;
+        verified.extend(version.filter(|_| verification == Verification::Done));
+    }
+    Ok(verified)
+}
+
+pub(crate) fn file_version(named: &NamedArchive) -> Option<FileVersion> {
+    named.path().metadata().ok().map(|metadata| FileVersion::of(&metadata))
+}
+
+/// The bytes that are still verified before a start, which shouldn't take longer however many archives there are.
+pub(crate) struct Budget {
+    bytes: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { bytes: VERIFIED_AT_STARTUP_BYTES_MAX }
+    }
+}
+
+impl Budget {
+    /// Verifies an archive if it is small enough, and so are all archives together.
+    pub(crate) fn verify(&mut self, archive: &Archive) -> Result<Verification, VerifyError> {
+        let Some(rest) = self.bytes.checked_sub(archive.facts().file_bytes) else {
+            return Ok(Verification::Pending);
+        };
+        let verification = verify_if_small(archive)?;
+        if verification == Verification::Done {
+            self.bytes = rest;
+        }
+        Ok(verification)
+    }
+}
+
+/// Verifies an archive, unless it is so large that its clients would have to wait.
+pub(crate) fn verify_if_small(archive: &Archive) -> Result<Verification, VerifyError> {
+    if archive.facts().file_bytes > ARCHIVE_VERIFIED_BYTES_MAX {
+        return Ok(Verification::Pending);
+    }
+    archive.verify(|_| {})?;
+    Ok(Verification::Done)
+}
