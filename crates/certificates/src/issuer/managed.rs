@@ -75,8 +75,11 @@ impl Managed {
 
         folder.admit_readers(&format!("{stem}.pem"))?;
         let seen = read_certificate(folder, stem)?;
-        let is_of_authority = journal.directory == directory;
-        let is_of_other = !is_of_authority && !journal.directory.is_empty();
+        // A process that was killed has left the bundle, and not recorded who has issued it.
+        let issuer =
+            if journal.directory.is_empty() { &journal.attempt_directory } else { &journal.directory };
+        let is_of_authority = issuer == directory;
+        let is_of_other = !is_of_authority && !issuer.is_empty();
         let certificate = seen.clone().filter(|seen| names.are(&seen.names) && !is_of_other);
         if !is_of_authority {
             journal.advice = None;
@@ -177,4 +180,48 @@ impl Managed {
 
 fn read_certificate(folder: &Folder, stem: &str) -> Result<Option<Certificate>, Error> {
     Ok(folder.read(&format!("{stem}.pem"))?.and_then(|pem| Certificate::from_pem(&pem)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+    use crate::folder::BundleReaders;
+    use crate::schedule::Step;
+
+    const STAGING: &str = "https://staging.test/directory";
+    const PRODUCTION: &str = "https://production.test/directory";
+
+    /// A process that is started again at once must not take the old certificate for one of the new authority.
+    #[test]
+    fn certificate_of_another_authority_is_replaced_after_any_restart() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        fs::write(place.path().join("a.example.pem"), pem).unwrap();
+        let wall = Timestamp::now();
+        let at = Timestamp(wall.0 - 600);
+        let attempt = Some(Attempt { at, failures: 9, next_at: at + Duration::from_secs(20_000) });
+        let journal = Journal { directory: STAGING.to_owned(), attempt, ..Journal::default() };
+        fs::write(place.path().join("a.example.state.json"), serde_json::to_vec(&journal).unwrap()).unwrap();
+
+        let next = |directory: &str| {
+            let mut managed = Managed::new("a.example".parse().unwrap());
+            managed.look(&folder, directory, wall).unwrap();
+            let step = managed.schedule.next(Now { wall, steady: Duration::ZERO });
+            managed.save(&folder).unwrap();
+            assert_eq!(managed.schedule.journal().directory, STAGING);
+            step
+        };
+        assert!(matches!(next(STAGING), Step::Wait(_)));
+        for _ in 0..2 {
+            assert_eq!(next(PRODUCTION), Step::Order, "earlier failures were at the other one");
+        }
+    }
 }
