@@ -126,7 +126,7 @@ fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     Ok(paths)
 }
 
-/// Who asks for a release.
+/// The program or person that asks for a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asker {
     /// A user of this machine.

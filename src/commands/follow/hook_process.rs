@@ -86,7 +86,7 @@ impl fmt::Display for ProcessEnded {
     }
 }
 
-/// Says whether commands can run. Then runs the command at each request until the process that follows has ended.
+/// Tells the other process if commands can run. Then runs the command at each request until the process that follows has ended.
 pub(super) fn serve(hook: &Hook) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("cannot run `--on-activate`: {error}"));
     let (mut requests, mut responses) = (io::stdin().lock(), io::stdout().lock());

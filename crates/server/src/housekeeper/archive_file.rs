@@ -21,7 +21,7 @@ pub(super) struct ArchiveFile {
     pub(super) is_published: bool,
     /// The file that we serve or have refused. We will not open it again until it changes.
     settled: Option<FileVersion>,
-    /// What `settled` was before the last [`FileState::Ready`].
+    /// The value of `settled` before the last [`FileState::Ready`].
     settled_before: Option<FileVersion>,
     /// Set if the system could not read the file at the last attempt, which we have reported.
     unreadable: Option<Unreadable>,
