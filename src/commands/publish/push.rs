@@ -23,7 +23,7 @@ use super::fleet::{self, Member, reason};
 use super::hooks::hook_outcome;
 use super::moment::{remaining, wait_until};
 use super::preview;
-use super::signer::Signer;
+use super::signer::{Signer, UNSIGNED};
 use super::stores;
 use super::target::Target;
 use super::transfer::TransferDisplay;
@@ -505,10 +505,6 @@ const BASES_FETCHED: usize = 3;
 
 /// Recipes of older releases are hardly better than none.
 const BASES_TRIED: usize = 5;
-
-/// Says that a release without a signature follows one that has some.
-pub(super) const UNSIGNED: &str = "the live release is signed, but the new one isn't: nodes and hosts with `--public-key` will refuse it; \
-                                   sign it with `--secret-key FILE`";
 
 /// Activates the release on all targets that have it, at a time.
 fn activate(

@@ -10,6 +10,10 @@ use crate::commands::keys;
 use crate::flags::signing::SigningFlags;
 use crate::output::{Failure, one_line};
 
+/// The warning if a release without a signature follows a signed one.
+pub(super) const UNSIGNED: &str = "the live release is signed, but the new one isn't: nodes and hosts with `--public-key` will refuse it; \
+                                   sign it with `--secret-key FILE`";
+
 /// How far a sequence that a target claims may be beyond those that our key has signed. Another key of the same site may have signed
 /// them. Without this bound, a target could have us sign the highest number, after which nodes refuse everything.
 const CLAIM_MAX: u64 = 1 << 20;
