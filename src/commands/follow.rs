@@ -205,9 +205,12 @@ impl Follower {
     /// Runs the command of `--on-activate` if the last process has switched, but was ended before it could run the command.
     fn resume(&mut self) -> Result<(), Failure> {
         let Some(activation) = self.state.pending.take() else { return Ok(()) };
-        let releases = self.host.releases();
-        let current = releases.as_ref().ok().and_then(|releases| releases.current());
-        if current.is_some_and(|current| current.name == activation.release) {
+        let Ok(releases) = self.host.releases() else {
+            // The next process may know whether it is current.
+            self.state.pending = Some(activation);
+            return Ok(());
+        };
+        if releases.current().is_some_and(|current| current.name == activation.release) {
             self.run_hook(&activation)
         } else {
             // The switch never happened.

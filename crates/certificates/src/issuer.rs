@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::acme::{AccountKey, Authority, AuthoritySettings, KeyKind, OrderRequest};
 use crate::certificate::Certificate;
 use crate::challenge::{Challenges, DnsHook, Method, SelfCheck};
-use crate::clock::Clock;
+use crate::clock::{Clock, Now};
 use crate::error::{Caller, Error};
 use crate::event::Event;
 use crate::folder::{BundleReaders, Folder};
@@ -204,7 +204,15 @@ impl Issuer {
         on_event(&Event::Ordering { certificate: &managed.stem, replaces });
         let is_final = Cell::new(false);
         match self.obtain(position, replaces, &is_final) {
-            Ok(bundle) => self.deliver(position, bundle, on_event),
+            Ok(bundle) => {
+                let delivered = self.deliver(position, bundle, on_event);
+                if let Err(error) = &delivered
+                    && self.certificates[position].unwritten.is_some()
+                {
+                    self.record_unwritten(position, error)?;
+                }
+                delivered
+            }
             Err(error) => {
                 let managed = &mut self.certificates[position];
                 if replaces && is_about_replacement(&error) {
@@ -243,6 +251,28 @@ impl Issuer {
         }
     }
 
+    /// Records that a certificate was issued and couldn't be written: if the process ends, it is lost, and the next one must not order it
+    /// again at once.
+    fn record_unwritten(&mut self, position: usize, error: &Error) -> Result<(), Error> {
+        let chance = random::fraction()?;
+        let now = self.clock.now();
+        let last_error = self.last_error(error, now);
+        let managed = &mut self.certificates[position];
+        managed.schedule.fail_order(now, last_error, Some(REISSUE_INTERVAL), chance);
+        // There may be no room for it, either.
+        let _ = managed.save(&self.folder);
+        Ok(())
+    }
+
+    fn last_error(&self, error: &Error, now: Now) -> LastError {
+        LastError {
+            at: now.wall,
+            kind: error.kind().to_owned(),
+            message: error.to_string(),
+            hint: error.hint_for(self.caller),
+        }
+    }
+
     /// Records why there is no new certificate. `is_issued` if the authority may have issued one nevertheless.
     fn fail(
         &mut self,
@@ -252,15 +282,10 @@ impl Issuer {
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(), Error> {
         let chance = random::fraction()?;
-        let managed = &mut self.certificates[position];
         let now = self.clock.now();
-        let hint = error.hint_for(self.caller);
-        let last_error = LastError {
-            at: now.wall,
-            kind: error.kind().to_owned(),
-            message: error.to_string(),
-            hint: hint.clone(),
-        };
+        let last_error = self.last_error(&error, now);
+        let hint = last_error.hint.clone();
+        let managed = &mut self.certificates[position];
         if error.is_before_order() {
             managed.schedule.miss_order(now, last_error, chance);
         } else {
@@ -308,7 +333,7 @@ impl Issuer {
 
     /// Puts an issued certificate into the folder.
     fn publish(&mut self, position: usize, bundle: &str) -> Result<Certificate, Error> {
-        let managed = &self.certificates[position];
+        let managed = &mut self.certificates[position];
         let unusable = |why: &str| Error::Unusable { why: why.to_owned() };
         let certificate = Certificate::from_pem(bundle.as_bytes());
         let certificate = certificate.ok_or_else(|| unusable("it is not an X.509 certificate in PEM"))?;
@@ -319,6 +344,9 @@ impl Issuer {
         let unpublished = self.folder.write_bundle(&managed.bundle_file(), bundle.as_bytes())?;
         let source = Source::new(unpublished.current_path());
         Certificates::load(&[source], SystemTime::now()).map_err(|error| unusable(&error.to_string()))?;
+        // If we are killed in between, the state must not name the authority of the bundle before.
+        managed.schedule.forget_authority();
+        managed.save(&self.folder)?;
         unpublished.publish()?;
         Ok(certificate)
     }

@@ -129,6 +129,14 @@ impl Schedule {
         (self.journal.attempt, self.ordered) = self.before;
     }
 
+    /// Forgets who has issued the certificate in the folder, unless it was the authority of the last attempt. Until the issuer of a new
+    /// one is recorded, it counts as that authority's.
+    pub(crate) fn forget_authority(&mut self) {
+        if self.journal.directory != self.journal.attempt_directory {
+            self.journal.directory.clear();
+        }
+    }
+
     /// Records that the authority of the last attempt has issued the certificate in the folder.
     pub(crate) fn record_authority(&mut self) {
         self.journal.directory.clone_from(&self.journal.attempt_directory);

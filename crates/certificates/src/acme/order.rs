@@ -98,21 +98,31 @@ pub(super) async fn obtain(
 
     let key = generate_key(request.key)?;
     let csr = signing_request(request.names, &key)?;
-    order.finalize_csr(&csr).await.map_err(failed)?;
     request.is_final.set(true);
+    if let Err(error) = order.finalize_csr(&csr).await {
+        let error = failed(error);
+        // The authority may have got the request, although its response is lost.
+        if !may_pass(&error) {
+            request.is_final.set(false);
+            return Err(error);
+        }
+    }
     let began = Instant::now();
     let chain = loop {
         match order.poll_certificate(&retries).await {
             Ok(chain) => break chain,
             Err(instant_acme::Error::Timeout(_)) => {
+                request.is_final.set(!matches!(order.state().status, OrderStatus::Ready));
                 return Err(Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT });
             }
             Err(error) => {
                 // The certificate may exist, and its key does only here.
                 let error = failed(error);
-                let may_pass = matches!(error, Error::Unreachable { .. } | Error::Failing { .. })
-                    || matches!(&error, Error::Refused { kind, .. } if kind == "rateLimited");
-                if !may_pass || began.elapsed() >= ORDER_TIMEOUT {
+                if matches!(order.state().status, OrderStatus::Invalid) {
+                    request.is_final.set(false);
+                    return Err(error);
+                }
+                if !may_pass(&error) || began.elapsed() >= ORDER_TIMEOUT {
                     return Err(error);
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
@@ -123,6 +133,12 @@ pub(super) async fn obtain(
     let key = Zeroizing::new(key.serialize_pem());
     let line_break = if chain.ends_with('\n') { "" } else { "\n" };
     Ok(Zeroizing::new(format!("{chain}{line_break}{}", key.as_str())))
+}
+
+/// Returns `true` for errors that another attempt may not have.
+fn may_pass(error: &Error) -> bool {
+    matches!(error, Error::Unreachable { .. } | Error::Failing { .. })
+        || matches!(error, Error::Refused { kind, .. } if kind == "rateLimited")
 }
 
 /// Makes the authority check a name, unless it has done so lately.

@@ -76,8 +76,9 @@ impl Managed {
         folder.admit_readers(&format!("{stem}.pem"))?;
         let seen = read_certificate(folder, stem)?;
         // A process that was killed has left the bundle, and not recorded who has issued it.
+        let is_unrecorded = journal.directory.is_empty() && journal.attempt.is_some();
         let issuer =
-            if journal.directory.is_empty() { &journal.attempt_directory } else { &journal.directory };
+            if is_unrecorded { journal.attempt_directory.clone() } else { journal.directory.clone() };
         let is_of_authority = issuer == directory;
         let is_of_other = !is_of_authority && !issuer.is_empty();
         let certificate = seen.clone().filter(|seen| names.are(&seen.names) && !is_of_other);
@@ -94,6 +95,9 @@ impl Managed {
                 let next_at = attempt.next_at.min(attempt.at + ORDER_INTERVAL_MIN);
                 Attempt { failures: 0, next_at, ..attempt }
             });
+        }
+        if is_of_other {
+            journal.directory = issuer;
         }
         names.to_string().clone_into(&mut journal.names);
         directory.clone_into(&mut journal.attempt_directory);
@@ -208,9 +212,10 @@ mod tests {
         let wall = Timestamp::now();
         let at = Timestamp(wall.0 - 600);
         let attempt = Some(Attempt { at, failures: 9, next_at: at + Duration::from_secs(20_000) });
-        let journal = Journal { directory: STAGING.to_owned(), attempt, ..Journal::default() };
-        fs::write(place.path().join("a.example.state.json"), serde_json::to_vec(&journal).unwrap()).unwrap();
-
+        let put = |journal: &Journal| {
+            let path = place.path().join("a.example.state.json");
+            fs::write(path, serde_json::to_vec(journal).unwrap()).unwrap();
+        };
         let next = |directory: &str| {
             let mut managed = Managed::new("a.example".parse().unwrap());
             managed.look(&folder, directory, wall).unwrap();
@@ -219,9 +224,18 @@ mod tests {
             assert_eq!(managed.schedule.journal().directory, STAGING);
             step
         };
+
+        let issued = Journal { directory: STAGING.to_owned(), attempt, ..Journal::default() };
+        // The process was killed before it recorded the issuer of a bundle.
+        let unrecorded =
+            Journal { directory: String::new(), attempt_directory: STAGING.to_owned(), ..issued.clone() };
+        put(&issued);
         assert!(matches!(next(STAGING), Step::Wait(_)));
-        for _ in 0..2 {
-            assert_eq!(next(PRODUCTION), Step::Order, "earlier failures were at the other one");
+        for journal in [issued, unrecorded] {
+            put(&journal);
+            for _ in 0..2 {
+                assert_eq!(next(PRODUCTION), Step::Order, "earlier failures were at the other one");
+            }
         }
     }
 }

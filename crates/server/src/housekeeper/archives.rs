@@ -61,6 +61,13 @@ impl From<OpenRelease> for RetiredSite {
     }
 }
 
+/// A site that is served before it has been verified.
+pub(super) struct Unverified {
+    pub(super) index: usize,
+    pub(super) path: PathBuf,
+    pub(super) site: Arc<Site>,
+}
+
 /// Results of a check so far.
 struct Findings {
     outcome: Outcome,
@@ -117,8 +124,8 @@ impl Archives {
         self.files.iter().any(|file| file.releases.as_ref().is_some_and(Releases::is_incomplete))
     }
 
-    /// Returns the sites that are served since the start and were too large to be verified before, with their indexes.
-    pub(super) fn take_unverified(&mut self) -> Vec<(usize, Arc<Site>)> {
+    /// Returns the sites that are served since the start and were too large to be verified before.
+    pub(super) fn take_unverified(&mut self) -> Vec<Unverified> {
         let content = self.current.get();
         let Content::Sites(sites) = &*content else { return Vec::new() };
         let files = self.files.iter_mut().zip(sites.entries()).enumerate();
@@ -126,7 +133,7 @@ impl Archives {
         pending
             .map(|(index, (file, entry))| {
                 file.verification = Verification::Done;
-                (index, Arc::clone(&entry.site))
+                Unverified { index, path: file.path.clone(), site: Arc::clone(&entry.site) }
             })
             .collect()
     }

@@ -34,6 +34,9 @@ const THUMBPRINT_VARIABLE: &str = "CANNERY_ACME_THUMBPRINT";
 /// Environment variable that contains the archives that the supervisor has verified.
 const VERIFIED_VARIABLE: &str = "CANNERY_VERIFIED";
 
+/// At most so many file versions are passed in it.
+const PASSED_VERSIONS_MAX: usize = 1000;
+
 /// The role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -255,7 +258,8 @@ fn format_versions(versions: &[FileVersion]) -> String {
         let FileVersion { device, inode, size, modified_ns } = version;
         format!("{device}:{inode}:{size}:{modified_ns}")
     };
-    versions.iter().map(format).collect::<Vec<_>>().join(",")
+    // A process can't get more than 128 KiB in one variable. It verifies the others itself.
+    versions.iter().take(PASSED_VERSIONS_MAX).map(format).collect::<Vec<_>>().join(",")
 }
 
 /// Parses file versions. Those that we cannot parse are left out, so that their files are verified again.
