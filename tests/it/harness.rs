@@ -34,7 +34,9 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// The connections over all transports, for a server that listens with and without TLS.
     transports: Option<Transports>,
-    /// Lines of the server's standard error.
+    /// Lines of the server's standard error, before the one with its address.
+    before: Vec<String>,
+    /// The lines after that.
     log: Receiver<String>,
     /// The address of the admin listener, once it was read from there.
     admin_address: OnceCell<String>,
@@ -186,7 +188,15 @@ impl Server {
     /// Like [`Server::follow`], but returns `None` if the process exits instead.
     fn try_follow(mut child: Child) -> Option<Server> {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let Some(line) = lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))) else {
+        let mut before = Vec::new();
+        let address = lines.by_ref().map_while(Result::ok).find(|line| {
+            let is_address = line.contains("http://");
+            if !is_address {
+                before.push(line.clone());
+            }
+            is_address
+        });
+        let Some(line) = address else {
             let code = child.wait().unwrap().code();
             assert!(matches!(code, Some(1 | 3)), "the server exited with {code:?}");
             return None;
@@ -196,7 +206,15 @@ impl Server {
         // A thread reads what the server prints, so that the server never waits for a reader.
         let (sender, log) = channel();
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        Some(Server { child, address, transports: None, log, admin_address: OnceCell::new(), _folder: None })
+        Some(Server {
+            child,
+            address,
+            transports: None,
+            before,
+            log,
+            admin_address: OnceCell::new(),
+            _folder: None,
+        })
     }
 
     /// Waits for a line of the server's standard error that contains these words, and returns it.
@@ -209,6 +227,12 @@ impl Server {
                 Err(error) => panic!("{error}: no line with {words:?} in {lines:#?}"),
             }
         }
+    }
+
+    /// Like [`Server::await_line`], for a line that may be printed before the address.
+    pub(crate) fn await_line_since_start(&self, words: &str) -> String {
+        let before = self.before.iter().find(|line| line.contains(words));
+        before.cloned().unwrap_or_else(|| self.await_line(words))
     }
 
     /// Returns the remaining lines of standard error, up to the exit of the server.

@@ -151,13 +151,19 @@ fn processes_exit_with_their_supervisor() {
 
 #[test]
 fn processes_that_fail_at_start_are_not_restarted() {
-    let output = run(
-        "cannery-server",
-        &["--archive", "/nonexistent/site.cdb", "--processes", "2", "--bind", "127.0.0.1:0"],
-    );
+    let missing = ["--bind-tls", "127.0.0.1:0", "--tls-bundle", "/nonexistent/bundle.pem"];
+    let own = ["--dummy", "--processes", "2", "--bind", "127.0.0.1:0"];
+    let output = run("cannery-server", &[&own[..], &missing].concat());
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("/nonexistent/site.cdb") && stderr.contains("ended at its start"), "{stderr}");
+    assert!(stderr.contains("/nonexistent/bundle.pem") && stderr.contains("ended at its start"), "{stderr}");
     assert_eq!(output.status.code(), Some(1));
+
+    // The supervisor has opened the archives before.
+    let own = ["--archive", "/nonexistent/site.cdb", "--processes", "2", "--bind", "127.0.0.1:0"];
+    let output = run("cannery-server", &own);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("/nonexistent/site.cdb") && !stderr.contains("at its start"), "{stderr}");
+    assert_eq!(output.status.code(), Some(3));
 }
 
 #[test]

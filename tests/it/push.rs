@@ -497,7 +497,8 @@ fn status_names_targets_that_are_behind() {
     assert_eq!([&status[0]["behind"], &status[1]["behind"]], [false, true]);
     let text = String::from_utf8(place.run(&["status", &one, &two]).stdout).unwrap();
     assert!(text.contains("behind the other targets") && text.contains("2.cdb"), "{text}");
-    let empty = place.json(&["status", &place.text("nowhere")]);
+    fs::create_dir(place.path("empty")).unwrap();
+    let empty = place.json(&["status", &place.text("empty")]);
     assert_eq!(empty[0]["releases"].as_array().unwrap().len(), 0);
 }
 

@@ -405,7 +405,7 @@ fn large_archive_is_verified_while_it_is_served() {
 
     for flags in [&[][..], &["--processes", "2"]] {
         let server = releases.serve(&archive, flags);
-        let line = server.await_line("served nevertheless");
+        let line = server.await_line_since_start("served nevertheless");
         assert!(line.contains("warning: ") && line.contains("corrupt archive: its digest is"), "{line}");
         assert_eq!(server.get("/a.txt").status, 200);
     }

@@ -150,6 +150,8 @@ fn damaged_archive_is_a_server_error() {
     fs::create_dir(&source).unwrap();
     let content = "the content of the only page, which is nowhere else in the file";
     write_folder(&source, &pages(&[("a.txt", content), ("b.txt", "whole")]));
+    // A smaller archive would be verified before the server starts.
+    fs::write(source.join("large.mp4"), vec![b'~'; 16 << 20]).unwrap();
     compile(&source, &archive, &["--compress", "identity"]);
 
     // Makes the record's position of the body point past the end of the file.

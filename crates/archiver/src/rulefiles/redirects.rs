@@ -63,7 +63,8 @@ pub fn parse(
     let name: Arc<str> = file.into();
     let mut report = |line, error: RuleError| diagnostics.push(error.at(file, line));
     for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
-        if line > 1 && matches!(stated_dialect(bytes), Some(Ok(_))) {
+        // Files that were joined may repeat it.
+        if line > 1 && matches!(stated_dialect(bytes), Some(Ok(stated)) if stated != dialect) {
             let message =
                 "a dialect is only read from the first line, so this one has no effect; move it there";
             report(line, RuleError::new("late-dialect", message));

@@ -71,7 +71,8 @@ fn each_dialect_has_its_default_code_and_force() {
 fn first_line_selects_the_dialect() {
     assert_eq!(rules("# dialect: cloudflare\n/a /b", Dialect::Cannery)[0].action, redirect(302, "/b"));
     assert_eq!(codes("# dialect: apache\n/a /b", Dialect::Cannery), [(1, "unknown-dialect")]);
-    assert_eq!(rules("/a /b\n# dialect: cloudflare", Dialect::Cannery)[0].action, redirect(301, "/b"));
+    let (late, _) = parse_root("/a /b\n# dialect: cloudflare", Dialect::Cannery);
+    assert_eq!(late[0].action, redirect(301, "/b"));
 }
 
 #[test]
@@ -494,6 +495,7 @@ fn dialect_below_the_first_line_is_reported() {
     let text = "# our rules\n# dialect: cloudflare\n/a /b";
     assert_eq!(codes(text, Dialect::Cannery), [(2, "late-dialect")]);
     assert_eq!(codes("# dialect: netlify\n# dialects differ\n/a /b", Dialect::Cannery), []);
+    assert_eq!(codes("# dialect: netlify\n/a /b\n# dialect: netlify\n/c /d", Dialect::Cannery), []);
 }
 
 #[test]
