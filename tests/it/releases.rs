@@ -338,10 +338,10 @@ fn build_with_assets(releases: &ReleaseDir, numbers: std::ops::RangeInclusive<u3
     releases.select(&numbers.end().to_string());
 }
 
-/// Changes one byte of an asset in an archive.
-fn damage(archive: &Path, asset: &[u8]) {
+/// Changes one byte of a content in an archive.
+pub(crate) fn damage(archive: &Path, content: &[u8]) {
     let mut bytes = fs::read(archive).unwrap();
-    let place = bytes.windows(asset.len()).position(|window| window == asset).unwrap();
+    let place = bytes.windows(content.len()).position(|window| window == content).unwrap();
     bytes[place] ^= 1;
     fs::write(archive, bytes).unwrap();
 }

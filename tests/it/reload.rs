@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use cannery_testkit::http1;
 
 use crate::harness::{Server, compile, pages, parse, run, write_folder};
+use crate::releases::damage;
 use crate::transports::connect;
 
 /// A directory of releases.
@@ -363,21 +364,13 @@ fn resources(pid: u32) -> (usize, usize) {
     (descriptors, line.trim().trim_end_matches(" kB").parse().unwrap())
 }
 
-/// Flips a bit of these bytes in the archive.
-fn flip(archive: &Path, words: &[u8]) {
-    let mut bytes = fs::read(archive).unwrap();
-    let at = bytes.windows(words.len()).position(|window| window == words).unwrap();
-    bytes[at] ^= 1;
-    fs::write(archive, bytes).unwrap();
-}
-
 /// Only a reload verified archives: after a restart, a damaged one was served under the entity tag of the right bytes.
 #[test]
 fn damaged_archive_does_not_start() {
     let releases = Releases::new();
     let archive = releases.build_numbered("site.cdb", 1);
     symlink("site.cdb", releases.path("current")).unwrap();
-    flip(&archive, b"release 1\n");
+    damage(&archive, b"release 1\n");
     let (archive, directory) = (archive.to_str().unwrap(), releases.folder.path().to_str().unwrap());
     for (flags, hint) in [
         (&["--archive", archive][..], "build it again"),
@@ -401,7 +394,7 @@ fn large_archive_is_verified_while_it_is_served() {
     let source = tempfile::tempdir().unwrap();
     write_folder(source.path(), &[(b"a.txt", b"some content"), (b"large.bin", &large)]);
     compile(source.path(), &archive, &["--compress", "identity"]);
-    flip(&archive, b"some content");
+    damage(&archive, b"some content");
 
     for flags in [&[][..], &["--processes", "2"]] {
         let server = releases.serve(&archive, flags);
