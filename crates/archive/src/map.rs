@@ -10,6 +10,8 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::ptr::NonNull;
 
+#[cfg(target_os = "linux")]
+use memmap2::Advice;
 use memmap2::{Mmap, MmapMut, MmapOptions};
 
 use crate::lease::{prefer_huge_pages, replace_with_copy};
@@ -154,6 +156,21 @@ impl Bytes {
         unsafe { self.slice.as_ref() }
     }
 
+    /// Reads a range from the disk, if it is part of a mapped file. Otherwise, a page that can't be read would only show when it is
+    /// accessed: by a signal, which ends the process.
+    ///
+    /// Linux has this since 5.14. On other systems, nothing happens.
+    ///
+    /// # Errors
+    /// Returns an error if a page of the file can't be read.
+    pub(crate) fn read_ahead(&self, range: Range<usize>) -> io::Result<()> {
+        match &self.memory {
+            Memory::Copied { .. } | Memory::Owned(_) | Memory::Static(_) => Ok(()),
+            Memory::Mapped { map, .. } => populate(map, range),
+            Memory::Shared(owner) => owner.bytes().read_ahead(range),
+        }
+    }
+
     /// Replaces a mapped file by a private copy at the same addresses.
     pub(crate) fn detach(&self) -> io::Result<()> {
         match &self.memory {
@@ -184,4 +201,47 @@ fn map(file: &File, options: &MmapOptions) -> io::Result<Memory> {
     // response, and to a SIGBUS if the file was truncated. There is no safe way to map a file.
     let map = unsafe { options.map(file) }?;
     Ok(Memory::Mapped { map, has_name })
+}
+
+#[cfg(target_os = "linux")]
+fn populate(map: &Mmap, range: Range<usize>) -> io::Result<()> {
+    match map.advise_range(Advice::PopulateRead, range.start, range.len()) {
+        // The kernel is older.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EFAULT | libc::EHWPOISON)) => {
+            let Range { start, end } = range;
+            Err(io::Error::other(format!(
+                "bytes {start} to {end} cannot be read: the file was cut, or its disk is damaged"
+            )))
+        }
+        done => done,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn populate(_: &Mmap, _: Range<usize>) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cut_file_is_an_error_of_reading_ahead() {
+        const MIB: usize = 1 << 20;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 << 20).unwrap();
+        let bytes = Bytes::load(&file, &(0..4 << 20), Loading::Mapped).unwrap();
+        let part = Bytes::load(&file, &(1 << 20..4 << 20), Loading::Mapped).unwrap();
+        assert!(bytes.read_ahead(0..4 * MIB).is_ok());
+
+        file.set_len(2 << 20).unwrap();
+        assert!(bytes.read_ahead(0..2 * MIB).is_ok());
+        assert!(part.read_ahead(0..MIB).is_ok(), "a part that starts at a page of its own");
+        for error in [bytes.read_ahead(MIB..3 * MIB), part.read_ahead(MIB..2 * MIB)] {
+            let error = error.unwrap_err().to_string();
+            assert!(error.ends_with("the file was cut, or its disk is damaged"), "{error}");
+        }
+    }
 }

@@ -181,6 +181,11 @@ impl Archive {
         self.bytes.as_slice()
     }
 
+    /// Reads a range of the file from the disk, so that accessing it can't fail.
+    pub(crate) fn read_ahead(&self, range: Range<usize>) -> std::io::Result<()> {
+        self.bytes.read_ahead(range)
+    }
+
     /// Finds the record for a path on `host`, or on the default site if `host` is `None`.
     ///
     /// `host` is case-insensitive. You can find records written for `*.example.com` by passing `.example.com`.

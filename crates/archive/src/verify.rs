@@ -19,6 +19,9 @@ use crate::layout::record::Record;
 use crate::layout::scope::ScopeEntry;
 use crate::reader::Archive;
 
+/// Number of bytes that are read from the disk at once, and processed while they are in memory.
+const READ_AHEAD_BYTES: usize = 4 << 20;
+
 /// Statistics from [`Archive::verify`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VerifyReport {
@@ -63,22 +66,29 @@ impl Archive {
     /// Verifies the digest of the archive, which covers every byte. Takes about a third as long as [`Archive::verify`].
     ///
     /// # Errors
-    /// Returns [`VerifyError::Digest`] if a byte has changed since the archive was written.
+    /// Returns [`VerifyError::Digest`] if a byte has changed since the archive was written, or [`VerifyError::Io`] if one can't be
+    /// read.
     pub fn verify_digest(&self) -> Result<(), VerifyError> {
-        let got = self.compute_digest();
+        let got = self.compute_digest()?;
         let expected = self.facts().digest;
         if got == expected { Ok(()) } else { Err(VerifyError::Digest { expected, got }) }
     }
 
     /// Computes the digest like the writer does: first over the bytes after the facts, then over the bytes up to the end of the
     /// facts, with zeros in place of the digest.
-    fn compute_digest(&self) -> Digest {
-        let (head, tail) = self.bytes().split_at(self.facts_position() + FACTS_BYTES);
-        let mut head = head.to_vec();
-        head[self.facts_position() + DIGEST_AT..].fill(0);
+    fn compute_digest(&self) -> Result<Digest, VerifyError> {
+        let facts_end = self.facts_position() + FACTS_BYTES;
         let mut hasher = blake3::Hasher::new();
-        hasher.update(tail).update(&head);
-        Digest(*hasher.finalize().as_bytes())
+        for start in (facts_end..self.bytes().len()).step_by(READ_AHEAD_BYTES) {
+            let end = self.bytes().len().min(start + READ_AHEAD_BYTES);
+            self.read_ahead(start..end)?;
+            hasher.update(&self.bytes()[start..end]);
+        }
+
+        let mut head = self.bytes()[..facts_end].to_vec();
+        head[self.facts_position() + DIGEST_AT..].fill(0);
+        hasher.update(&head);
+        Ok(Digest(*hasher.finalize().as_bytes()))
     }
 }
 

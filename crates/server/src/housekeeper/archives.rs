@@ -64,7 +64,6 @@ impl From<OpenRelease> for RetiredSite {
 /// A site that is served before it has been verified.
 pub(super) struct Unverified {
     pub(super) index: usize,
-    pub(super) path: PathBuf,
     pub(super) site: Arc<Site>,
 }
 
@@ -133,7 +132,7 @@ impl Archives {
         pending
             .map(|(index, (file, entry))| {
                 file.verification = Verification::Done;
-                Unverified { index, path: file.path.clone(), site: Arc::clone(&entry.site) }
+                Unverified { index, site: Arc::clone(&entry.site) }
             })
             .collect()
     }
