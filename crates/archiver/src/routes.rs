@@ -307,6 +307,8 @@ impl Planner<'_> {
     /// Warns if there is both `404.html` and `_404.html`, for example.
     fn warn_of_second_page(&mut self, id: SourceId, host: HostId, key: &[u8], role: Role<'_>) {
         let role_name = match role {
+            // None of them is used.
+            Role::Index { .. } if self.options.exclude_index => return,
             Role::Index { .. } => "index page",
             Role::Fallback { .. } => "fallback page",
             Role::ErrorPage { .. } => "error page",
