@@ -138,9 +138,11 @@ impl Releases {
         self.is_incomplete
     }
 
-    /// Returns `true` if the directory or a file in it could not be read, so that the next scan should come soon.
+    /// Returns `true` if the directory could not be read, or a file in it that should be tried again, so that the next scan should come
+    /// soon.
     pub(crate) fn is_unreadable(&self) -> bool {
-        self.unreadable.is_some() || self.files.values().any(|file| file.unreadable.is_some())
+        let is_tried_again = |file: &File| file.unreadable.is_some() && file.is_due(Trigger::Interval);
+        self.unreadable.is_some() || self.files.values().any(is_tried_again)
     }
 
     /// Returns the sites of the other releases, newest first.
@@ -353,6 +355,13 @@ impl Releases {
                 copied_bytes = copied_bytes.saturating_add(copied_bytes_of(release.site.archive()));
                 served.push(name);
                 digests.push(label.digest);
+            }
+        }
+
+        // Those that were not needed are looked at again after a while, too, and not all the time.
+        for unreadable in self.files.values_mut().filter_map(|file| file.unreadable.as_mut()) {
+            if unreadable.since.elapsed() >= RETRY_AFTER {
+                unreadable.since = Instant::now();
             }
         }
         served

@@ -82,8 +82,10 @@ fn excess<H: Ord>(mut sites: Vec<(Instant, H, Size)>) -> Vec<H> {
     sites.pop();
     let mut closed = Vec::new();
     for (_, host, size) in sites {
-        if total.archives <= SITES_ARCHIVES_MAX && total.copied_bytes <= SITES_COPIED_BYTES_MAX {
-            break;
+        let frees = total.archives > SITES_ARCHIVES_MAX
+            || total.copied_bytes > SITES_COPIED_BYTES_MAX && size.copied_bytes > 0;
+        if !frees {
+            continue;
         }
         total.archives -= size.archives;
         total.copied_bytes -= size.copied_bytes;
@@ -268,11 +270,12 @@ impl SiteOpener {
     /// Closes the sites that were used least recently, if there are too many. Returns `false` if the others were used just now.
     fn make_room(&mut self) -> bool {
         let SiteDirectory { open_max, kept, .. } = self.directory;
+        let size = |open: &HashMap<Box<[u8]>, OpenSite>| open.values().map(OpenSite::size).sum::<Size>();
+        let has_place = |open: &HashMap<Box<[u8]>, OpenSite>| {
+            open.len() < usize::from(open_max) && size(open).archives + 1 + kept <= SITES_ARCHIVES_MAX
+        };
         let has_room = |open: &HashMap<Box<[u8]>, OpenSite>| {
-            let Size { archives, copied_bytes } = open.values().map(OpenSite::size).sum();
-            open.len() < usize::from(open_max)
-                && archives + 1 + kept <= SITES_ARCHIVES_MAX
-                && copied_bytes < SITES_COPIED_BYTES_MAX
+            has_place(open) && size(open).copied_bytes < SITES_COPIED_BYTES_MAX
         };
         if has_room(&self.open) {
             return true;
@@ -283,7 +286,10 @@ impl SiteOpener {
         }
         // Sites have different numbers of archives, so one may not be enough.
         while !has_room(&self.open) {
-            let oldest = self.open.iter().min_by_key(|(_, site)| site.used_last);
+            // Only if copied bytes are all that is missing, a site without any frees nothing.
+            let lacks_bytes = has_place(&self.open);
+            let useful = self.open.iter().filter(|(_, site)| !lacks_bytes || site.size().copied_bytes > 0);
+            let oldest = useful.min_by_key(|(_, site)| site.used_last);
             let oldest = oldest.filter(|(_, site)| now - site.used_last >= USED_RECENTLY);
             let Some(host) = oldest.map(|(host, _)| host.clone()) else { break };
             if let Some(site) = self.open.remove(&host) {
@@ -509,6 +515,8 @@ mod tests {
         assert!(excess(vec![site(1, 1, 4 * quarter), site(2, 1, quarter)]).is_empty());
         let large = vec![site(1, 1, 3 * quarter), site(2, 1, quarter), site(3, 1, 2 * quarter)];
         assert_eq!(excess(large), [3]);
+        let beside_mapped = vec![site(1, 1, 3 * quarter), site(2, 1, 3 * quarter), site(3, 1, 0)];
+        assert_eq!(excess(beside_mapped), [2], "a mapped site frees no copied bytes");
         assert!(
             excess(vec![site(1, 1, 6 * quarter)]).is_empty(),
             "a site isn't closed because of its own size"

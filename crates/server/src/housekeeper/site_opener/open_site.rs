@@ -268,6 +268,10 @@ impl OpenSite {
             Ok((None, _)) if self.preview_version.is_some() => Change::Failed(Failure::Absent),
             Ok((None, _)) => Change::None,
             Ok((Some(preview), version)) => match directory {
+                // It was replaced just now, so these may be the settings of another preview.
+                Ok(directory) if !matches!(is_at(&directory, &self.source.path), Ok(true)) => {
+                    Change::Failed(Failure::Absent)
+                }
                 Ok(directory) => {
                     self.entry.preview = Some(Arc::new(preview));
                     self.preview_version = version;
