@@ -168,9 +168,13 @@ fn only_documents_have_the_script() {
         assert_eq!(fragment.field("Content-Length"), Some("12"), "{lines}");
         assert!(fragment.field("Vary").unwrap().contains("Sec-Fetch-Dest"), "{lines}");
         // RFC 9110 §9.3.2: `HEAD` has the same fields.
-        let head = request_at(&live.address, "HEAD", "/fragment", &format!("{lines}\r\n"));
-        for name in ["Vary", "ETag", "Content-Length", "Content-Type", "Cache-Control"] {
-            assert_eq!(head.field(name), fragment.field(name), "{lines}: {name}");
+        for condition in ["", "If-None-Match: \"other\"\r\n", "Range: bytes=0-1\r\n"] {
+            let lines = format!("{lines}\r\n{condition}");
+            let head = request_at(&live.address, "HEAD", "/fragment", &lines);
+            assert_eq!(head.status, 200, "{lines}");
+            for name in ["Vary", "ETag", "Content-Length", "Content-Type", "Cache-Control"] {
+                assert_eq!(head.field(name), fragment.field(name), "{lines}: {name}");
+            }
         }
         tag = fragment.field("ETag").map(str::to_owned);
     }
@@ -438,7 +442,7 @@ fn refused_host_is_printed_with_the_flag_that_permits_it() {
     fs::write(folder.path().join("index.html"), "home").unwrap();
     let terminal = Terminal::start(folder.path(), |_| {});
     assert_eq!(request_at(terminal.address(), "GET", "/", "Host: evil.example\r\n").status, 421);
-    terminal.await_line("421 GET /  (for the host evil.example, which `--allow-host` permits)");
+    terminal.await_line("421 GET /  (`--allow-host evil.example` would permit this host)");
 }
 
 #[test]

@@ -25,7 +25,8 @@ use std::sync::Arc;
 
 use cannery_archive::{Extent, Lease};
 use cannery_site::{
-    Answer, Conditions, Method, PLAIN_HTTP, Reason, Request, Scratch, Site, Target, Values, https_redirect,
+    Answer, Conditions, Method, PLAIN_HTTP, Reason, Request, Scratch, Single, Site, Target, Values,
+    https_redirect,
 };
 use cannery_transport::Version;
 use cannery_wire::{
@@ -422,9 +423,10 @@ fn answer_with_script<'a>(
         request.method = Method::Get;
         request.accept_encoding = Values::NONE;
         request.conditions = Conditions::NONE;
-    } else if request.method == Method::Head && !request.conditions.any {
-        // The head of a document can only be composed with its content.
+    } else if request.method == Method::Head {
+        // The head of a document can only be composed with its content. `Range` means nothing to HEAD (RFC 9110 §14.2).
         request.method = Method::Get;
+        (request.conditions.range, request.conditions.if_range) = (Single::Absent, Single::Absent);
     }
     let mut source = (number, entry.site.as_ref());
     let answer = find_answer(sites, entry, &request, scratch, &mut source);

@@ -64,9 +64,9 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>) {
             out.push(b' ');
             put_escaped(out, request.target);
             if let Some(host) = line.host.filter(|_| line.status == MISDIRECTED) {
-                out.extend_from_slice(b"  (for the host ");
+                out.extend_from_slice(b"  (`--allow-host ");
                 put_escaped(out, host);
-                out.extend_from_slice(b", which `--allow-host` permits)");
+                out.extend_from_slice(b"` would permit this host)");
             }
             if let Some(referer) = line.referer {
                 out.extend_from_slice(b"  (from ");
