@@ -58,7 +58,9 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.skip("tests with other programs", "some are not installed; `cargo xtask test` installs them");
     }
     let test = format!("test {packages}");
-    steps.run("cargo test", || project::run(&mut tests(&test, extent)));
+    // A log should name all tests that fail.
+    let fail_fast = if extent == Extent::Fast { "" } else { "--no-fail-fast" };
+    steps.run("cargo test", || project::run_tests(&mut tests(&format!("{test} {fail_fast}"), extent)));
     if extent == Extent::Fast {
         // After the first tests, because it compiles nearly everything once more.
         steps.run("clippy", || project::run(&mut cargo(&clippy)));
@@ -68,17 +70,17 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     // A program that contains the server, and has routes, must respond to all other requests in the same way.
     let mut with_library = tests(&format!("{black_box} -- conformance:: conditional:: negotiate::"), extent);
     with_library.env("CANNERY_TEST_PROGRAM", project::target().join("debug/examples/site_and_routes"));
-    steps.run("library", || project::run(&mut with_library));
+    steps.run("library", || project::run_tests(&mut with_library));
 
     // The same for programs of frameworks, except for what their HTTP library decides. Also the example of a whole service.
     let mut with_frameworks = tests(&format!("{black_box} -- frameworks:: notes::"), extent);
     with_frameworks.env("CANNERY_TEST_FRAMEWORKS", project::target().join("debug/examples"));
-    steps.run("frameworks", || project::run(&mut with_frameworks));
+    steps.run("frameworks", || project::run_tests(&mut with_frameworks));
 
     if extent != Extent::Fast {
         // Builds a package of its own: a minute and a half of CPU time at first, and seconds later.
         let embedding = format!("{test} --test embedding -- --ignored");
-        steps.run("embedding", || project::run(&mut tests(&embedding, extent)));
+        steps.run("embedding", || project::run_tests(&mut tests(&embedding, extent)));
     }
 
     // Responses must not depend on the event loop, so the black box tests run on both.
@@ -90,7 +92,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         let skipped = if extent == Extent::Slow { "" } else { ON_ONE_LOOP };
         let mut on_io_uring = tests(&format!("{black_box} -- {skipped}"), extent);
         on_io_uring.env("CANNERY_TEST_IO", "io_uring");
-        steps.run(ON_IO_URING, || project::run(&mut on_io_uring));
+        steps.run(ON_IO_URING, || project::run_tests(&mut on_io_uring));
     } else {
         steps.skip(ON_IO_URING, "the kernel doesn't support it, or forbids it");
     }
@@ -168,12 +170,12 @@ fn portable(steps: &mut Steps, packages: &str, extent: Extent) {
     let clippy = format!("clippy {packages} --all-targets {FEATURE} -- -D warnings");
     steps.run("portable clippy", || project::run(&mut cargo(&clippy)));
     let unit = format!("test {packages} --lib {TESTS} {FEATURE} -- {LEASES}");
-    steps.run("portable units", || project::run(&mut tests(&unit, extent)));
+    steps.run("portable units", || project::run_tests(&mut tests(&unit, extent)));
     steps.run("portable it", || {
         let mut command = with_programs(Command::new(black_box?), extent);
         command.args(MODULES.split_whitespace().chain(ON_LINUX.split_whitespace()));
         command.env("CANNERY_TEST_SANDBOX", "auto").current_dir(project::root());
-        project::run(&mut command)
+        project::run_tests(&mut command)
     });
 
     for (name, package, target) in [(LOOP, "eventloop", FREEBSD), (FOLLOWER, "follow", MACOS)] {

@@ -13,6 +13,8 @@ pub(crate) enum Error {
     Start { program: String, source: io::Error },
     /// A program ran and failed, after printing its own error.
     Failed { program: String, status: ExitStatus },
+    /// Tests failed, with these messages.
+    Tests { program: String, status: ExitStatus, failures: Vec<String> },
     /// A file or directory can't be read or written.
     File { path: PathBuf, source: io::Error },
     /// The machine lacks a program or a package.
@@ -42,7 +44,7 @@ impl Error {
 }
 
 /// Returns the program's name and its first argument, enough to find it in the output.
-fn name(command: &Command) -> String {
+pub(crate) fn name(command: &Command) -> String {
     let first = command.get_args().next().map(|word| format!(" {}", word.display()));
     format!("{}{}", command.get_program().display(), first.unwrap_or_default())
 }
@@ -54,6 +56,9 @@ impl fmt::Display for Error {
             Error::Start { program, source } => write!(f, "cannot start `{program}`: {source}"),
             Error::Failed { program, status } => {
                 write!(f, "`{program}` failed ({status}); see its output")
+            }
+            Error::Tests { program, status, failures } => {
+                write!(f, "`{program}` failed ({status})\n{}", failures.join("\n"))
             }
             Error::File { path, source } => write!(f, "{}: {source}", path.display()),
             Error::Missing { what, remedy } => write!(f, "missing: {what}; {remedy}"),

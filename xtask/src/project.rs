@@ -1,10 +1,11 @@
 //! Paths of the project, and commands that run in it.
 
 use std::env;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::error::Error;
+use crate::error::{Error, name};
 
 /// Returns the root of the workspace.
 pub(crate) fn root() -> &'static Path {
@@ -34,6 +35,52 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     if status.success() { Ok(()) } else { Err(Error::failed(command, status)) }
 }
 
+/// Runs tests to their end. Their output goes to ours. In a log, the messages of those that failed are far from the end, so the
+/// error repeats them.
+pub(crate) fn run_tests(command: &mut Command) -> Result<(), Error> {
+    if io::stdout().is_terminal() {
+        return run(command);
+    }
+
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|source| Error::start(command, source))?;
+    let output = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut failures = Failures::default();
+    for line in output.split(b'\n') {
+        let line = line.map_err(|source| Error::start(command, source))?;
+        // Whoever reads our output may have gone; the exit status still says how the tests ended.
+        let _ = io::stdout().write_all(&[&line[..], b"\n"].concat());
+        failures.read(&String::from_utf8_lossy(&line));
+    }
+
+    let status = child.wait().map_err(|source| Error::start(command, source))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::Tests { program: name(command), status, failures: failures.lines })
+}
+
+/// The messages of failed tests in the output of libtest.
+#[derive(Default)]
+struct Failures {
+    lines: Vec<String>,
+    is_inside: bool,
+}
+
+impl Failures {
+    /// Only so many lines are repeated.
+    const LINES_MAX: usize = 200;
+
+    fn read(&mut self, line: &str) {
+        if line == "failures:" {
+            self.is_inside = true;
+        } else if line.starts_with("test result: ") {
+            self.is_inside = false;
+        } else if self.is_inside && !line.is_empty() && self.lines.len() < Self::LINES_MAX {
+            self.lines.push(line.to_owned());
+        }
+    }
+}
+
 /// Runs a program to its end and returns what it printed.
 pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     let output = command.stderr(Stdio::inherit()).output().map_err(|source| Error::start(command, source))?;
@@ -50,4 +97,19 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let administrators = ["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from);
     let directories = env::split_paths(&path).chain(administrators);
     directories.map(|directory| directory.join(name)).find(|candidate| candidate.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_tests_are_in_the_error() {
+        let log = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\nno\n\n\nfailures:\n    b\n\n\
+            test result: FAILED. 1 passed; 1 failed\n\nrunning 0 tests\n";
+        let mut command = Command::new("sh");
+        command.args(["-c", "printf %s \"$1\"; exit 101", "sh", log]);
+        let error = run_tests(&mut command).unwrap_err().to_string();
+        assert!(error.ends_with("\n---- b stdout ----\nno\n    b"), "{error}");
+    }
 }

@@ -19,7 +19,7 @@ struct Step {
 
 enum Outcome {
     Passed,
-    Failed,
+    Failed(Error),
     Skipped(Cow<'static, str>),
 }
 
@@ -38,7 +38,7 @@ impl Steps {
             Ok(()) => Outcome::Passed,
             Err(error) => {
                 println!("{error}");
-                Outcome::Failed
+                Outcome::Failed(error)
             }
         };
         println!("<== {name}: {}, {:.1} s\n", outcome.word(), took.as_secs_f64());
@@ -51,7 +51,7 @@ impl Steps {
         self.done.push(Step { name: name.into(), took: Duration::ZERO, outcome });
     }
 
-    /// Prints the summary.
+    /// Prints the summary, and the errors again.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Steps {
         for step in &self.done {
             let reason = match &step.outcome {
                 Outcome::Skipped(reason) => reason.as_ref(),
-                Outcome::Passed | Outcome::Failed => "",
+                Outcome::Passed | Outcome::Failed(_) => "",
             };
             println!(
                 "{:<26} {:<8} {:>7.1} s  {reason}",
@@ -69,7 +69,16 @@ impl Steps {
                 step.took.as_secs_f64()
             );
         }
-        let failed = self.done.iter().filter(|step| matches!(step.outcome, Outcome::Failed)).count();
+
+        let errors = self.done.iter().filter_map(|step| match &step.outcome {
+            Outcome::Failed(error) => Some((&step.name, error)),
+            _ => None,
+        });
+        let mut failed = 0;
+        for (name, error) in errors {
+            println!("\n{name}: {error}");
+            failed += 1;
+        }
         if failed == 0 { Ok(()) } else { Err(Error::Steps { failed, total: self.done.len() }) }
     }
 }
@@ -78,7 +87,7 @@ impl Outcome {
     fn word(&self) -> &'static str {
         match self {
             Outcome::Passed => "passed",
-            Outcome::Failed => "FAILED",
+            Outcome::Failed(_) => "FAILED",
             Outcome::Skipped(_) => "skipped",
         }
     }
