@@ -12,14 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// The directory of a crate, its package, and the features that its documentation has.
-const LIBRARIES: [(&str, &str, &[&str]); 5] = [
-    ("archive", "cannery-archive", &[]),
-    ("build", "cannery-build", &[]),
-    ("cannery", "cannery", &["--all-features"]),
-    ("routes", "cannery-routes", &["--all-features"]),
-    ("server", "cannery-server", &[]),
-];
+/// The directory of a crate, and its package.
+type Library = (&'static str, &'static str);
+
+/// The crates that are documented with all features. Cargo compiles the dependencies of all of them only once.
+const WITH_FEATURES: [Library; 3] =
+    [("build", "cannery-build"), ("cannery", "cannery"), ("routes", "cannery-routes")];
+
+/// The crates whose features are for tests and benchmarks.
+const WITHOUT_FEATURES: [Library; 2] = [("archive", "cannery-archive"), ("server", "cannery-server")];
 
 /// Cargo removes a crate's documentation before it makes another kind of it.
 static DOCUMENTATION: Mutex<()> = Mutex::new(());
@@ -28,9 +29,12 @@ static DOCUMENTATION: Mutex<()> = Mutex::new(());
 fn public_apis_are_those_of_the_committed_texts() {
     let _alone = DOCUMENTATION.lock().unwrap_or_else(PoisonError::into_inner);
     let rustdoc = rustdoc_with_unstable_options();
-    for (directory, package, features) in LIBRARIES {
+    const JSON: &str = "-Zunstable-options --output-format json";
+    document(&WITH_FEATURES, &["--all-features"], &rustdoc, JSON);
+    document(&WITHOUT_FEATURES, &[], &rustdoc, JSON);
+    for (directory, package) in WITH_FEATURES.into_iter().chain(WITHOUT_FEATURES) {
         let path = root().join(format!("crates/{directory}/public-api.txt"));
-        let api = api(&rustdoc, package, features);
+        let api = api(package);
         if std::env::var_os("CANNERY_WRITE_API").is_some() {
             fs::write(&path, api).unwrap();
             continue;
@@ -46,10 +50,7 @@ fn public_apis_are_those_of_the_committed_texts() {
 fn pages_name_features_and_no_internal_crate() {
     let _alone = DOCUMENTATION.lock().unwrap_or_else(PoisonError::into_inner);
     let rustdoc = rustdoc_with_unstable_options();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["rustdoc", "--quiet", "--lib", "--package", "cannery", "--all-features"]);
-    cargo.args(["--", "--cfg", "docsrs", "--cap-lints", "allow"]);
-    assert!(cargo.env("RUSTDOC", rustdoc).current_dir(root()).status().unwrap().success());
+    document(&WITH_FEATURES, &["--all-features"], &rustdoc, "--cfg docsrs");
 
     let page = |name: &str| fs::read_to_string(documentation().join("cannery").join(name)).unwrap();
     for (name, feature) in [
@@ -68,13 +69,17 @@ fn pages_name_features_and_no_internal_crate() {
     }
 }
 
-/// Returns the public items of a package, a line each.
-fn api(rustdoc: &Path, package: &str, features: &[&str]) -> String {
+/// Documents libraries with these flags of cargo and of rustdoc.
+fn document(libraries: &[Library], features: &[&str], rustdoc: &Path, flags: &str) {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["rustdoc", "--quiet", "--lib", "--package", package]).args(features);
-    cargo.args(["--", "-Zunstable-options", "--output-format", "json", "--cap-lints", "allow"]);
-    assert!(cargo.env("RUSTDOC", rustdoc).current_dir(root()).status().unwrap().success());
+    cargo.args(["doc", "--quiet", "--no-deps", "--lib"]).args(features);
+    cargo.args(libraries.iter().flat_map(|(_, package)| ["--package", package]));
+    cargo.env("RUSTDOC", rustdoc).env("RUSTDOCFLAGS", format!("{flags} --cap-lints allow"));
+    assert!(cargo.current_dir(root()).status().unwrap().success());
+}
 
+/// Returns the public items of a documented package, a line each.
+fn api(package: &str) -> String {
     let json = documentation().join(format!("{}.json", package.replace('-', "_")));
     let api = public_api::Builder::from_rustdoc_json(json)
         .omit_auto_derived_impls(true)
