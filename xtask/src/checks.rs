@@ -152,7 +152,13 @@ fn with_programs(mut command: Command, extent: Extent) -> Command {
 /// event loop compiles for a system with kqueue, and the follower for one with `FSEvents`.
 fn portable(steps: &mut Steps, packages: &str, extent: Extent) {
     const FEATURE: &str = "--features cannery-cli/portable";
-    // The tests of the crates that have portable modules. The last one makes cargo build the programs.
+    // The crates that have portable modules, or act on leases.
+    const PACKAGES: &str = "--package cannery-archive --package cannery-cli --package cannery-eventloop --package cannery-live \
+        --package cannery-server";
+    // With these, all libraries have the same features as in the whole workspace, so that cargo doesn't compile them again.
+    const WITH_SAME_FEATURES: &str = "--package cannery --package xtask";
+    const BENCHMARKS: &str = "--package cannery-bench";
+    // The last test makes cargo build the programs.
     const TESTS: &str =
         "--test container --test hostile --test in_place --test inside --test program --test programs";
     // Without leases, nothing shows that a file is being written. One that is replaced all the time is read as it is after a
@@ -169,7 +175,10 @@ fn portable(steps: &mut Steps, packages: &str, extent: Extent) {
     let black_box = test_program(packages, "it");
     let clippy = format!("clippy {packages} --all-targets {FEATURE} -- -D warnings");
     steps.run("portable clippy", || project::run(&mut cargo(&clippy)));
-    let unit = format!("test {packages} --lib {TESTS} {FEATURE} -- {LEASES}");
+    let benchmarks = if extent == Extent::Usual { "" } else { BENCHMARKS };
+    let unit = format!(
+        "test {PACKAGES} {WITH_SAME_FEATURES} {benchmarks} --no-fail-fast --lib {TESTS} {FEATURE} -- {LEASES}"
+    );
     steps.run("portable units", || project::run_tests(&mut tests(&unit, extent)));
     steps.run("portable it", || {
         let mut command = with_programs(Command::new(black_box?), extent);
