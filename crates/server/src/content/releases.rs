@@ -145,6 +145,11 @@ impl Releases {
         self.unreadable.is_some() || self.files.values().any(is_tried_again)
     }
 
+    /// Returns `true` if the next scan will use files that this one has only seen.
+    pub(crate) fn has_new(&self) -> bool {
+        self.files.values().any(|file| matches!(file.state, State::New) && file.unreadable.is_none())
+    }
+
     /// Returns the sites of the other releases, newest first.
     pub(crate) fn sites(&self) -> Vec<Arc<Site>> {
         let open = |name| self.files.get(name).and_then(File::open);
@@ -493,6 +498,22 @@ mod tests {
             assert!(file.is_due(Trigger::Interval));
             assert!(file.learn(&path, fails()).is_none(), "the same is reported once");
         }
+    }
+
+    #[test]
+    fn new_release_is_used_by_the_scan_after_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let current = Archive::from_bytes(simulation::archive("1")).unwrap();
+        let directory = ReleaseDirectory::new(folder.path().to_owned(), 10);
+        let mut releases = Releases::new(directory, VirtualHosts::Enabled);
+        let mut scan = |releases: &mut Releases| {
+            releases.scan(&current, Trigger::Interval, &mut Vec::new());
+            (releases.has_new(), releases.sites().len())
+        };
+        assert_eq!(scan(&mut releases), (false, 0));
+        fs::write(folder.path().join("2.cdb"), simulation::archive("2")).unwrap();
+        assert_eq!(scan(&mut releases), (true, 0));
+        assert_eq!(scan(&mut releases), (false, 1));
     }
 
     #[test]

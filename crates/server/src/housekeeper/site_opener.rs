@@ -285,6 +285,7 @@ impl SiteOpener {
             site.note_use(now);
         }
         // Sites have different numbers of archives, so one may not be enough.
+        let mut is_closed = false;
         while !has_room(&self.open) {
             // Only if copied bytes are all that is missing, a site without any frees nothing.
             let lacks_bytes = has_place(&self.open);
@@ -294,10 +295,11 @@ impl SiteOpener {
             let Some(host) = oldest.map(|(host, _)| host.clone()) else { break };
             if let Some(site) = self.open.remove(&host) {
                 site.retire(&mut self.retired);
+                is_closed = true;
             }
         }
         // Workers would go on using the closed site, which costs memory, but is right.
-        if let Some(current) = self.current.upgrade() {
+        if is_closed && let Some(current) = self.current.upgrade() {
             self.replace_table();
             self.publish(&current);
         }
@@ -440,6 +442,7 @@ impl SiteOpener {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
     use cannery_archive::Loading;
 
@@ -448,26 +451,36 @@ mod tests {
     use crate::observe::Status;
     use crate::worker::simulation;
 
-    #[test]
-    fn idle_site_is_closed_and_opened_again() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("a.example.cdb"), simulation::archive("first")).unwrap();
+    /// Returns the opener of the sites in a folder.
+    fn open(folder: &Path, open_max: u16) -> (Arc<Current>, SiteOpener) {
         let mut config = Config::plain(config::Content::Archives {
             archives: Vec::new(),
             loading: Loading::Automatic,
             watch: true,
         });
-        config.site_directory = Some(SiteDirectory { path: folder.path().to_owned(), open_max: 10, kept: 1 });
+        config.site_directory = Some(SiteDirectory { path: folder.to_owned(), open_max, kept: 1 });
         let (content, _) = Content::open(&config, None).unwrap();
         let current = Arc::new(Current::new(Arc::new(content)));
-        let mut opener = SiteOpener::open(&config, &current, Vec::new()).unwrap().unwrap();
-        let reporter = Reporter {
+        let opener = SiteOpener::open(&config, &current, Vec::new()).unwrap().unwrap();
+        (current, opener)
+    }
+
+    fn reporter() -> Reporter {
+        Reporter {
             status: Arc::new(Status::new(std::iter::empty(), Arc::default())),
             on_notice: NoticeHandler::ignore(),
-        };
+        }
+    }
+
+    #[test]
+    fn idle_site_is_closed_and_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.example.cdb"), simulation::archive("first")).unwrap();
+        let (current, mut opener) = open(folder.path(), 10);
+        let reporter = reporter();
 
         let host = &b"a.example"[..];
-        let open = |opener: &mut SiteOpener| {
+        let open_site = |opener: &mut SiteOpener| {
             let (sites, slot) = (Arc::clone(&opener.sites), opener.sites.slot(host).unwrap());
             opener.open_slot(host, &sites, slot, &reporter);
         };
@@ -484,7 +497,7 @@ mod tests {
             opener.check(&current, Trigger::Interval, &reporter);
         };
         assert!(!is_open(&opener));
-        open(&mut opener);
+        open_site(&mut opener);
         check_after(&mut opener, SITE_IDLE_SECONDS - 10);
         assert!(is_open(&opener));
 
@@ -496,8 +509,28 @@ mod tests {
 
         check_after(&mut opener, SITE_IDLE_SECONDS);
         assert!(!is_open(&opener));
-        open(&mut opener);
+        open_site(&mut opener);
         assert!(is_open(&opener));
+    }
+
+    #[test]
+    fn refused_site_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        for host in ["a", "b"] {
+            fs::write(folder.path().join(format!("{host}.example.cdb")), simulation::archive(host)).unwrap();
+        }
+        let (current, mut opener) = open(folder.path(), 1);
+        let reporter = reporter();
+        let table = Arc::clone(&opener.sites);
+        let mut is_open = |host: &[u8]| {
+            let slot = table.slot(host).unwrap();
+            opener.open_slot(host, &table, slot, &reporter);
+            assert!(Arc::ptr_eq(&opener.sites, &table), "no site was closed, so workers need no new table");
+            table.is_settled(slot)
+        };
+        assert!(is_open(b"a.example"));
+        assert!(!is_open(b"b.example"), "the other one is in use");
+        drop(current);
     }
 
     #[test]

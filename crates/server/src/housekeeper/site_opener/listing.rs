@@ -187,7 +187,11 @@ impl Listing {
 
     /// Returns what the last listing found at a path.
     fn known_kind(&self, path: &Path) -> Option<SourceKind> {
-        self.sources.iter().find(|source| source.path == path).map(|source| source.kind)
+        // Only the name of an archive has a suffix that isn't part of the host.
+        let names = [path.file_stem(), path.file_name()].into_iter().flatten();
+        let hosts = names.filter_map(|name| name.to_str().and_then(host_name));
+        let mut sources = hosts.filter_map(|host| self.source(host.as_bytes()));
+        sources.find(|source| source.path == path).map(|source| source.kind)
     }
 }
 

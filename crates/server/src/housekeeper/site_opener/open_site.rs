@@ -230,6 +230,9 @@ impl OpenSite {
             let is_continued = releases.is_incomplete() && trigger == Trigger::Interval;
             let trigger = if is_continued { Trigger::Continuation } else { trigger };
             let scan = releases.scan(self.entry.site.archive(), trigger, notices);
+            if releases.has_new() {
+                self.scanned = None;
+            }
             if scan.is_changed {
                 self.entry.earlier = releases.sites();
                 change = Change::Served;
