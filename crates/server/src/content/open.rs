@@ -80,21 +80,29 @@ pub(super) fn open_at_startup(
     loading: Loading,
     budget: &mut Budget,
 ) -> Result<OpenedSite, StartError> {
-    // Read the version first: if the file is replaced now, we verify an archive twice instead of never.
     let version = file_version(named);
     let path = || named.path().to_owned();
     let opened = open_named(named, loading, config.virtual_hosts)
         .map_err(|source| StartError::Archive { path: path(), source })?;
 
     let inheritance = &config.inheritance;
-    if !named.is_opened_by_path() || version.is_some_and(|version| inheritance.verified.contains(&version)) {
+    if !named.is_opened_by_path() {
         return Ok(opened);
     }
+    // If the file was replaced while we opened it, either version may be the one that we have opened.
+    let is_verified = version.is_some_and(|version| inheritance.verified.contains(&version));
+    if is_verified && version == file_version(named) {
+        budget.skip(opened.site.archive());
+        return Ok(opened);
+    }
+    let is_further_member = inheritance.member.is_some_and(|number| number > 0);
     let verification = match budget.verify(opened.site.archive()) {
         // One of several processes is enough to find that a large archive is damaged.
-        Ok(_) if inheritance.member.is_some_and(|number| number > 0) => Verification::Done,
+        Ok(_) if is_further_member => Verification::Done,
         Ok(verification) => verification,
-        // A release that the others have refused. If each process that is started again ended, none would be left.
+        // A release that the others have refused. If each process that is started again ended, none would be left. The first one
+        // reports it.
+        Err(_) if is_further_member => Verification::Done,
         Err(_) if inheritance.member.is_some() => Verification::Pending,
         Err(source) => return Err(StartError::Damaged { path: path(), source }),
     };
