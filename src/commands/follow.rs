@@ -88,13 +88,24 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         address,
         report,
     };
-    let resumed = follower.resume();
     if flags.once {
-        return follower.step().and(resumed);
+        let resumed = follower.resume();
+        let stepped = follower.step();
+        return match (resumed, stepped) {
+            (resumed, Ok(())) => resumed,
+            (Ok(()), stepped) => stepped,
+            (resumed, stepped) => {
+                // The exit code is that of the look.
+                let _ = output::report(resumed);
+                stepped
+            }
+        };
     }
     let mut failures = 0;
     loop {
-        let stepped = follower.step();
+        let resumed = follower.resume();
+        // A switch now would need the command, too.
+        let stepped = if follower.hook_ended.is_none() { follower.step() } else { resumed };
         // In the sandbox, no other process can be started. The service manager should start this one again.
         if let Some(why) = follower.hook_ended.take() {
             return Err(Failure::failed(why));
@@ -202,11 +213,12 @@ enum Obstacle {
 }
 
 impl Follower {
-    /// Runs the command of `--on-activate` if the last process has switched, but was ended before it could run the command.
+    /// Runs the command of `--on-activate` if it was not run after the last switch: the last process was ended before it could, or a
+    /// release in the same directory can't be read since then.
     fn resume(&mut self) -> Result<(), Failure> {
         let Some(activation) = self.state.pending.take() else { return Ok(()) };
         let Ok(releases) = self.host.releases() else {
-            // The next process may know whether it is current.
+            // The next look may know whether it is current.
             self.state.pending = Some(activation);
             return Ok(());
         };
@@ -361,7 +373,7 @@ impl Follower {
         // No process of the server may serve the new pages before all of them know the new files. A process that was ended may have
         // pulled them just now, so they needn't be new.
         if before.current().is_some() && !is_current {
-            thread::sleep(self.settle.time(release.archive.bytes));
+            thread::sleep(self.settle.time(self.bytes_of(name.as_deref())));
         }
         let activate = Activate {
             release: Selector::Digest(digest),
@@ -370,12 +382,14 @@ impl Follower {
             settle_ms: None,
         };
         let current = before.current().map(|current| current.name.clone());
+        // The command after an earlier switch, if it has yet to run.
+        let earlier = self.state.pending.clone();
         if let (Some(_), Some(name), false) = (&self.hook, name, is_current) {
             self.state.pending = Some(self.host.activation_of(name, release.serial, current));
             self.write_state();
         }
         let switched = self.host.switch(&activate);
-        self.state.pending = None;
+        self.state.pending = if switched.is_err() || is_current { earlier } else { None };
         let activated = switched.map_err(local)?;
         if let Some(warning) = activated.warning.as_ref().filter(|_| !self.report.is_quiet()) {
             output::note(format_args!("note: {}", one_line(warning)));
@@ -389,6 +403,12 @@ impl Follower {
             elapsed: started.elapsed(),
         });
         Ok(self.host.activation(&activated))
+    }
+
+    /// Returns the length of a release in the directory. The store's document may name another one.
+    fn bytes_of(&self, name: Option<&str>) -> u64 {
+        let metadata = name.and_then(|name| self.directory.join(name).metadata().ok());
+        metadata.map_or(0, |metadata| metadata.len())
     }
 
     fn pull_failure(&self, error: &PullError) -> Failure {

@@ -34,7 +34,7 @@ impl Settling {
         match self.milliseconds {
             0 => Duration::ZERO,
             // Servers read the archive before they answer for it, at about a gigabyte per second.
-            milliseconds => Duration::from_millis(milliseconds) + Duration::from_nanos(bytes),
+            milliseconds => Duration::from_millis(milliseconds + (bytes / 1_000_000).min(SETTLE_MS_MAX)),
         }
     }
 }
@@ -47,6 +47,8 @@ mod tests {
     fn larger_archives_get_more_time() {
         assert_eq!(Settling { milliseconds: 1500 }.time(2_000_000_000), Duration::from_millis(3500));
         assert_eq!(Settling { milliseconds: 0 }.time(2_000_000_000), Duration::ZERO);
+        let longest = Settling { milliseconds: 1500 }.time(u64::MAX);
+        assert_eq!(longest, Duration::from_millis(1500 + SETTLE_MS_MAX));
     }
 
     #[test]
