@@ -100,12 +100,16 @@ impl ReleaseDir {
 
     /// Returns a file that shows that this is the folder of a site, or has another purpose. `None` for a directory that doesn't exist.
     pub(super) fn file_of_site(&self) -> io::Result<Option<OsString>> {
+        if self.path.join(CURRENT).is_symlink() {
+            return Ok(None);
+        }
+        // There may be archives in the folder of a site.
         for name in ["index.html", "_redirects", "_headers"] {
             if fs::symlink_metadata(self.path.join(name)).is_ok() {
                 return Ok(Some(name.into()));
             }
         }
-        if !self.releases.is_empty() || fs::symlink_metadata(self.path.join(CURRENT)).is_ok() {
+        if !self.releases.is_empty() {
             return Ok(None);
         }
         let entries = match fs::read_dir(&self.path) {

@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 use std::thread;
 
 use cannery_archive::{Archive, Corrupt, Record, RecordKind};
+use cannery_base::FileVersion;
 use cannery_site::is_immutable;
 use serde::Serialize;
 
@@ -36,11 +38,25 @@ pub fn run(flags: &Releases) -> Result<(), Failure> {
         settle(&directory, release, flags.settle());
         // The whole archive should be verified before the switch, as damage would otherwise only be noticed
         // afterwards.
-        verify::whole(&directory.release_path(&name))?;
+        let path = directory.release_path(&name);
+        let verified = version(&path);
+        verify::whole(&path)?;
         let warning = lost_paths(&directory, &name)?;
+
         let _lock = ReleaseDir::lock(&flags.directory).map_err(|error| switch_failure(&directory, &error))?;
-        let switched = directory.set_current(&name).and_then(|()| directory.sync());
-        switched.map_err(|error| switch_failure(&directory, &error))?;
+        // Meanwhile, another command may have removed it, or put another archive in its place.
+        find(&read_directory(flags)?, &name.to_string_lossy(), Asker::User)?;
+        if verified.is_none() || version(&path) != verified {
+            verify::whole(&path)?;
+        }
+        directory.set_current(&name).map_err(|error| switch_failure(&directory, &error))?;
+        if let Err(error) = directory.sync() {
+            let path = directory.path.display();
+            output::note(format_args!(
+                "{} is current, but a crash of the machine may undo that: cannot synchronize {path}: {error}",
+                display_name(&name)
+            ));
+        }
         directory = read_directory(flags)?;
         // Only warn once the switch has succeeded.
         if let Some(warning) = warning {
@@ -52,6 +68,11 @@ pub fn run(flags: &Releases) -> Result<(), Failure> {
         return output::print_json(&listed(&directory));
     }
     output::print(list(&directory, Paint::for_results()))
+}
+
+/// Returns `None` if the file can't be found.
+fn version(path: &Path) -> Option<FileVersion> {
+    path.metadata().ok().map(|metadata| FileVersion::of(&metadata))
 }
 
 fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
