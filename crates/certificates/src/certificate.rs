@@ -22,6 +22,8 @@ pub(crate) struct Certificate {
     pub(crate) validity: Validity,
     /// `None` if the certificate doesn't have an authority key identifier.
     pub(crate) renewal_id: Option<RenewalId>,
+    /// Whether issuer and subject are the same, as in a placeholder that an operator has made.
+    pub(crate) is_self_issued: bool,
 }
 
 /// First and last second of a certificate's life.
@@ -56,10 +58,10 @@ impl Certificate {
         let serial = AnyRef::decode(&mut fields)?;
         serial.tag().assert_eq(Tag::Integer)?;
         let _signature_algorithm = AnyRef::decode(&mut fields)?;
-        let _issuer = AnyRef::decode(&mut fields)?;
+        let issuer = AnyRef::decode(&mut fields)?;
         let mut dates = SliceReader::new(read_sequence(&mut fields)?)?;
         let validity = Validity { not_before: read_time(&mut dates)?, not_after: read_time(&mut dates)? };
-        let _subject = AnyRef::decode(&mut fields)?;
+        let subject = AnyRef::decode(&mut fields)?;
         let _public_key = AnyRef::decode(&mut fields)?;
 
         let mut names = Vec::new();
@@ -79,7 +81,7 @@ impl Certificate {
             authority_key_identifier,
             serial: serial.value().to_vec(),
         });
-        Ok(Certificate { names, validity, renewal_id })
+        Ok(Certificate { names, validity, renewal_id, is_self_issued: issuer == subject })
     }
 }
 
@@ -157,13 +159,14 @@ fn read_key_identifier(value: &[u8]) -> der::Result<Option<Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SerialNumber};
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SerialNumber};
 
     use super::*;
 
     fn issued() -> rcgen::Certificate {
         let mut of_authority = CertificateParams::default();
         of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        of_authority.distinguished_name.push(DnType::CommonName, "authority");
         let authority = CertifiedIssuer::self_signed(of_authority, KeyPair::generate().unwrap()).unwrap();
 
         let names = ["example.com", "*.example.com", "192.0.2.1", "2001:db8::1"].map(str::to_owned);
@@ -184,6 +187,14 @@ mod tests {
         assert_eq!((not_before.0, not_after.0), (1_800_000_000, 1_800_518_400));
         let id = found.renewal_id.unwrap();
         assert_eq!((id.serial, id.authority_key_identifier.len()), (vec![0, 0x87, 0x65], 20));
+        assert!(!found.is_self_issued);
+    }
+
+    #[test]
+    fn self_issued_certificate_is_recognized() {
+        let params = CertificateParams::new(vec!["example.com".to_owned()]).unwrap();
+        let pem = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+        assert!(Certificate::from_pem(pem.as_bytes()).unwrap().is_self_issued);
     }
 
     #[test]

@@ -182,8 +182,10 @@ impl Managed {
     }
 }
 
+/// Reads the certificate in the folder. A placeholder that nobody trusts counts as missing: otherwise, it would stay for its life.
 fn read_certificate(folder: &Folder, stem: &str) -> Result<Option<Certificate>, Error> {
-    Ok(folder.read(&format!("{stem}.pem"))?.and_then(|pem| Certificate::from_pem(&pem)))
+    let certificate = folder.read(&format!("{stem}.pem"))?.and_then(|pem| Certificate::from_pem(&pem));
+    Ok(certificate.filter(|certificate| !certificate.is_self_issued))
 }
 
 #[cfg(test)]
@@ -191,7 +193,7 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    use rcgen::{CertificateParams, KeyPair};
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
     use super::*;
     use crate::folder::BundleReaders;
@@ -200,15 +202,52 @@ mod tests {
     const STAGING: &str = "https://staging.test/directory";
     const PRODUCTION: &str = "https://production.test/directory";
 
+    /// Returns a bundle of an authority: a certificate for `a.example`, with its key.
+    fn issued() -> String {
+        let mut of_authority = CertificateParams::default();
+        of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        of_authority.distinguished_name.push(DnType::CommonName, "authority");
+        let authority = CertifiedIssuer::self_signed(of_authority, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params().signed_by(&key, &authority).unwrap();
+        format!("{}{}", certificate.pem(), key.serialize_pem())
+    }
+
+    fn params() -> CertificateParams {
+        let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+        params.use_authority_key_identifier_extension = true;
+        let now = Timestamp::now();
+        params.not_before = (now - Duration::from_secs(3600)).to_system_time().into();
+        params.not_after = (now + Duration::from_secs(90 * 86_400)).to_system_time().into();
+        params
+    }
+
+    fn write_bundle(folder: &Folder, bundle: &str) {
+        fs::write(folder.file("a.example.pem"), bundle).unwrap();
+    }
+
+    /// Both at the first look and later.
+    #[test]
+    fn placeholder_is_not_taken_for_a_certificate() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let placeholder = format!("{}{}", params().self_signed(&key).unwrap().pem(), key.serialize_pem());
+        let wall = Timestamp::now();
+        let mut managed = Managed::new("a.example".parse().unwrap());
+        for (bundle, is_held) in [(&placeholder, false), (&issued(), true), (&placeholder, false)] {
+            write_bundle(&folder, bundle);
+            managed.look(&folder, PRODUCTION, wall).unwrap();
+            assert_eq!(managed.certificate.is_some(), is_held);
+        }
+    }
+
     /// A process that is started again at once must not take the old certificate for one of the new authority.
     #[test]
     fn certificate_of_another_authority_is_replaced_after_any_restart() {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        fs::write(place.path().join("a.example.pem"), pem).unwrap();
+        write_bundle(&folder, &issued());
         let wall = Timestamp::now();
         let at = Timestamp(wall.0 - 600);
         let attempt = Some(Attempt { at, failures: 9, next_at: at + Duration::from_secs(20_000) });
@@ -225,13 +264,13 @@ mod tests {
             step
         };
 
-        let issued = Journal { directory: STAGING.to_owned(), attempt, ..Journal::default() };
+        let recorded = Journal { directory: STAGING.to_owned(), attempt, ..Journal::default() };
         // The process was killed before it recorded the issuer of a bundle.
         let unrecorded =
-            Journal { directory: String::new(), attempt_directory: STAGING.to_owned(), ..issued.clone() };
-        put(&issued);
+            Journal { directory: String::new(), attempt_directory: STAGING.to_owned(), ..recorded.clone() };
+        put(&recorded);
         assert!(matches!(next(STAGING), Step::Wait(_)));
-        for journal in [issued, unrecorded] {
+        for journal in [recorded, unrecorded] {
             put(&journal);
             for _ in 0..2 {
                 assert_eq!(next(PRODUCTION), Step::Order, "earlier failures were at the other one");
