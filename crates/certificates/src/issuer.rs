@@ -23,7 +23,7 @@ use crate::names::Names;
 use crate::random;
 use crate::schedule::{Fulfilled, LastError, Step};
 use managed::Managed;
-pub(crate) use managed::STATE_SUFFIX;
+pub(crate) use managed::{STATE_SUFFIX, read_certificate};
 
 /// The process looks at its certificates and at the clock at least this often: the clock may be set, and a file removed.
 const NAP: Duration = Duration::from_secs(30);

@@ -1,12 +1,17 @@
 //! One certificate of a folder, with its schedule and its files.
 
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::SystemTime;
+
+use cannery_transport::{Certificates, Source};
 use zeroize::Zeroizing;
 
 use crate::certificate::{Certificate, RenewalId};
 use crate::clock::{Now, Timestamp};
 use crate::error::Error;
 use crate::event::Event;
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 use crate::limits::ORDER_INTERVAL_MIN;
 use crate::names::Names;
 use crate::schedule::{Attempt, Fulfilled, Held, Journal, Schedule};
@@ -74,7 +79,7 @@ impl Managed {
         }
 
         folder.admit_readers(&format!("{stem}.pem"))?;
-        let seen = read_certificate(folder, stem)?;
+        let seen = read_certificate(&folder.file(&format!("{stem}.pem")))?;
         // A process that was killed has left the bundle, and not recorded who has issued it.
         let is_unrecorded = journal.directory.is_empty() && journal.attempt.is_some();
         let issuer =
@@ -113,7 +118,7 @@ impl Managed {
         if !self.is_read {
             return self.read(folder, directory, now);
         }
-        let found = read_certificate(folder, &self.stem)?;
+        let found = read_certificate(&folder.file(&self.bundle_file()))?;
         if found == self.seen {
             return Ok(());
         }
@@ -182,10 +187,21 @@ impl Managed {
     }
 }
 
-/// Reads the certificate in the folder. A placeholder that nobody trusts counts as missing: otherwise, it would stay for its life.
-fn read_certificate(folder: &Folder, stem: &str) -> Result<Option<Certificate>, Error> {
-    let certificate = folder.read(&format!("{stem}.pem"))?.and_then(|pem| Certificate::from_pem(&pem));
-    Ok(certificate.filter(|certificate| !certificate.is_self_issued))
+/// Reads the certificate of a bundle. A bundle that the server refuses counts as missing, and so does a placeholder that nobody
+/// trusts: otherwise, it would stay for its whole life.
+pub(crate) fn read_certificate(bundle: &Path) -> Result<Option<Certificate>, Error> {
+    let certificate = folder::read(bundle)?.and_then(|pem| Certificate::from_pem(&pem));
+    let Some(certificate) = certificate.filter(|certificate| !certificate.is_self_issued) else {
+        return Ok(None);
+    };
+    // The server will load the bundle in the same way. The key may be damaged, encrypted, or that of another certificate.
+    match Certificates::load(&[Source::new(bundle)], SystemTime::now()) {
+        Ok(_) => Ok(Some(certificate)),
+        Err(cannery_transport::Error::Unreadable { cause, .. }) if cause.kind() != ErrorKind::NotFound => {
+            Err(Error::folder("read", bundle, cause))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 #[cfg(test)]
@@ -240,6 +256,30 @@ mod tests {
             managed.look(&folder, PRODUCTION, wall).unwrap();
             assert_eq!(managed.certificate.is_some(), is_held);
         }
+    }
+
+    #[test]
+    fn bundle_that_the_server_refuses_counts_as_missing() {
+        let place = tempfile::tempdir().unwrap();
+        let bundle = place.path().join("a.example.pem");
+        let [one, other] = [issued(), issued()];
+        let key_at = one.find("-----BEGIN PRIVATE KEY").unwrap();
+        let other_key = &other[other.find("-----BEGIN PRIVATE KEY").unwrap()..];
+        for (text, is_usable) in [
+            (one.clone(), true),
+            (one[..key_at].to_owned(), false),
+            (format!("{}{other_key}", &one[..key_at]), false),
+            (one[..one.len() - 60].to_owned(), false),
+            (one.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY"), false),
+        ] {
+            fs::write(&bundle, &text).unwrap();
+            assert_eq!(read_certificate(&bundle).unwrap().is_some(), is_usable, "{} bytes", text.len());
+        }
+
+        fs::remove_file(&bundle).unwrap();
+        assert_eq!(read_certificate(&bundle).unwrap(), None);
+        fs::create_dir(&bundle).unwrap();
+        assert!(read_certificate(&bundle).is_err());
     }
 
     /// A process that is started again at once must not take the old certificate for one of the new authority.
