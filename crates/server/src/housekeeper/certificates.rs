@@ -192,9 +192,12 @@ impl CertificateLoader {
         notices.extend(refused.iter().filter(is_told).map(Refusal::notice));
         self.context.replace_certificates(certificates, now)?;
         self.origins = origins;
+        let was_kept = self.refused.iter().any(|refusal| refusal.is_kept);
         self.refused = refused;
-        if has_new || self.refused.is_empty() {
+        if has_new {
             notices.push(Notice::CertificatesReplaced);
+        } else if was_kept && self.refused.is_empty() {
+            notices.push(Notice::CertificatesRestored);
         }
         Ok(notices)
     }

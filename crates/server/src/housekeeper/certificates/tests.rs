@@ -61,3 +61,23 @@ fn issued_certificate_is_watched_without_archives() {
     assert!(check(&mut loader, Trigger::Interval).is_empty());
     assert_eq!(check(&mut loader, Trigger::Request), ["new certificates are used from now on"]);
 }
+
+#[test]
+fn only_new_certificates_are_announced() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = bundle();
+    replace(&folder, &first);
+    let mut loader = open(&folder, true);
+    // A copy.
+    replace(&folder, &first);
+    assert!(check(&mut loader, Trigger::Interval).is_empty());
+
+    fs::remove_file(folder.path().join("a.pem")).unwrap();
+    let refused = check(&mut loader, Trigger::Interval);
+    assert!(refused.len() == 1 && refused[0].contains("previous certificates"), "{refused:?}");
+    replace(&folder, &first);
+    assert_eq!(check(&mut loader, Trigger::Interval), ["the certificate files can be used again"]);
+
+    replace(&folder, &bundle());
+    assert_eq!(check(&mut loader, Trigger::Interval), ["new certificates are used from now on"]);
+}
