@@ -235,6 +235,15 @@ fn wildcard_is_proven_by_the_dns_hook() {
     };
     assert_eq!((count("set"), count("remove")), (2, 2), "{calls}");
 
+    // The authority checks nothing before it can find all records: here, the second one can't be set.
+    world.proxy.plan(|_, _| Fault::None);
+    let script =
+        format!("#!/bin/sh\n[ $1 = remove ] || mkdir {}\n", world.place.path().join("once").display());
+    write_program(&hook, &script);
+    let outcome = world.once(&["*.two.test,two.test", "--dns-hook", text(&hook)]);
+    assert_eq!(outcome.event("failed")["kind"], "hook", "{outcome:#?}");
+    assert_eq!((world.proxy.count("/order-plz"), world.proxy.count("/chalZ")), (1, 0));
+
     // A hook that fails is named, and what it has set is removed.
     write_program(&hook, "#!/bin/sh\n[ $1 = remove ]\n");
     let outcome = world.once(&["*.other.test", "--dns-hook", text(&hook)]);

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use instant_acme::{
-    Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeType, Identifier,
-    NewOrder, Order, OrderStatus, RetryPolicy,
+    Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeHandle, ChallengeType,
+    Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
 use rustls_pki_types::Der;
@@ -75,9 +75,18 @@ pub(super) async fn obtain(
     let mut order = account.new_order(&new_order).await.map_err(failed)?;
 
     let mut records = Records { hook: request.challenges.dns_hook.as_ref(), set: Vec::new() };
+    // All records come first: `*.example.com` and `example.com` share a name, and an authority that has looked it up for one of them
+    // may remember the answer.
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
-        prove(authorization.map_err(failed)?, http, request.challenges, &mut records).await?;
+        prepare(authorization.map_err(failed)?, request.challenges, &mut records)?;
+    }
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization.map_err(failed)?;
+        if let Some((_, mut challenge)) = challenge(&mut authorization, request.challenges)? {
+            challenge.set_ready().await.map_err(failed)?;
+        }
     }
 
     let retries = RetryPolicy::new().timeout(ORDER_TIMEOUT);
@@ -141,16 +150,32 @@ fn may_pass(error: &Error) -> bool {
         || matches!(error, Error::Refused { kind, .. } if kind == "rateLimited")
 }
 
-/// Makes the authority check a name, unless it has done so lately.
-async fn prove(
-    mut authorization: AuthorizationHandle<'_>,
-    http: &Http,
+/// Sets the DNS record of a name, if that is how it is proven.
+fn prepare(
+    authorization: AuthorizationHandle<'_>,
     challenges: &Challenges,
     records: &mut Records<'_>,
 ) -> Result<(), Error> {
-    let failed = |error| translate(error, http.last());
+    // A challenge borrows the handle for all of its lifetime, which has to be a shorter one.
+    let mut authorization = authorization;
+    let Some((name, challenge)) = challenge(&mut authorization, challenges)? else { return Ok(()) };
+    let Method::Dns(hook) = challenges.method(&name) else { return Ok(()) };
+    let record = Record {
+        name: format!("_acme-challenge.{}", name.domain()),
+        value: challenge.key_authorization().dns_value(),
+    };
+    // Also removed if setting it fails halfway.
+    records.set.push(record.clone());
+    hook.set(&record)
+}
+
+/// Returns the challenge by which a name is proven, unless the authority has checked the name lately.
+fn challenge<'a>(
+    authorization: &'a mut AuthorizationHandle<'a>,
+    challenges: &Challenges,
+) -> Result<Option<(Name, ChallengeHandle<'a>)>, Error> {
     match authorization.status {
-        AuthorizationStatus::Valid => return Ok(()),
+        AuthorizationStatus::Valid => return Ok(None),
         AuthorizationStatus::Pending => {}
         other => {
             return Err(Error::Senseless {
@@ -159,23 +184,15 @@ async fn prove(
         }
     }
 
-    let name = authorized_name(&authorization)?;
+    let name = authorized_name(authorization)?;
     let (kind, wanted) = match challenges.method(&name) {
         Method::Http => (ChallengeType::Http01, "http-01"),
         Method::Dns(_) | Method::Impossible => (ChallengeType::Dns01, "dns-01"),
     };
-    let challenge = authorization.challenge(kind);
-    let mut challenge = challenge.ok_or_else(|| Error::NoChallenge { name: name.to_string(), wanted })?;
-    if let Method::Dns(hook) = challenges.method(&name) {
-        let record = Record {
-            name: format!("_acme-challenge.{}", name.domain()),
-            value: challenge.key_authorization().dns_value(),
-        };
-        // Also removed if setting it fails halfway.
-        records.set.push(record.clone());
-        hook.set(&record)?;
-    }
-    challenge.set_ready().await.map_err(failed)
+    let Some(challenge) = authorization.challenge(kind) else {
+        return Err(Error::NoChallenge { name: name.to_string(), wanted });
+    };
+    Ok(Some((name, challenge)))
 }
 
 /// Returns the name that an authorization is for.
