@@ -203,7 +203,7 @@ impl Issuer {
         let replaces = managed.schedule.names_replaced();
         on_event(&Event::Ordering { certificate: &managed.stem, replaces });
         let is_final = Cell::new(false);
-        match self.obtain(position, replaces, &is_final) {
+        match self.obtain(position, replaces, &is_final, on_event) {
             Ok(bundle) => {
                 let delivered = self.deliver(position, bundle, on_event);
                 if let Err(error) = &delivered
@@ -311,13 +311,23 @@ impl Issuer {
         position: usize,
         replaces: bool,
         is_final: &Cell<bool>,
+        on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Zeroizing<String>, Error> {
         // Before the names are checked: the operator should learn of both in any case, and this takes one word.
         self.authority.check_terms(&self.folder, &self.key)?;
         let managed = &self.certificates[position];
+        let overrules_check = managed.schedule.overrules_check(self.clock.now());
         for name in managed.names.as_slice() {
-            if matches!(self.challenges.method(name), Method::Http) {
-                self.challenges.self_check.run(name, self.key.thumbprint())?;
+            if !matches!(self.challenges.method(name), Method::Http) {
+                continue;
+            }
+            match self.challenges.self_check.run(name, self.key.thumbprint()) {
+                Err(error @ Error::Check { .. }) if overrules_check => {
+                    let hint = error.hint_for(self.caller);
+                    let hint = hint.as_deref();
+                    on_event(&Event::CheckFailed { certificate: &managed.stem, error: &error, hint });
+                }
+                checked => checked?,
             }
         }
         let request = OrderRequest {

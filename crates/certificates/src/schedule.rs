@@ -115,6 +115,15 @@ impl Schedule {
         self.held.is_some_and(|held| held.has_renewal_id) && !self.journal.refuses_replacement
     }
 
+    /// Whether a failed check of our own should no longer prevent the order. Only the authority's check counts, and ours may be wrong:
+    /// some machines can't reach their own public address.
+    pub(crate) fn overrules_check(&self, now: Now) -> bool {
+        self.held.is_some_and(|Held { validity, .. }| {
+            let life = validity.not_before.until(validity.not_after);
+            backoff::is_longest(self.misses) || now.wall.until(validity.not_after) < life / 4
+        })
+    }
+
     /// Records that an order is about to be placed. The journal must be on disk before the first request.
     pub(crate) fn begin_order(&mut self, now: Now, chance: f64) {
         self.before = (self.journal.attempt, self.ordered);
