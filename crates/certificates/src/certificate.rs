@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use der::asn1::{AnyRef, GeneralizedTime, ObjectIdentifier, OctetStringRef, UtcTime};
 use der::{Decode, Reader, SliceReader, Tag, TagNumber, Tagged};
 use rustls_pki_types::CertificateDer;
@@ -24,6 +25,8 @@ pub(crate) struct Certificate {
     pub(crate) renewal_id: Option<RenewalId>,
     /// Whether issuer and subject are the same, as in a placeholder that an operator has made.
     pub(crate) is_self_issued: bool,
+    /// SHA-256 of the certificate in hex.
+    pub(crate) fingerprint: String,
 }
 
 /// First and last second of a certificate's life.
@@ -50,6 +53,8 @@ impl Certificate {
 
     /// Reads the fields of a TBSCertificate (RFC 5280 §4.1) in their order.
     fn from_der(certificate: &[u8]) -> der::Result<Certificate> {
+        let fingerprint = digest(&SHA256, certificate);
+        let fingerprint = fingerprint.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let certificate = read_sequence(&mut SliceReader::new(certificate)?)?;
         let tbs_certificate = read_sequence(&mut SliceReader::new(certificate)?)?;
 
@@ -81,7 +86,7 @@ impl Certificate {
             authority_key_identifier,
             serial: serial.value().to_vec(),
         });
-        Ok(Certificate { names, validity, renewal_id, is_self_issued: issuer == subject })
+        Ok(Certificate { names, validity, renewal_id, is_self_issued: issuer == subject, fingerprint })
     }
 }
 

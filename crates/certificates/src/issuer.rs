@@ -354,8 +354,8 @@ impl Issuer {
         let unpublished = self.folder.write_bundle(&managed.bundle_file(), bundle.as_bytes())?;
         let source = Source::new(unpublished.current_path());
         Certificates::load(&[source], SystemTime::now()).map_err(|error| unusable(&error.to_string()))?;
-        // If we are killed in between, the state must not name the authority of the bundle before.
-        managed.schedule.forget_authority();
+        // If we are killed before or after the rename, the next process must know which certificate is there, and from whom.
+        managed.schedule.record_pending(&certificate.fingerprint);
         managed.save(&self.folder)?;
         unpublished.publish()?;
         Ok(certificate)

@@ -138,17 +138,16 @@ impl Schedule {
         (self.journal.attempt, self.ordered) = self.before;
     }
 
-    /// Forgets who has issued the certificate in the folder, unless it was the authority of the last attempt. Until the issuer of a new
-    /// one is recorded, it counts as that authority's.
-    pub(crate) fn forget_authority(&mut self) {
-        if self.journal.directory != self.journal.attempt_directory {
-            self.journal.directory.clear();
-        }
+    /// Records that a certificate is about to be put into the folder. Until then, the one before is there, perhaps from another
+    /// authority.
+    pub(crate) fn record_pending(&mut self, fingerprint: &str) {
+        fingerprint.clone_into(&mut self.journal.pending);
     }
 
     /// Records that the authority of the last attempt has issued the certificate in the folder.
     pub(crate) fn record_authority(&mut self) {
         self.journal.directory.clone_from(&self.journal.attempt_directory);
+        self.journal.pending.clear();
     }
 
     /// Records why the order wasn't placed. The authority has noticed nothing, so the operator may correct the mistake and start

@@ -81,11 +81,15 @@ impl Managed {
         folder.admit_readers(&format!("{stem}.pem"))?;
         let seen = read_certificate(&folder.file(&format!("{stem}.pem")))?;
         // A process that was killed has left the bundle, and not recorded who has issued it.
-        let is_unrecorded = journal.directory.is_empty() && journal.attempt.is_some();
-        let issuer =
-            if is_unrecorded { journal.attempt_directory.clone() } else { journal.directory.clone() };
-        let is_of_authority = issuer == directory;
-        let is_of_other = !is_of_authority && !issuer.is_empty();
+        let pending = std::mem::take(&mut journal.pending);
+        let is_unrecorded = seen.as_ref().is_some_and(|seen| seen.fingerprint == pending);
+        if is_unrecorded {
+            journal.directory.clone_from(&journal.attempt_directory);
+            // This was for the certificate before.
+            journal.advice = None;
+        }
+        let is_of_authority = journal.directory == directory;
+        let is_of_other = !is_of_authority && !journal.directory.is_empty();
         let certificate = seen.clone().filter(|seen| names.are(&seen.names) && !is_of_other);
         if !is_of_authority {
             journal.advice = None;
@@ -100,9 +104,6 @@ impl Managed {
                 let next_at = attempt.next_at.min(attempt.at + ORDER_INTERVAL_MIN);
                 Attempt { failures: 0, next_at, ..attempt }
             });
-        }
-        if is_of_other {
-            journal.directory = issuer;
         }
         names.to_string().clone_into(&mut journal.names);
         directory.clone_into(&mut journal.attempt_directory);
@@ -306,14 +307,62 @@ mod tests {
 
         let recorded = Journal { directory: STAGING.to_owned(), attempt, ..Journal::default() };
         // The process was killed before it recorded the issuer of a bundle.
-        let unrecorded =
-            Journal { directory: String::new(), attempt_directory: STAGING.to_owned(), ..recorded.clone() };
+        let pending = read_certificate(&folder.file("a.example.pem")).unwrap().unwrap().fingerprint;
+        let unrecorded = Journal {
+            directory: String::new(),
+            attempt_directory: STAGING.to_owned(),
+            pending,
+            ..recorded.clone()
+        };
         put(&recorded);
         assert!(matches!(next(STAGING), Step::Wait(_)));
         for journal in [recorded, unrecorded] {
             put(&journal);
             for _ in 0..2 {
                 assert_eq!(next(PRODUCTION), Step::Order, "earlier failures were at the other one");
+            }
+        }
+    }
+
+    /// Killed at any step of a change of authority, the process leaves no certificate that counts as one of the other authority.
+    #[test]
+    fn killed_change_of_authority_leaves_the_right_issuer() {
+        let wall = Timestamp::now();
+        let now = Now { wall, steady: Duration::ZERO };
+        let [old, new] = [issued(), issued()];
+        let parsed = |pem: &str| Certificate::from_pem(pem.as_bytes()).unwrap();
+        for steps_done in 0..=4 {
+            let place = tempfile::tempdir().unwrap();
+            let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
+            let look = |directory: &str| {
+                let mut managed = Managed::new("a.example".parse().unwrap());
+                managed.look(&folder, directory, wall).unwrap();
+                managed
+            };
+            write_bundle(&folder, &old);
+            let mut managed = look(STAGING);
+            managed.take(parsed(&old), now);
+            managed.save(&folder).unwrap();
+
+            let mut managed = look(PRODUCTION);
+            for step in 1..=steps_done {
+                match step {
+                    1 => managed.schedule.begin_order(now, 0.0),
+                    2 => managed.schedule.record_pending(&parsed(&new).fingerprint),
+                    3 => write_bundle(&folder, &new),
+                    _ => assert_eq!(managed.take(parsed(&new), now), Fulfilled::Good),
+                }
+                managed.save(&folder).unwrap();
+            }
+
+            let is_replaced = steps_done >= 3;
+            // The next process may be killed, too, and this one may be for either authority.
+            for directory in [PRODUCTION, STAGING, PRODUCTION] {
+                let mut managed = look(directory);
+                let issuer = if is_replaced { PRODUCTION } else { STAGING };
+                assert_eq!(managed.schedule.journal().directory, issuer, "after {steps_done} steps");
+                assert_eq!(managed.certificate.is_some(), issuer == directory, "after {steps_done} steps");
+                managed.save(&folder).unwrap();
             }
         }
     }
