@@ -34,7 +34,10 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// rule.
 pub const ORDER_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Time between two attempts to fetch an issued certificate.
+/// Time until we ask for an issued certificate for the first time. It doubles up to [`POLL_INTERVAL`].
+pub const POLL_INTERVAL_MIN: Duration = Duration::from_millis(250);
+
+/// Maximum time between two questions for an issued certificate, and minimum time between two requests to issue it.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum duration of our own request for a challenge through the public name. An authority does not wait for

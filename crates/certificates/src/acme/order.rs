@@ -17,7 +17,7 @@ use super::problem::{refused, translate};
 use crate::certificate::RenewalId;
 use crate::challenge::{Challenges, DnsHook, Method, Record};
 use crate::error::Error;
-use crate::limits::{ORDER_TIMEOUT, POLL_INTERVAL};
+use crate::limits::{ORDER_TIMEOUT, POLL_INTERVAL, POLL_INTERVAL_MIN};
 use crate::names::{Name, Names};
 
 /// Kind of a certificate's key.
@@ -107,41 +107,75 @@ pub(super) async fn obtain(
 
     let key = generate_key(request.key)?;
     let csr = signing_request(request.names, &key)?;
-    request.is_final.set(true);
-    if let Err(error) = order.finalize_csr(&csr).await {
-        let error = failed(error);
-        // The authority may have got the request, although its response is lost.
-        if !may_pass(&error) {
-            request.is_final.set(false);
-            return Err(error);
-        }
-    }
-    let began = Instant::now();
-    let chain = loop {
-        match order.poll_certificate(&retries).await {
-            Ok(chain) => break chain,
-            Err(instant_acme::Error::Timeout(_)) => {
-                request.is_final.set(!matches!(order.state().status, OrderStatus::Ready));
-                return Err(Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT });
-            }
-            Err(error) => {
-                // The certificate may exist, and its key does only here.
-                let error = failed(error);
-                if matches!(order.state().status, OrderStatus::Invalid) {
-                    request.is_final.set(false);
-                    return Err(error);
-                }
-                if !may_pass(&error) || began.elapsed() >= ORDER_TIMEOUT {
-                    return Err(error);
-                }
-                tokio::time::sleep(POLL_INTERVAL).await;
-            }
-        }
-    };
+    let chain = issue(&mut order, http, &csr, request.is_final).await?;
 
     let key = Zeroizing::new(key.serialize_pem());
     let line_break = if chain.ends_with('\n') { "" } else { "\n" };
     Ok(Zeroizing::new(format!("{chain}{line_break}{}", key.as_str())))
+}
+
+/// Asks the authority to issue the certificate, and waits for it. Returns the chain in PEM.
+///
+/// If the authority can't issue it at the moment, we ask again once it permits that.
+async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>) -> Result<String, Error> {
+    let failed = |error| translate(error, http.last());
+    let deadline = Instant::now() + ORDER_TIMEOUT;
+    let mut pause = POLL_INTERVAL_MIN;
+    let mut refusal = None;
+    let mut asks_at = Instant::now();
+    // Whether the state is not from before a request whose response is lost.
+    let mut is_current = true;
+    loop {
+        let status = order.state().status;
+        match status {
+            OrderStatus::Ready if is_current && Instant::now() >= asks_at => {
+                is_final.set(true);
+                let asked = order.finalize_csr(csr).await.map_err(failed);
+                asks_at = Instant::now() + POLL_INTERVAL;
+                refusal = None;
+                if let Err(error) = asked {
+                    if !may_pass(&error) {
+                        is_final.set(false);
+                        return Err(error);
+                    }
+                    // The authority may have got the request, although its response is lost.
+                    is_current = false;
+                    asks_at = asks_at.max(Instant::now() + error.retry_after().unwrap_or_default());
+                    refusal = Some(error);
+                }
+            }
+            OrderStatus::Valid => match order.certificate().await.map_err(failed) {
+                Ok(Some(chain)) => return Ok(chain),
+                Ok(None) => {}
+                // The certificate exists, and its key does only here.
+                Err(error) if may_pass(&error) => {}
+                Err(error) => return Err(error),
+            },
+            OrderStatus::Invalid => {
+                is_final.set(false);
+                return Err(error_of(order, http));
+            }
+            OrderStatus::Ready | OrderStatus::Pending | OrderStatus::Processing => {}
+        }
+
+        let is_refused = is_current && matches!(order.state().status, OrderStatus::Ready);
+        let is_over = Instant::now() + pause >= deadline || is_refused && asks_at >= deadline;
+        if is_over {
+            is_final.set(!is_refused);
+            let timeout = Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT };
+            return Err(refusal.filter(|_| is_refused).unwrap_or(timeout));
+        }
+        tokio::time::sleep(pause).await;
+        pause = (2 * pause).min(POLL_INTERVAL);
+        match order.refresh().await.map(drop).map_err(failed) {
+            Ok(()) => {
+                is_current = true;
+                pause = pause.max(http.last().retry_after.unwrap_or_default());
+            }
+            Err(error) if may_pass(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Returns `true` for errors that another attempt may not have.
@@ -215,8 +249,12 @@ async fn why_invalid(order: &mut Order, http: &Http) -> Error {
             return error;
         }
     }
-    let state = order.state();
-    match &state.error {
+    error_of(order, http)
+}
+
+/// Returns the error of an order that has become invalid.
+fn error_of(order: &mut Order, http: &Http) -> Error {
+    match &order.state().error {
         Some(problem) => refused(problem, http.last()),
         None => Error::Senseless { why: "an order has become invalid without a reason".into() },
     }

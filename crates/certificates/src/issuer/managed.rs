@@ -315,7 +315,7 @@ mod tests {
             ..recorded.clone()
         };
         put(&recorded);
-        assert!(matches!(next(STAGING), Step::Wait(_)));
+        assert_ne!(next(STAGING), Step::Order);
         for journal in [recorded, unrecorded] {
             put(&journal);
             for _ in 0..2 {
