@@ -240,10 +240,14 @@ async fn why_invalid(order: &mut Order, http: &Http) -> Error {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
         let Ok(state) = authorization.refresh().await else { break };
-        let error = state.challenges.iter().find_map(|challenge| challenge.error.as_ref());
-        if let Some(problem) = error {
+        let failed = state
+            .challenges
+            .iter()
+            .find_map(|challenge| Some((challenge.r#type.clone(), challenge.error.as_ref()?)));
+        if let Some((kind, problem)) = failed {
             let mut error = refused(problem, http.last());
-            if let Error::Refused { detail, .. } = &mut error {
+            if let Error::Refused { detail, by_dns, .. } = &mut error {
+                *by_dns = kind == ChallengeType::Dns01;
                 *detail = format!("{}: {detail}", authorization.identifier());
             }
             return error;
