@@ -233,6 +233,18 @@ mod tests {
     }
 
     #[test]
+    fn lock_follows_no_link() {
+        let place = tempfile::tempdir().unwrap();
+        let other = place.path().join("other");
+        fs::write(&other, "content").unwrap();
+        let path = place.path().join("tls");
+        fs::create_dir(&path).unwrap();
+        std::os::unix::fs::symlink(&other, path.join("lock")).unwrap();
+        assert!(Folder::open(&path, BundleReaders::Owner).is_err());
+        assert_eq!(fs::read_to_string(other).unwrap(), "content");
+    }
+
+    #[test]
     fn special_and_large_files_are_refused() {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
