@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cannery_testkit::tls::ClientOptions;
@@ -541,6 +542,47 @@ fn killed_process_leaves_a_good_bundle_and_no_second_order() {
     println!("kills before and after the order: {kinds:b}");
     let server = Server::start(&["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", text(&bundle)]);
     presented(&server.read_tls_address(), "example.test");
+}
+
+/// Killed after the authority was asked to issue, the process leaves the order to the next one.
+#[test]
+fn order_of_a_killed_process_is_continued() {
+    if skip_outside() {
+        return;
+    }
+    let world = World::new();
+    world.proxy.plan(|path, _| if path.starts_with("/certZ") { Fault::CutAt(0) } else { Fault::None });
+    let mut child =
+        world.command(&["example.test"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the certificate is issued", || world.proxy.count("/certZ") > 0);
+    end(&mut child);
+    assert_eq!(mode(&world.file(".example.test.order")), 0o600);
+
+    world.pass_time("example.test");
+    world.proxy.plan(|_, _| Fault::None);
+    world.once(&["example.test"]).assert_issued();
+    assert_eq!((world.proxy.count("/order-plz"), world.proxy.count("/finalize")), (0, 0));
+    assert_eq!(fs::read(world.file(".example.test.order")).unwrap(), b"");
+
+    // The authority doesn't know the order any more.
+    world.pass_time("example.test");
+    world.proxy.plan(|path, _| if path.starts_with("/certZ") { Fault::CutAt(0) } else { Fault::None });
+    fs::remove_file(world.file("example.test.pem")).unwrap();
+    let mut child =
+        world.command(&["example.test"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the certificate is issued", || world.proxy.count("/certZ") > 0);
+    end(&mut child);
+    world.pass_time("example.test");
+    let is_first = AtomicBool::new(true);
+    world.proxy.plan(move |path, _| {
+        if path.starts_with("/my-order") && is_first.swap(false, Ordering::Relaxed) {
+            problem(404, "malformed", "Replay-Nonce: x\r\n")
+        } else {
+            Fault::None
+        }
+    });
+    world.once(&["example.test"]).assert_issued();
+    assert_eq!(world.proxy.count("/order-plz"), 1);
 }
 
 #[test]

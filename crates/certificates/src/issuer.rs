@@ -202,8 +202,8 @@ impl Issuer {
 
         let replaces = managed.schedule.names_replaced();
         on_event(&Event::Ordering { certificate: &managed.stem, replaces });
-        let is_final = Cell::new(false);
-        match self.obtain(position, replaces, &is_final, on_event) {
+        let is_lost = Cell::new(false);
+        match self.obtain(position, replaces, &is_lost, on_event) {
             Ok(bundle) => {
                 let delivered = self.deliver(position, bundle, on_event);
                 if let Err(error) = &delivered
@@ -218,7 +218,7 @@ impl Issuer {
                 if replaces && is_about_replacement(&error) {
                     managed.schedule.stop_naming_replaced();
                 }
-                self.fail(position, error, is_final.get(), on_event)
+                self.fail(position, error, is_lost.get(), on_event)
             }
         }
     }
@@ -237,6 +237,9 @@ impl Issuer {
             Fulfilled::Good => Ok(()),
             Fulfilled::DueAlready => Err(Error::Clock),
         });
+        if !matches!(result, Err(Error::Folder { .. })) {
+            managed.order_file(&self.folder).clear();
+        }
         match result {
             Ok(()) => {
                 managed.save(&self.folder)?;
@@ -251,14 +254,13 @@ impl Issuer {
         }
     }
 
-    /// Records that a certificate was issued and couldn't be written: if the process ends, it is lost, and the next one must not order it
-    /// again at once.
+    /// Records that a certificate was issued and couldn't be written. If the process ends, the next one continues the order.
     fn record_unwritten(&mut self, position: usize, error: &Error) -> Result<(), Error> {
         let chance = random::fraction()?;
         let now = self.clock.now();
         let last_error = self.last_error(error, now);
         let managed = &mut self.certificates[position];
-        managed.schedule.fail_order(now, last_error, Some(REISSUE_INTERVAL), chance);
+        managed.schedule.fail_order(now, last_error, None, chance);
         // There may be no room for it, either.
         let _ = managed.save(&self.folder);
         Ok(())
@@ -273,7 +275,7 @@ impl Issuer {
         }
     }
 
-    /// Records why there is no new certificate. `is_issued` if the authority may have issued one nevertheless.
+    /// Records why there is no new certificate. `is_issued` if the authority may have issued one that is lost.
     fn fail(
         &mut self,
         position: usize,
@@ -305,17 +307,31 @@ impl Issuer {
 
     /// Checks the names and orders a certificate. Returns a bundle.
     ///
-    /// `is_final` is set once the authority has been asked to issue it.
+    /// `is_lost` is set if the authority may have issued one that is lost.
     fn obtain(
         &mut self,
         position: usize,
         replaces: bool,
-        is_final: &Cell<bool>,
+        is_lost: &Cell<bool>,
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Zeroizing<String>, Error> {
         // Before the names are checked: the operator should learn of both in any case, and this takes one word.
         self.authority.check_terms(&self.folder, &self.key)?;
         let managed = &self.certificates[position];
+        let request = OrderRequest {
+            names: &managed.names,
+            key: self.key_kind,
+            profile: self.profile.as_deref(),
+            replaces: managed.renewal_id().filter(|_| replaces),
+            challenges: &self.challenges,
+            file: managed.order_file(&self.folder),
+            is_lost,
+        };
+        // Its names are proven already.
+        if let Some(bundle) = self.authority.resume(&self.folder, &self.key, &request)? {
+            return Ok(bundle);
+        }
+
         let overrules_check = managed.schedule.overrules_check(self.clock.now());
         for name in managed.names.as_slice() {
             if !matches!(self.challenges.method(name), Method::Http) {
@@ -330,14 +346,6 @@ impl Issuer {
                 checked => checked?,
             }
         }
-        let request = OrderRequest {
-            names: &managed.names,
-            key: self.key_kind,
-            profile: self.profile.as_deref(),
-            replaces: managed.renewal_id().filter(|_| replaces),
-            challenges: &self.challenges,
-            is_final,
-        };
         self.authority.order(&self.folder, &self.key, &request)
     }
 

@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 
 use super::http::Http;
 use super::problem::{refused, translate};
+use super::unfinished::{OrderFile, UnfinishedOrder};
 use crate::certificate::RenewalId;
 use crate::challenge::{Challenges, DnsHook, Method, Record};
 use crate::error::Error;
@@ -37,8 +38,10 @@ pub(crate) struct OrderRequest<'a> {
     pub(crate) profile: Option<&'a str>,
     pub(crate) replaces: Option<&'a RenewalId>,
     pub(crate) challenges: &'a Challenges,
-    /// Set once the authority has been asked to issue the certificate.
-    pub(crate) is_final: &'a Cell<bool>,
+    /// Where the order is kept while the authority issues the certificate.
+    pub(crate) file: OrderFile<'a>,
+    /// Set if the authority may have issued a certificate that is lost.
+    pub(crate) is_lost: &'a Cell<bool>,
 }
 
 /// DNS records that are set. They are removed at the end of the order, whatever its outcome.
@@ -60,6 +63,7 @@ impl Drop for Records<'_> {
 pub(super) async fn obtain(
     account: &Account,
     http: &Http,
+    directory: &str,
     request: &OrderRequest<'_>,
 ) -> Result<Zeroizing<String>, Error> {
     let failed = |error| translate(error, http.last());
@@ -106,8 +110,47 @@ pub(super) async fn obtain(
     drop(records);
 
     let key = generate_key(request.key)?;
-    let csr = signing_request(request.names, &key)?;
-    let chain = issue(&mut order, http, &csr, request.is_final).await?;
+    // From here on, the authority may issue the certificate whatever happens to this process.
+    request.file.write(directory, request.names, order.url(), &key)?;
+    finish(&mut order, http, &key, request).await
+}
+
+/// Continues an order of an earlier attempt. Returns `None` if it can't end in a certificate any more.
+pub(super) async fn resume(
+    account: &Account,
+    http: &Http,
+    unfinished: &UnfinishedOrder,
+    request: &OrderRequest<'_>,
+) -> Result<Option<Zeroizing<String>>, Error> {
+    let failed = |error| translate(error, http.last());
+    let Some(key) = unfinished.key() else { return Ok(None) };
+    let mut order = match account.order(unfinished.url.clone()).await.map_err(failed) {
+        Ok(order) => order,
+        Err(error) if may_pass(&error) => return Err(error),
+        // The authority has forgotten it.
+        Err(_) => return Ok(None),
+    };
+    if matches!(order.state().status, OrderStatus::Pending | OrderStatus::Invalid) {
+        return Ok(None);
+    }
+    finish(&mut order, http, &key, request).await.map(Some)
+}
+
+/// Lets the authority issue the certificate. The order is kept on disk as long as it may succeed later.
+async fn finish(
+    order: &mut Order,
+    http: &Http,
+    key: &KeyPair,
+    request: &OrderRequest<'_>,
+) -> Result<Zeroizing<String>, Error> {
+    let csr = signing_request(request.names, key)?;
+    let is_final = Cell::new(false);
+    let chain = issue(order, http, &csr, &is_final).await.inspect_err(|error| {
+        if !may_pass(error) && !matches!(error, Error::Timeout { .. }) {
+            request.file.clear();
+            request.is_lost.set(is_final.get());
+        }
+    })?;
 
     let key = Zeroizing::new(key.serialize_pem());
     let line_break = if chain.ends_with('\n') { "" } else { "\n" };

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use cannery_transport::{Certificates, Source};
 use zeroize::Zeroizing;
 
+use crate::acme::OrderFile;
 use crate::certificate::{Certificate, RenewalId};
 use crate::clock::{Now, Timestamp};
 use crate::error::Error;
@@ -140,6 +141,11 @@ impl Managed {
 
     pub(super) fn renewal_id(&self) -> Option<&RenewalId> {
         self.certificate.as_ref()?.renewal_id.as_ref()
+    }
+
+    /// Returns the file of an order that isn't finished.
+    pub(super) fn order_file<'a>(&'a self, folder: &'a Folder) -> OrderFile<'a> {
+        OrderFile { folder, stem: &self.stem }
     }
 
     pub(super) fn bundle_file(&self) -> String {
