@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::acme::{AccountKey, Authority, AuthoritySettings, KeyKind, OrderRequest};
 use crate::certificate::Certificate;
-use crate::challenge::{Challenges, DnsHook, Method, SelfCheck};
+use crate::challenge::{Challenges, DnsHook, Method, Records, SelfCheck};
 use crate::clock::{Clock, Now};
 use crate::error::{Caller, Error};
 use crate::event::Event;
@@ -103,6 +103,7 @@ impl Issuer {
     /// # Errors
     /// Returns an error if the terms of the authority aren't agreed to.
     pub fn run(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<Infallible, Error> {
+        self.remove_records();
         loop {
             let wait = self.pass(on_event)?;
             thread::sleep(wait.min(NAP));
@@ -114,8 +115,16 @@ impl Issuer {
     /// # Errors
     /// Same as for [`Issuer::run`].
     pub fn run_once(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<bool, Error> {
+        self.remove_records();
         self.pass(on_event)?;
         Ok(self.certificates.iter().all(Managed::is_good))
+    }
+
+    /// Removes DNS records that an earlier process has left. The next order tries it again.
+    fn remove_records(&self) {
+        if let Some(hook) = &self.challenges.dns_hook {
+            let _ = Records::open(hook, &self.folder);
+        }
     }
 
     /// Does all steps that are due. Returns the time until the next one.

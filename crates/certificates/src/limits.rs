@@ -53,6 +53,9 @@ pub const RESPONSE_BYTES_MAX: u64 = 1024 * 1024;
 /// Maximum number of bytes that we read of the response to our own request for a challenge.
 pub const CHECK_BYTES_MAX: u64 = 4096;
 
+/// Maximum number of DNS records that the hook has failed to remove, and that we try to remove again.
+pub const RECORDS_MAX: usize = 200;
+
 /// Maximum number of names in a certificate: that of Let's Encrypt, which others have, too.
 pub const NAMES_MAX: usize = 100;
 

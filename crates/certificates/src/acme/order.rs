@@ -16,7 +16,7 @@ use super::http::Http;
 use super::problem::{refused, translate};
 use super::unfinished::{OrderFile, UnfinishedOrder};
 use crate::certificate::RenewalId;
-use crate::challenge::{Challenges, DnsHook, Method, Record};
+use crate::challenge::{Challenges, Method, Record, Records};
 use crate::error::Error;
 use crate::limits::{ORDER_TIMEOUT, POLL_INTERVAL, POLL_INTERVAL_MIN};
 use crate::names::{Name, Names};
@@ -44,21 +44,6 @@ pub(crate) struct OrderRequest<'a> {
     pub(crate) is_lost: &'a Cell<bool>,
 }
 
-/// DNS records that are set. They are removed at the end of the order, whatever its outcome.
-struct Records<'a> {
-    hook: Option<&'a DnsHook>,
-    set: Vec<Record>,
-}
-
-impl Drop for Records<'_> {
-    fn drop(&mut self) {
-        for record in &self.set {
-            // A record that stays does no harm, and the hook has reported its error.
-            let _ = self.hook.map(|hook| hook.remove(record));
-        }
-    }
-}
-
 /// Orders a certificate. Returns a bundle: the chain and its key, in PEM.
 pub(super) async fn obtain(
     account: &Account,
@@ -76,14 +61,16 @@ pub(super) async fn obtain(
         let (key_identifier, serial) = (Der::from_slice(authority_key_identifier), Der::from_slice(serial));
         new_order = new_order.replaces(CertificateIdentifier::new(key_identifier, serial));
     }
+    let hook = request.challenges.dns_hook.as_ref();
+    let records = hook.map(|hook| Records::open(hook, request.file.folder));
+    let mut records = records.transpose()?;
     let mut order = account.new_order(&new_order).await.map_err(failed)?;
 
-    let mut records = Records { hook: request.challenges.dns_hook.as_ref(), set: Vec::new() };
     // All records come first: `*.example.com` and `example.com` share a name, and an authority that has looked it up for one of them
     // may remember the answer.
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
-        prepare(authorization.map_err(failed)?, request.challenges, &mut records)?;
+        prepare(authorization.map_err(failed)?, request.challenges, records.as_mut())?;
     }
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
@@ -231,19 +218,16 @@ fn may_pass(error: &Error) -> bool {
 fn prepare(
     authorization: AuthorizationHandle<'_>,
     challenges: &Challenges,
-    records: &mut Records<'_>,
+    records: Option<&mut Records<'_>>,
 ) -> Result<(), Error> {
     // A challenge borrows the handle for all of its lifetime, which has to be a shorter one.
     let mut authorization = authorization;
     let Some((name, challenge)) = challenge(&mut authorization, challenges)? else { return Ok(()) };
-    let Method::Dns(hook) = challenges.method(&name) else { return Ok(()) };
-    let record = Record {
+    let (Method::Dns, Some(records)) = (challenges.method(&name), records) else { return Ok(()) };
+    records.set(Record {
         name: format!("_acme-challenge.{}", name.domain()),
         value: challenge.key_authorization().dns_value(),
-    };
-    // Also removed if setting it fails halfway.
-    records.set.push(record.clone());
-    hook.set(&record)
+    })
 }
 
 /// Returns the challenge by which a name is proven, unless the authority has checked the name lately.
@@ -264,7 +248,7 @@ fn challenge<'a>(
     let name = authorized_name(authorization)?;
     let (kind, wanted) = match challenges.method(&name) {
         Method::Http => (ChallengeType::Http01, "http-01"),
-        Method::Dns(_) | Method::Impossible => (ChallengeType::Dns01, "dns-01"),
+        Method::Dns | Method::Impossible => (ChallengeType::Dns01, "dns-01"),
     };
     let Some(challenge) = authorization.challenge(kind) else {
         return Err(Error::NoChallenge { name: name.to_string(), wanted });
