@@ -187,7 +187,7 @@ fn as_text(state: &CertificateStatus, now: Timestamp, paint: Paint) -> String {
     put("names", &one_line(&journal.names));
     put("authority", &one_line(&journal.directory));
     match state.not_after {
-        None => put("expires", &paint.error("there is no certificate yet")),
+        None => put("expires", &paint.error("there is no certificate that can be used")),
         Some(not_after) if not_after <= now => put("expired", &paint.error(&time(not_after))),
         Some(not_after) => {
             let left = now.until(not_after);

@@ -9,7 +9,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use cannery_testkit::tls::ClientOptions;
 use serde_json::{Value, json};
@@ -235,6 +236,15 @@ fn wildcard_is_proven_by_the_dns_hook() {
     };
     assert_eq!((count("set"), count("remove")), (2, 2), "{calls}");
 
+    // The authority checks nothing before it can find all records: here, the second one can't be set.
+    world.proxy.plan(|_, _| Fault::None);
+    let script =
+        format!("#!/bin/sh\n[ $1 = remove ] || mkdir {}\n", world.place.path().join("once").display());
+    write_program(&hook, &script);
+    let outcome = world.once(&["*.two.test,two.test", "--dns-hook", text(&hook)]);
+    assert_eq!(outcome.event("failed")["kind"], "hook", "{outcome:#?}");
+    assert_eq!((world.proxy.count("/order-plz"), world.proxy.count("/chalZ")), (1, 0));
+
     // A hook that fails is named, and what it has set is removed.
     write_program(&hook, "#!/bin/sh\n[ $1 = remove ]\n");
     let outcome = world.once(&["*.other.test", "--dns-hook", text(&hook)]);
@@ -295,6 +305,30 @@ fn faults_of_the_authority_are_survived() {
     }
     let state = world.state("example.test");
     assert!(state["last_error"]["message"].is_string(), "{state}");
+
+    // The refusal to issue is reported, and not only that there is no certificate in time.
+    let busy = ["busy.test"];
+    world.proxy.plan(at("/finalize", problem(429, "rateLimited", "Retry-After: 7200\r\n")));
+    let began = Instant::now();
+    let outcome = world.once(&busy);
+    let failed = outcome.event("failed");
+    assert!(failed["message"].as_str().unwrap().contains("rateLimited"), "{outcome:#?}");
+    assert!(began.elapsed() < Duration::from_secs(60), "it waited in vain");
+    let attempt = world.state("busy.test")["attempt"].clone();
+    let wait = attempt["next_at"].as_u64().unwrap() - attempt["at"].as_u64().unwrap();
+    assert!((7200..7300).contains(&wait), "{attempt}");
+
+    // If the authority is only busy, it's asked again.
+    world.pass_time("busy.test");
+    world.proxy.plan(|path, earlier| {
+        if path.starts_with("/finalize") && earlier == 0 {
+            problem(503, "serverInternal", "Retry-After: 6\r\n")
+        } else {
+            Fault::None
+        }
+    });
+    world.once(&busy).assert_issued();
+    assert_eq!(world.proxy.count("/finalize"), 2);
 
     // A nonce that is refused once is no failure.
     world.pass_time("example.test");
@@ -508,6 +542,47 @@ fn killed_process_leaves_a_good_bundle_and_no_second_order() {
     println!("kills before and after the order: {kinds:b}");
     let server = Server::start(&["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", text(&bundle)]);
     presented(&server.read_tls_address(), "example.test");
+}
+
+/// Killed after the authority was asked to issue, the process leaves the order to the next one.
+#[test]
+fn order_of_a_killed_process_is_continued() {
+    if skip_outside() {
+        return;
+    }
+    let world = World::new();
+    world.proxy.plan(|path, _| if path.starts_with("/certZ") { Fault::CutAt(0) } else { Fault::None });
+    let mut child =
+        world.command(&["example.test"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the certificate is issued", || world.proxy.count("/certZ") > 0);
+    end(&mut child);
+    assert_eq!(mode(&world.file(".example.test.order")), 0o600);
+
+    world.pass_time("example.test");
+    world.proxy.plan(|_, _| Fault::None);
+    world.once(&["example.test"]).assert_issued();
+    assert_eq!((world.proxy.count("/order-plz"), world.proxy.count("/finalize")), (0, 0));
+    assert_eq!(fs::read(world.file(".example.test.order")).unwrap(), b"");
+
+    // The authority doesn't know the order any more.
+    world.pass_time("example.test");
+    world.proxy.plan(|path, _| if path.starts_with("/certZ") { Fault::CutAt(0) } else { Fault::None });
+    fs::remove_file(world.file("example.test.pem")).unwrap();
+    let mut child =
+        world.command(&["example.test"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the certificate is issued", || world.proxy.count("/certZ") > 0);
+    end(&mut child);
+    world.pass_time("example.test");
+    let is_first = AtomicBool::new(true);
+    world.proxy.plan(move |path, _| {
+        if path.starts_with("/my-order") && is_first.swap(false, Ordering::Relaxed) {
+            problem(404, "malformed", "Replay-Nonce: x\r\n")
+        } else {
+            Fault::None
+        }
+    });
+    world.once(&["example.test"]).assert_issued();
+    assert_eq!(world.proxy.count("/order-plz"), 1);
 }
 
 #[test]

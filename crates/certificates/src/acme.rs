@@ -8,10 +8,12 @@ mod order;
 mod problem;
 mod registration;
 mod renewal_info;
+mod unfinished;
 
 pub(crate) use account::{AccountKey, KEY_FILE};
 pub use order::KeyKind;
 pub(crate) use order::OrderRequest;
+pub(crate) use unfinished::OrderFile;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -126,7 +128,8 @@ impl Authority {
         request: &OrderRequest<'_>,
     ) -> Result<Zeroizing<String>, Error> {
         let account = self.account(folder, key)?;
-        let result = self.runtime.block_on(order::obtain(&account, &self.http, request));
+        let result =
+            self.runtime.block_on(order::obtain(&account, &self.http, &self.settings.directory, request));
         if let Err(Error::Refused { kind, .. }) = &result
             && kind == "accountDoesNotExist"
         {
@@ -135,6 +138,23 @@ impl Authority {
             Accounts::read(folder)?.set(folder, &self.settings.directory, key, None)?;
         }
         result
+    }
+
+    /// Continues an order of an earlier attempt, if there is one. Returns a bundle in PEM, or `None` if another order is needed.
+    pub(crate) fn resume(
+        &mut self,
+        folder: &Folder,
+        key: &AccountKey,
+        request: &OrderRequest<'_>,
+    ) -> Result<Option<Zeroizing<String>>, Error> {
+        let unfinished = request.file.read(&self.settings.directory, request.names)?;
+        let Some(unfinished) = unfinished else { return Ok(None) };
+        let account = self.account(folder, key)?;
+        let resumed = self.runtime.block_on(order::resume(&account, &self.http, &unfinished, request))?;
+        if resumed.is_none() {
+            request.file.clear();
+        }
+        Ok(resumed)
     }
 
     /// Asks for the renewal window of a certificate. Returns `None` if the authority gives no advice.

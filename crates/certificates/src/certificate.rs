@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use der::asn1::{AnyRef, GeneralizedTime, ObjectIdentifier, OctetStringRef, UtcTime};
 use der::{Decode, Reader, SliceReader, Tag, TagNumber, Tagged};
 use rustls_pki_types::CertificateDer;
@@ -22,6 +23,10 @@ pub(crate) struct Certificate {
     pub(crate) validity: Validity,
     /// `None` if the certificate doesn't have an authority key identifier.
     pub(crate) renewal_id: Option<RenewalId>,
+    /// Whether issuer and subject are the same, as in a placeholder that an operator has made.
+    pub(crate) is_self_issued: bool,
+    /// SHA-256 of the certificate in hex.
+    pub(crate) fingerprint: String,
 }
 
 /// First and last second of a certificate's life.
@@ -48,6 +53,8 @@ impl Certificate {
 
     /// Reads the fields of a TBSCertificate (RFC 5280 §4.1) in their order.
     fn from_der(certificate: &[u8]) -> der::Result<Certificate> {
+        let fingerprint = digest(&SHA256, certificate);
+        let fingerprint = fingerprint.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let certificate = read_sequence(&mut SliceReader::new(certificate)?)?;
         let tbs_certificate = read_sequence(&mut SliceReader::new(certificate)?)?;
 
@@ -56,10 +63,10 @@ impl Certificate {
         let serial = AnyRef::decode(&mut fields)?;
         serial.tag().assert_eq(Tag::Integer)?;
         let _signature_algorithm = AnyRef::decode(&mut fields)?;
-        let _issuer = AnyRef::decode(&mut fields)?;
+        let issuer = AnyRef::decode(&mut fields)?;
         let mut dates = SliceReader::new(read_sequence(&mut fields)?)?;
         let validity = Validity { not_before: read_time(&mut dates)?, not_after: read_time(&mut dates)? };
-        let _subject = AnyRef::decode(&mut fields)?;
+        let subject = AnyRef::decode(&mut fields)?;
         let _public_key = AnyRef::decode(&mut fields)?;
 
         let mut names = Vec::new();
@@ -79,7 +86,7 @@ impl Certificate {
             authority_key_identifier,
             serial: serial.value().to_vec(),
         });
-        Ok(Certificate { names, validity, renewal_id })
+        Ok(Certificate { names, validity, renewal_id, is_self_issued: issuer == subject, fingerprint })
     }
 }
 
@@ -157,13 +164,14 @@ fn read_key_identifier(value: &[u8]) -> der::Result<Option<Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SerialNumber};
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SerialNumber};
 
     use super::*;
 
     fn issued() -> rcgen::Certificate {
         let mut of_authority = CertificateParams::default();
         of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        of_authority.distinguished_name.push(DnType::CommonName, "authority");
         let authority = CertifiedIssuer::self_signed(of_authority, KeyPair::generate().unwrap()).unwrap();
 
         let names = ["example.com", "*.example.com", "192.0.2.1", "2001:db8::1"].map(str::to_owned);
@@ -184,6 +192,14 @@ mod tests {
         assert_eq!((not_before.0, not_after.0), (1_800_000_000, 1_800_518_400));
         let id = found.renewal_id.unwrap();
         assert_eq!((id.serial, id.authority_key_identifier.len()), (vec![0, 0x87, 0x65], 20));
+        assert!(!found.is_self_issued);
+    }
+
+    #[test]
+    fn self_issued_certificate_is_recognized() {
+        let params = CertificateParams::new(vec!["example.com".to_owned()]).unwrap();
+        let pem = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+        assert!(Certificate::from_pem(pem.as_bytes()).unwrap().is_self_issued);
     }
 
     #[test]

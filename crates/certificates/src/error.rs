@@ -95,6 +95,8 @@ pub enum Error {
         detail: String,
         /// When it wants to be asked again.
         retry_after: Option<Duration>,
+        /// Whether it has looked for a DNS record, and not asked the server.
+        by_dns: bool,
     },
 
     /// Our own request for a challenge got another response than the authority needs.
@@ -262,6 +264,9 @@ impl Error {
                     .into()
             }
             Error::Terms { .. } => "read them, and add `--agree`".into(),
+            Error::Refused { kind, by_dns: true, .. } if is_about_challenge(kind) => {
+                "let the hook add the record on all name servers before it returns, and keep other values of the same name".into()
+            }
             Error::Refused { kind, .. } => return refusal_hint(kind).map(Into::into),
             Error::Check { found, thumbprint, .. } => found.hint(thumbprint),
             Error::Hook { .. } => {
@@ -288,6 +293,11 @@ fn with_server_flags(hint: &str) -> String {
         text.push_str(part);
     }
     text
+}
+
+/// Whether the authority reports that it got another response to a challenge than it should.
+fn is_about_challenge(kind: &str) -> bool {
+    matches!(kind, "connection" | "dns" | "incorrectResponse" | "unauthorized")
 }
 
 /// Says what to do about a problem type of RFC 8555 §6.7 or an extension.
@@ -340,6 +350,17 @@ mod tests {
             ),
         ] {
             assert_eq!(with_server_flags(hint), expected);
+        }
+    }
+
+    #[test]
+    fn hint_is_for_the_challenge_that_has_failed() {
+        for kind in ["connection", "dns", "incorrectResponse", "unauthorized"] {
+            let refused = |by_dns| {
+                let (kind, detail) = (kind.to_owned(), String::new());
+                Error::Refused { kind, detail, retry_after: None, by_dns }.hint().unwrap()
+            };
+            assert!(refused(true).contains("the hook") && !refused(false).contains("the hook"), "{kind}");
         }
     }
 }

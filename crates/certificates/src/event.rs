@@ -45,6 +45,15 @@ pub enum Event<'a> {
         /// The next attempt.
         next_at: Timestamp,
     },
+    /// Our own check of a name has failed, and the certificate is ordered nevertheless.
+    CheckFailed {
+        /// The first name of the certificate.
+        certificate: &'a str,
+        /// The reason.
+        error: &'a Error,
+        /// The remedy.
+        hint: Option<&'a str>,
+    },
     /// The authority gave no advice. Without advice, certificates are renewed in time, too.
     NoAdvice {
         /// The first name of the certificate.

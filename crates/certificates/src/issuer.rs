@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::acme::{AccountKey, Authority, AuthoritySettings, KeyKind, OrderRequest};
 use crate::certificate::Certificate;
-use crate::challenge::{Challenges, DnsHook, Method, SelfCheck};
+use crate::challenge::{Challenges, DnsHook, Method, Records, SelfCheck};
 use crate::clock::{Clock, Now};
 use crate::error::{Caller, Error};
 use crate::event::Event;
@@ -23,7 +23,7 @@ use crate::names::Names;
 use crate::random;
 use crate::schedule::{Fulfilled, LastError, Step};
 use managed::Managed;
-pub(crate) use managed::STATE_SUFFIX;
+pub(crate) use managed::{STATE_SUFFIX, read_certificate};
 
 /// The process looks at its certificates and at the clock at least this often: the clock may be set, and a file removed.
 const NAP: Duration = Duration::from_secs(30);
@@ -103,6 +103,7 @@ impl Issuer {
     /// # Errors
     /// Returns an error if the terms of the authority aren't agreed to.
     pub fn run(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<Infallible, Error> {
+        self.remove_records();
         loop {
             let wait = self.pass(on_event)?;
             thread::sleep(wait.min(NAP));
@@ -114,8 +115,16 @@ impl Issuer {
     /// # Errors
     /// Same as for [`Issuer::run`].
     pub fn run_once(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<bool, Error> {
+        self.remove_records();
         self.pass(on_event)?;
         Ok(self.certificates.iter().all(Managed::is_good))
+    }
+
+    /// Removes DNS records that an earlier process has left. The next order tries it again.
+    fn remove_records(&self) {
+        if let Some(hook) = &self.challenges.dns_hook {
+            let _ = Records::open(hook, &self.folder);
+        }
     }
 
     /// Does all steps that are due. Returns the time until the next one.
@@ -202,8 +211,8 @@ impl Issuer {
 
         let replaces = managed.schedule.names_replaced();
         on_event(&Event::Ordering { certificate: &managed.stem, replaces });
-        let is_final = Cell::new(false);
-        match self.obtain(position, replaces, &is_final) {
+        let is_lost = Cell::new(false);
+        match self.obtain(position, replaces, &is_lost, on_event) {
             Ok(bundle) => {
                 let delivered = self.deliver(position, bundle, on_event);
                 if let Err(error) = &delivered
@@ -218,7 +227,7 @@ impl Issuer {
                 if replaces && is_about_replacement(&error) {
                     managed.schedule.stop_naming_replaced();
                 }
-                self.fail(position, error, is_final.get(), on_event)
+                self.fail(position, error, is_lost.get(), on_event)
             }
         }
     }
@@ -237,6 +246,9 @@ impl Issuer {
             Fulfilled::Good => Ok(()),
             Fulfilled::DueAlready => Err(Error::Clock),
         });
+        if !matches!(result, Err(Error::Folder { .. })) {
+            managed.order_file(&self.folder).clear();
+        }
         match result {
             Ok(()) => {
                 managed.save(&self.folder)?;
@@ -251,14 +263,13 @@ impl Issuer {
         }
     }
 
-    /// Records that a certificate was issued and couldn't be written: if the process ends, it is lost, and the next one must not order it
-    /// again at once.
+    /// Records that a certificate was issued and couldn't be written. If the process ends, the next one continues the order.
     fn record_unwritten(&mut self, position: usize, error: &Error) -> Result<(), Error> {
         let chance = random::fraction()?;
         let now = self.clock.now();
         let last_error = self.last_error(error, now);
         let managed = &mut self.certificates[position];
-        managed.schedule.fail_order(now, last_error, Some(REISSUE_INTERVAL), chance);
+        managed.schedule.fail_order(now, last_error, None, chance);
         // There may be no room for it, either.
         let _ = managed.save(&self.folder);
         Ok(())
@@ -273,7 +284,7 @@ impl Issuer {
         }
     }
 
-    /// Records why there is no new certificate. `is_issued` if the authority may have issued one nevertheless.
+    /// Records why there is no new certificate. `is_issued` if the authority may have issued one that is lost.
     fn fail(
         &mut self,
         position: usize,
@@ -305,29 +316,45 @@ impl Issuer {
 
     /// Checks the names and orders a certificate. Returns a bundle.
     ///
-    /// `is_final` is set once the authority has been asked to issue it.
+    /// `is_lost` is set if the authority may have issued one that is lost.
     fn obtain(
         &mut self,
         position: usize,
         replaces: bool,
-        is_final: &Cell<bool>,
+        is_lost: &Cell<bool>,
+        on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Zeroizing<String>, Error> {
         // Before the names are checked: the operator should learn of both in any case, and this takes one word.
         self.authority.check_terms(&self.folder, &self.key)?;
         let managed = &self.certificates[position];
-        for name in managed.names.as_slice() {
-            if matches!(self.challenges.method(name), Method::Http) {
-                self.challenges.self_check.run(name, self.key.thumbprint())?;
-            }
-        }
         let request = OrderRequest {
             names: &managed.names,
             key: self.key_kind,
             profile: self.profile.as_deref(),
             replaces: managed.renewal_id().filter(|_| replaces),
             challenges: &self.challenges,
-            is_final,
+            file: managed.order_file(&self.folder),
+            is_lost,
         };
+        // Its names are proven already.
+        if let Some(bundle) = self.authority.resume(&self.folder, &self.key, &request)? {
+            return Ok(bundle);
+        }
+
+        let overrules_check = managed.schedule.overrules_check(self.clock.now());
+        for name in managed.names.as_slice() {
+            if !matches!(self.challenges.method(name), Method::Http) {
+                continue;
+            }
+            match self.challenges.self_check.run(name, self.key.thumbprint()) {
+                Err(error @ Error::Check { .. }) if overrules_check => {
+                    let hint = error.hint_for(self.caller);
+                    let hint = hint.as_deref();
+                    on_event(&Event::CheckFailed { certificate: &managed.stem, error: &error, hint });
+                }
+                checked => checked?,
+            }
+        }
         self.authority.order(&self.folder, &self.key, &request)
     }
 
@@ -344,8 +371,8 @@ impl Issuer {
         let unpublished = self.folder.write_bundle(&managed.bundle_file(), bundle.as_bytes())?;
         let source = Source::new(unpublished.current_path());
         Certificates::load(&[source], SystemTime::now()).map_err(|error| unusable(&error.to_string()))?;
-        // If we are killed in between, the state must not name the authority of the bundle before.
-        managed.schedule.forget_authority();
+        // If we are killed before or after the rename, the next process must know which certificate is there, and from whom.
+        managed.schedule.record_pending(&certificate.fingerprint);
         managed.save(&self.folder)?;
         unpublished.publish()?;
         Ok(certificate)

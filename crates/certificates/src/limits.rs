@@ -34,7 +34,10 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// rule.
 pub const ORDER_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Time between two attempts to fetch an issued certificate.
+/// Time until we ask for an issued certificate for the first time. It doubles up to [`POLL_INTERVAL`].
+pub const POLL_INTERVAL_MIN: Duration = Duration::from_millis(250);
+
+/// Maximum time between two questions for an issued certificate, and minimum time between two requests to issue it.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum duration of our own request for a challenge through the public name. An authority does not wait for
@@ -49,6 +52,9 @@ pub const RESPONSE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Maximum number of bytes that we read of the response to our own request for a challenge.
 pub const CHECK_BYTES_MAX: u64 = 4096;
+
+/// Maximum number of DNS records that the hook has failed to remove, and that we try to remove again.
+pub const RECORDS_MAX: usize = 200;
 
 /// Maximum number of names in a certificate: that of Let's Encrypt, which others have, too.
 pub const NAMES_MAX: usize = 100;

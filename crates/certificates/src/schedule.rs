@@ -115,6 +115,15 @@ impl Schedule {
         self.held.is_some_and(|held| held.has_renewal_id) && !self.journal.refuses_replacement
     }
 
+    /// Whether a failed check of our own should no longer prevent the order. Only the authority's check counts, and ours may be wrong:
+    /// some machines can't reach their own public address.
+    pub(crate) fn overrules_check(&self, now: Now) -> bool {
+        self.held.is_some_and(|Held { validity, .. }| {
+            let life = validity.not_before.until(validity.not_after);
+            backoff::is_longest(self.misses) || now.wall.until(validity.not_after) < life / 4
+        })
+    }
+
     /// Records that an order is about to be placed. The journal must be on disk before the first request.
     pub(crate) fn begin_order(&mut self, now: Now, chance: f64) {
         self.before = (self.journal.attempt, self.ordered);
@@ -129,17 +138,16 @@ impl Schedule {
         (self.journal.attempt, self.ordered) = self.before;
     }
 
-    /// Forgets who has issued the certificate in the folder, unless it was the authority of the last attempt. Until the issuer of a new
-    /// one is recorded, it counts as that authority's.
-    pub(crate) fn forget_authority(&mut self) {
-        if self.journal.directory != self.journal.attempt_directory {
-            self.journal.directory.clear();
-        }
+    /// Records that a certificate is about to be put into the folder. Until then, the one before is there, perhaps from another
+    /// authority.
+    pub(crate) fn record_pending(&mut self, fingerprint: &str) {
+        fingerprint.clone_into(&mut self.journal.pending);
     }
 
     /// Records that the authority of the last attempt has issued the certificate in the folder.
     pub(crate) fn record_authority(&mut self) {
         self.journal.directory.clone_from(&self.journal.attempt_directory);
+        self.journal.pending.clear();
     }
 
     /// Records why the order wasn't placed. The authority has noticed nothing, so the operator may correct the mistake and start

@@ -4,11 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::acme::{AccountKey, KEY_FILE};
-use crate::certificate::Certificate;
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::folder::{self, BundleReaders, Folder};
-use crate::issuer::STATE_SUFFIX;
+use crate::issuer::{STATE_SUFFIX, read_certificate};
 use crate::schedule::Journal;
 
 /// The state of one certificate.
@@ -16,7 +15,8 @@ use crate::schedule::Journal;
 pub struct CertificateStatus {
     /// The bundle. It may not exist yet.
     pub path: PathBuf,
-    /// When the certificate in the folder expires. `None` if there is none, or if we may not read it: see the journal then.
+    /// When the certificate in the folder expires. `None` if there is none, or if the server would refuse it. If we may not read it,
+    /// this is what the journal says.
     pub not_after: Option<Timestamp>,
     /// The state as the issuing process has written it.
     pub journal: Journal,
@@ -36,8 +36,11 @@ pub fn status(path: &Path) -> Result<Vec<CertificateStatus>, Error> {
         let state = folder::read(&path.join(&name))?.unwrap_or_default();
         let journal: Journal = serde_json::from_slice(&state).unwrap_or_default();
         let bundle = path.join(format!("{stem}.pem"));
-        let certificate = folder::read(&bundle).ok().flatten().and_then(|pem| Certificate::from_pem(&pem));
-        let not_after = certificate.map(|certificate| certificate.validity.not_after).or(journal.not_after);
+        let not_after = match read_certificate(&bundle) {
+            Ok(certificate) => certificate.map(|certificate| certificate.validity.not_after),
+            // Bundles contain keys, so other users only know what the issuing process says.
+            Err(_) => journal.not_after,
+        };
         found.push(CertificateStatus { path: bundle, not_after, journal });
     }
     found.sort_by(|one, other| one.path.cmp(&other.path));
@@ -55,4 +58,28 @@ pub fn thumbprint(path: &Path) -> Result<String, Error> {
         None => AccountKey::load_or_generate(&Folder::open(path, BundleReaders::Owner)?)?,
     };
     Ok(key.thumbprint().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journal_counts_only_for_an_unreadable_bundle() {
+        let place = tempfile::tempdir().unwrap();
+        let not_after = Some(Timestamp(4_000_000_000));
+        let journal = Journal { not_after, ..Journal::default() };
+        let state = serde_json::to_vec(&journal).unwrap();
+        fs::write(place.path().join("a.example.state.json"), state).unwrap();
+        let found = || status(place.path()).unwrap()[0].not_after;
+
+        assert_eq!(found(), None, "there is no bundle");
+        let bundle = place.path().join("a.example.pem");
+        fs::write(&bundle, "damaged").unwrap();
+        assert_eq!(found(), None);
+        // No user can read it, not even root.
+        fs::remove_file(&bundle).unwrap();
+        fs::create_dir(&bundle).unwrap();
+        assert_eq!(found(), not_after);
+    }
 }

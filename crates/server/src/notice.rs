@@ -207,6 +207,8 @@ pub enum Notice {
     },
     /// New certificates will be used for new connections.
     CertificatesReplaced,
+    /// Files that were refused are back as they are served.
+    CertificatesRestored,
     /// A new certificate can't be used.
     CertificatesRefused {
         /// The error.
@@ -303,6 +305,7 @@ impl Notice {
                 | Notice::OtherReleases { .. }
                 | Notice::Unchanged
                 | Notice::CertificatesReplaced
+                | Notice::CertificatesRestored
                 | Notice::LogWritten
                 | Notice::Stats { .. }
                 | Notice::SuccessorStarted { .. }
@@ -390,6 +393,7 @@ impl fmt::Display for Notice {
 
             Notice::Certificate { warning } => f.write_str(warning),
             Notice::CertificatesReplaced => f.write_str("new certificates are used from now on"),
+            Notice::CertificatesRestored => f.write_str("the certificate files can be used again"),
             Notice::CertificatesRefused { why, is_kept: true } => {
                 write!(f, "{why}; the previous certificates are still used")
             }

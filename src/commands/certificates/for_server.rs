@@ -9,7 +9,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::thread;
@@ -19,6 +19,9 @@ use cannery_certificates::{Caller, Error, Issuer, Settings, thumbprint};
 use cannery_server::config::Account;
 use cannery_server::process::restarts::Restarts;
 use cannery_server::sandbox::{Plan, Sandbox};
+use rustix::fs::{Dir, Gid, Mode, OFlags, Uid, fchown, fstat, open};
+use rustix::io::Errno;
+use rustix::process::{geteuid, umask};
 
 use super::report::Report;
 use super::settings;
@@ -151,18 +154,41 @@ fn issue(flags: &Certificates, server: &ForServer, start: IssueStart) -> Result<
 
 /// Creates the folder unless it exists. Its owner is the user that we will change to.
 fn create_folder(path: &Path, account: Option<Account>) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
+    // The user must be able to enter the folders above, which are not ours alone, whatever the mask of the service is. There is only
+    // one thread yet.
+    let mask = umask(Mode::from_raw_mode(0o022));
+    let created = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let created = created.and_then(|()| DirBuilder::new().mode(0o700).create(path));
+    umask(mask);
+    match created {
+        Err(_) if path.is_dir() => {}
+        created => created?,
     }
-    // The user must be able to enter the folders above, which are not ours alone.
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    DirBuilder::new().mode(0o700).create(path)?;
     match account {
-        Some(account) => chown(path, Some(account.user), Some(account.group)),
+        Some(account) => give_new_folder(path, account),
         None => Ok(()),
     }
+}
+
+/// Gives a folder to a user if it is new: it is empty and belongs to us, perhaps because a process was killed that had created it.
+fn give_new_folder(path: &Path, Account { user, group }: Account) -> io::Result<()> {
+    // Whoever can write above may have replaced the folder by a link to another one.
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    let folder = match open(path, flags, Mode::empty()) {
+        Ok(folder) => folder,
+        // The operator has chosen another folder, and its owner. We may lack the permission to read the folders of others.
+        Err(Errno::LOOP | Errno::NOTDIR | Errno::ACCESS) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    if fstat(&folder)?.st_uid != geteuid().as_raw() {
+        return Ok(());
+    }
+    for entry in Dir::read_from(&folder)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(());
+        }
+    }
+    Ok(fchown(&folder, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?)
 }
 
 fn enter_sandbox(settings: &Settings, server: &ForServer) -> Result<(), Failure> {
@@ -221,5 +247,55 @@ impl Messages {
             output::note(format_args!("{} {}", paint.strong("hint:"), one_line(&hint)));
         }
         self.last = Some(message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+
+    /// Another user than ours, if we may give folders away.
+    fn other() -> Account {
+        let me = geteuid().as_raw();
+        let user = if me == 0 { 12_345 } else { me };
+        Account { user, group: fs::metadata("/proc/self").unwrap().gid() }
+    }
+
+    fn owner(path: &Path) -> u32 {
+        path.metadata().unwrap().uid()
+    }
+
+    #[test]
+    fn folder_of_a_killed_process_is_given_to_the_user() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a/tls");
+        create_folder(&path, None).unwrap();
+        create_folder(&path, Some(other())).unwrap();
+        assert_eq!(owner(&path), other().user);
+        // Once more, by the next start.
+        create_folder(&path, Some(other())).unwrap();
+
+        // The operator has chosen the owner of this one.
+        let used = place.path().join("used");
+        fs::create_dir(&used).unwrap();
+        fs::write(used.join("account.pem"), "").unwrap();
+        create_folder(&used, Some(other())).unwrap();
+        assert_eq!(owner(&used), geteuid().as_raw());
+    }
+
+    #[test]
+    fn link_gives_no_other_folder_away() {
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("target");
+        fs::create_dir(&target).unwrap();
+        let path = place.path().join("tls");
+        symlink(&target, &path).unwrap();
+        create_folder(&path, Some(other())).unwrap();
+        assert_eq!(owner(&target), geteuid().as_raw());
+
+        fs::remove_dir(&target).unwrap();
+        assert!(create_folder(&path, Some(other())).is_err());
     }
 }

@@ -80,6 +80,15 @@ fn as_text(event: &Event<'_>, paint: Paint) -> Vec<String> {
             lines.extend(hint.map(|hint| format!("{} {}", paint.strong("hint:"), one_line(hint))));
             lines
         }
+        Event::CheckFailed { certificate, error, hint } => {
+            let message = one_line(&error.to_string());
+            let mut lines = vec![format!(
+                "{} {certificate}: {message}; the certificate is ordered nevertheless",
+                paint.warning("warning:")
+            )];
+            lines.extend(hint.map(|hint| format!("{} {}", paint.strong("hint:"), one_line(hint))));
+            lines
+        }
         Event::NoAdvice { certificate, error } => {
             let message = one_line(&error.to_string());
             vec![format!(
@@ -113,6 +122,13 @@ fn as_json(event: &Event<'_>) -> Value {
             "message": error.to_string(),
             "hint": hint,
             "next_at": next_at,
+        }),
+        Event::CheckFailed { certificate, error, hint } => json!({
+            "event": "check_failed",
+            "certificate": certificate,
+            "kind": error.kind(),
+            "message": error.to_string(),
+            "hint": hint,
         }),
         Event::NoAdvice { certificate, error } => json!({
             "event": "no_advice",

@@ -255,6 +255,22 @@ fn site_is_served_without_a_certificate() {
     child.wait().unwrap();
 }
 
+/// Services often have a mask that keeps other users out of all that they create.
+#[test]
+fn folders_above_can_be_entered_with_any_mask() {
+    if skip_outside() {
+        return;
+    }
+    let machine = Machine::new();
+    let inner = machine.command(&[]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 077; exec \"$0\" \"$@\""]).arg(inner.get_program()).args(inner.get_args());
+    let _server = Server::run(command);
+    let folder = machine.folder();
+    wait_until("the folder exists", || folder.is_dir());
+    assert_eq!((mode(folder.parent().unwrap()), mode(&folder)), (0o755, 0o700));
+}
+
 /// Killed at random moments, the issuing process places one order at most, and the server continues to serve.
 #[test]
 fn killed_issuer_does_not_order_again() {

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use instant_acme::{
-    Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeType, Identifier,
-    NewOrder, Order, OrderStatus, RetryPolicy,
+    Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeHandle, ChallengeType,
+    Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
 use rustls_pki_types::Der;
@@ -14,10 +14,11 @@ use zeroize::Zeroizing;
 
 use super::http::Http;
 use super::problem::{refused, translate};
+use super::unfinished::{OrderFile, UnfinishedOrder};
 use crate::certificate::RenewalId;
-use crate::challenge::{Challenges, DnsHook, Method, Record};
+use crate::challenge::{Challenges, Method, Record, Records};
 use crate::error::Error;
-use crate::limits::{ORDER_TIMEOUT, POLL_INTERVAL};
+use crate::limits::{ORDER_TIMEOUT, POLL_INTERVAL, POLL_INTERVAL_MIN};
 use crate::names::{Name, Names};
 
 /// Kind of a certificate's key.
@@ -37,29 +38,17 @@ pub(crate) struct OrderRequest<'a> {
     pub(crate) profile: Option<&'a str>,
     pub(crate) replaces: Option<&'a RenewalId>,
     pub(crate) challenges: &'a Challenges,
-    /// Set once the authority has been asked to issue the certificate.
-    pub(crate) is_final: &'a Cell<bool>,
-}
-
-/// DNS records that are set. They are removed at the end of the order, whatever its outcome.
-struct Records<'a> {
-    hook: Option<&'a DnsHook>,
-    set: Vec<Record>,
-}
-
-impl Drop for Records<'_> {
-    fn drop(&mut self) {
-        for record in &self.set {
-            // A record that stays does no harm, and the hook has reported its error.
-            let _ = self.hook.map(|hook| hook.remove(record));
-        }
-    }
+    /// Where the order is kept while the authority issues the certificate.
+    pub(crate) file: OrderFile<'a>,
+    /// Set if the authority may have issued a certificate that is lost.
+    pub(crate) is_lost: &'a Cell<bool>,
 }
 
 /// Orders a certificate. Returns a bundle: the chain and its key, in PEM.
 pub(super) async fn obtain(
     account: &Account,
     http: &Http,
+    directory: &str,
     request: &OrderRequest<'_>,
 ) -> Result<Zeroizing<String>, Error> {
     let failed = |error| translate(error, http.last());
@@ -72,12 +61,23 @@ pub(super) async fn obtain(
         let (key_identifier, serial) = (Der::from_slice(authority_key_identifier), Der::from_slice(serial));
         new_order = new_order.replaces(CertificateIdentifier::new(key_identifier, serial));
     }
+    let hook = request.challenges.dns_hook.as_ref();
+    let records = hook.map(|hook| Records::open(hook, request.file.folder));
+    let mut records = records.transpose()?;
     let mut order = account.new_order(&new_order).await.map_err(failed)?;
 
-    let mut records = Records { hook: request.challenges.dns_hook.as_ref(), set: Vec::new() };
+    // All records come first: `*.example.com` and `example.com` share a name, and an authority that has looked it up for one of them
+    // may remember the answer.
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
-        prove(authorization.map_err(failed)?, http, request.challenges, &mut records).await?;
+        prepare(authorization.map_err(failed)?, request.challenges, records.as_mut())?;
+    }
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization.map_err(failed)?;
+        if let Some((_, mut challenge)) = challenge(&mut authorization, request.challenges)? {
+            challenge.set_ready().await.map_err(failed)?;
+        }
     }
 
     let retries = RetryPolicy::new().timeout(ORDER_TIMEOUT);
@@ -97,42 +97,115 @@ pub(super) async fn obtain(
     drop(records);
 
     let key = generate_key(request.key)?;
-    let csr = signing_request(request.names, &key)?;
-    request.is_final.set(true);
-    if let Err(error) = order.finalize_csr(&csr).await {
-        let error = failed(error);
-        // The authority may have got the request, although its response is lost.
-        if !may_pass(&error) {
-            request.is_final.set(false);
-            return Err(error);
-        }
-    }
-    let began = Instant::now();
-    let chain = loop {
-        match order.poll_certificate(&retries).await {
-            Ok(chain) => break chain,
-            Err(instant_acme::Error::Timeout(_)) => {
-                request.is_final.set(!matches!(order.state().status, OrderStatus::Ready));
-                return Err(Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT });
-            }
-            Err(error) => {
-                // The certificate may exist, and its key does only here.
-                let error = failed(error);
-                if matches!(order.state().status, OrderStatus::Invalid) {
-                    request.is_final.set(false);
-                    return Err(error);
-                }
-                if !may_pass(&error) || began.elapsed() >= ORDER_TIMEOUT {
-                    return Err(error);
-                }
-                tokio::time::sleep(POLL_INTERVAL).await;
-            }
-        }
+    // From here on, the authority may issue the certificate whatever happens to this process.
+    request.file.write(directory, request.names, order.url(), &key)?;
+    finish(&mut order, http, &key, request).await
+}
+
+/// Continues an order of an earlier attempt. Returns `None` if it can't end in a certificate any more.
+pub(super) async fn resume(
+    account: &Account,
+    http: &Http,
+    unfinished: &UnfinishedOrder,
+    request: &OrderRequest<'_>,
+) -> Result<Option<Zeroizing<String>>, Error> {
+    let failed = |error| translate(error, http.last());
+    let Some(key) = unfinished.key() else { return Ok(None) };
+    let mut order = match account.order(unfinished.url.clone()).await.map_err(failed) {
+        Ok(order) => order,
+        Err(error) if may_pass(&error) => return Err(error),
+        // The authority has forgotten it.
+        Err(_) => return Ok(None),
     };
+    if matches!(order.state().status, OrderStatus::Pending | OrderStatus::Invalid) {
+        return Ok(None);
+    }
+    finish(&mut order, http, &key, request).await.map(Some)
+}
+
+/// Lets the authority issue the certificate. The order is kept on disk as long as it may succeed later.
+async fn finish(
+    order: &mut Order,
+    http: &Http,
+    key: &KeyPair,
+    request: &OrderRequest<'_>,
+) -> Result<Zeroizing<String>, Error> {
+    let csr = signing_request(request.names, key)?;
+    let is_final = Cell::new(false);
+    let chain = issue(order, http, &csr, &is_final).await.inspect_err(|error| {
+        if !may_pass(error) && !matches!(error, Error::Timeout { .. }) {
+            request.file.clear();
+            request.is_lost.set(is_final.get());
+        }
+    })?;
 
     let key = Zeroizing::new(key.serialize_pem());
     let line_break = if chain.ends_with('\n') { "" } else { "\n" };
     Ok(Zeroizing::new(format!("{chain}{line_break}{}", key.as_str())))
+}
+
+/// Asks the authority to issue the certificate, and waits for it. Returns the chain in PEM.
+///
+/// If the authority can't issue it at the moment, we ask again once it permits that.
+async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>) -> Result<String, Error> {
+    let failed = |error| translate(error, http.last());
+    let deadline = Instant::now() + ORDER_TIMEOUT;
+    let mut pause = POLL_INTERVAL_MIN;
+    let mut refusal = None;
+    let mut asks_at = Instant::now();
+    // Whether the state is not from before a request whose response is lost.
+    let mut is_current = true;
+    loop {
+        let status = order.state().status;
+        match status {
+            OrderStatus::Ready if is_current && Instant::now() >= asks_at => {
+                is_final.set(true);
+                let asked = order.finalize_csr(csr).await.map_err(failed);
+                asks_at = Instant::now() + POLL_INTERVAL;
+                refusal = None;
+                if let Err(error) = asked {
+                    if !may_pass(&error) {
+                        is_final.set(false);
+                        return Err(error);
+                    }
+                    // The authority may have got the request, although its response is lost.
+                    is_current = false;
+                    asks_at = asks_at.max(Instant::now() + error.retry_after().unwrap_or_default());
+                    refusal = Some(error);
+                }
+            }
+            OrderStatus::Valid => match order.certificate().await.map_err(failed) {
+                Ok(Some(chain)) => return Ok(chain),
+                Ok(None) => {}
+                // The certificate exists, and its key does only here.
+                Err(error) if may_pass(&error) => {}
+                Err(error) => return Err(error),
+            },
+            OrderStatus::Invalid => {
+                is_final.set(false);
+                return Err(error_of(order, http));
+            }
+            OrderStatus::Ready | OrderStatus::Pending | OrderStatus::Processing => {}
+        }
+
+        let is_refused = is_current && matches!(order.state().status, OrderStatus::Ready);
+        let is_over = Instant::now() + pause >= deadline || is_refused && asks_at >= deadline;
+        if is_over {
+            is_final.set(!is_refused);
+            let timeout = Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT };
+            return Err(refusal.filter(|_| is_refused).unwrap_or(timeout));
+        }
+        tokio::time::sleep(pause).await;
+        pause = (2 * pause).min(POLL_INTERVAL);
+        match order.refresh().await.map(drop).map_err(failed) {
+            Ok(()) => {
+                is_current = true;
+                pause = pause.max(http.last().retry_after.unwrap_or_default());
+            }
+            Err(error) if may_pass(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Returns `true` for errors that another attempt may not have.
@@ -141,16 +214,29 @@ fn may_pass(error: &Error) -> bool {
         || matches!(error, Error::Refused { kind, .. } if kind == "rateLimited")
 }
 
-/// Makes the authority check a name, unless it has done so lately.
-async fn prove(
-    mut authorization: AuthorizationHandle<'_>,
-    http: &Http,
+/// Sets the DNS record of a name, if that is how it is proven.
+fn prepare(
+    authorization: AuthorizationHandle<'_>,
     challenges: &Challenges,
-    records: &mut Records<'_>,
+    records: Option<&mut Records<'_>>,
 ) -> Result<(), Error> {
-    let failed = |error| translate(error, http.last());
+    // A challenge borrows the handle for all of its lifetime, which has to be a shorter one.
+    let mut authorization = authorization;
+    let Some((name, challenge)) = challenge(&mut authorization, challenges)? else { return Ok(()) };
+    let (Method::Dns, Some(records)) = (challenges.method(&name), records) else { return Ok(()) };
+    records.set(Record {
+        name: format!("_acme-challenge.{}", name.domain()),
+        value: challenge.key_authorization().dns_value(),
+    })
+}
+
+/// Returns the challenge by which a name is proven, unless the authority has checked the name lately.
+fn challenge<'a>(
+    authorization: &'a mut AuthorizationHandle<'a>,
+    challenges: &Challenges,
+) -> Result<Option<(Name, ChallengeHandle<'a>)>, Error> {
     match authorization.status {
-        AuthorizationStatus::Valid => return Ok(()),
+        AuthorizationStatus::Valid => return Ok(None),
         AuthorizationStatus::Pending => {}
         other => {
             return Err(Error::Senseless {
@@ -159,23 +245,15 @@ async fn prove(
         }
     }
 
-    let name = authorized_name(&authorization)?;
+    let name = authorized_name(authorization)?;
     let (kind, wanted) = match challenges.method(&name) {
         Method::Http => (ChallengeType::Http01, "http-01"),
-        Method::Dns(_) | Method::Impossible => (ChallengeType::Dns01, "dns-01"),
+        Method::Dns | Method::Impossible => (ChallengeType::Dns01, "dns-01"),
     };
-    let challenge = authorization.challenge(kind);
-    let mut challenge = challenge.ok_or_else(|| Error::NoChallenge { name: name.to_string(), wanted })?;
-    if let Method::Dns(hook) = challenges.method(&name) {
-        let record = Record {
-            name: format!("_acme-challenge.{}", name.domain()),
-            value: challenge.key_authorization().dns_value(),
-        };
-        // Also removed if setting it fails halfway.
-        records.set.push(record.clone());
-        hook.set(&record)?;
-    }
-    challenge.set_ready().await.map_err(failed)
+    let Some(challenge) = authorization.challenge(kind) else {
+        return Err(Error::NoChallenge { name: name.to_string(), wanted });
+    };
+    Ok(Some((name, challenge)))
 }
 
 /// Returns the name that an authorization is for.
@@ -189,17 +267,25 @@ async fn why_invalid(order: &mut Order, http: &Http) -> Error {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
         let Ok(state) = authorization.refresh().await else { break };
-        let error = state.challenges.iter().find_map(|challenge| challenge.error.as_ref());
-        if let Some(problem) = error {
+        let failed = state
+            .challenges
+            .iter()
+            .find_map(|challenge| Some((challenge.r#type.clone(), challenge.error.as_ref()?)));
+        if let Some((kind, problem)) = failed {
             let mut error = refused(problem, http.last());
-            if let Error::Refused { detail, .. } = &mut error {
+            if let Error::Refused { detail, by_dns, .. } = &mut error {
+                *by_dns = kind == ChallengeType::Dns01;
                 *detail = format!("{}: {detail}", authorization.identifier());
             }
             return error;
         }
     }
-    let state = order.state();
-    match &state.error {
+    error_of(order, http)
+}
+
+/// Returns the error of an order that has become invalid.
+fn error_of(order: &mut Order, http: &Http) -> Error {
+    match &order.state().error {
         Some(problem) => refused(problem, http.last()),
         None => Error::Senseless { why: "an order has become invalid without a reason".into() },
     }

@@ -43,7 +43,7 @@ pub(super) fn refused(problem: &Problem, last: LastResponse) -> Error {
     if status >= 500 || kind == "serverInternal" {
         return Error::Failing { url, status: status.max(500), detail: Some(detail), retry_after };
     }
-    Error::Refused { kind, detail, retry_after }
+    Error::Refused { kind, detail, retry_after, by_dns: false }
 }
 
 /// Texts of an authority may contain line breaks, and more than an operator wants to read.

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::limits::HOOK_TIMEOUT;
@@ -20,7 +21,7 @@ pub(crate) struct DnsHook {
 }
 
 /// A TXT record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) name: String,
     pub(crate) value: String,
@@ -77,14 +78,14 @@ fn end(child: &mut Child) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::fs;
 
     use super::*;
 
     /// Writes a hook. A process of its own does so: a program can't be started while any process has it open for writing, and
     /// children of other tests inherit our descriptors for a moment.
-    fn hook(place: &tempfile::TempDir, script: &str) -> DnsHook {
+    pub(in crate::challenge) fn hook(place: &tempfile::TempDir, script: &str) -> DnsHook {
         let program = place.path().join("hook");
         let script = format!("#!/bin/sh\ncd {}\n{script}\n", place.path().display());
         let mut writer = Command::new("sh");

@@ -8,7 +8,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::Error;
 
@@ -28,6 +28,8 @@ impl Lock {
         let failed = |source| Error::folder("write", &path, source);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        // The file is emptied: it must not be another one that a link leads to.
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
         let mut file = options.open(&path).map_err(failed)?;
 
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

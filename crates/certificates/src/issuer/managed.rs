@@ -1,12 +1,18 @@
 //! One certificate of a folder, with its schedule and its files.
 
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::SystemTime;
+
+use cannery_transport::{Certificates, Source};
 use zeroize::Zeroizing;
 
+use crate::acme::OrderFile;
 use crate::certificate::{Certificate, RenewalId};
 use crate::clock::{Now, Timestamp};
 use crate::error::Error;
 use crate::event::Event;
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 use crate::limits::ORDER_INTERVAL_MIN;
 use crate::names::Names;
 use crate::schedule::{Attempt, Fulfilled, Held, Journal, Schedule};
@@ -74,13 +80,17 @@ impl Managed {
         }
 
         folder.admit_readers(&format!("{stem}.pem"))?;
-        let seen = read_certificate(folder, stem)?;
+        let seen = read_certificate(&folder.file(&format!("{stem}.pem")))?;
         // A process that was killed has left the bundle, and not recorded who has issued it.
-        let is_unrecorded = journal.directory.is_empty() && journal.attempt.is_some();
-        let issuer =
-            if is_unrecorded { journal.attempt_directory.clone() } else { journal.directory.clone() };
-        let is_of_authority = issuer == directory;
-        let is_of_other = !is_of_authority && !issuer.is_empty();
+        let pending = std::mem::take(&mut journal.pending);
+        let is_unrecorded = seen.as_ref().is_some_and(|seen| seen.fingerprint == pending);
+        if is_unrecorded {
+            journal.directory.clone_from(&journal.attempt_directory);
+            // This was for the certificate before.
+            journal.advice = None;
+        }
+        let is_of_authority = journal.directory == directory;
+        let is_of_other = !is_of_authority && !journal.directory.is_empty();
         let certificate = seen.clone().filter(|seen| names.are(&seen.names) && !is_of_other);
         if !is_of_authority {
             journal.advice = None;
@@ -96,9 +106,6 @@ impl Managed {
                 Attempt { failures: 0, next_at, ..attempt }
             });
         }
-        if is_of_other {
-            journal.directory = issuer;
-        }
         names.to_string().clone_into(&mut journal.names);
         directory.clone_into(&mut journal.attempt_directory);
         let held = certificate.as_ref().map(|certificate| held(certificate, is_of_authority));
@@ -113,7 +120,7 @@ impl Managed {
         if !self.is_read {
             return self.read(folder, directory, now);
         }
-        let found = read_certificate(folder, &self.stem)?;
+        let found = read_certificate(&folder.file(&self.bundle_file()))?;
         if found == self.seen {
             return Ok(());
         }
@@ -134,6 +141,11 @@ impl Managed {
 
     pub(super) fn renewal_id(&self) -> Option<&RenewalId> {
         self.certificate.as_ref()?.renewal_id.as_ref()
+    }
+
+    /// Returns the file of an order that isn't finished.
+    pub(super) fn order_file<'a>(&'a self, folder: &'a Folder) -> OrderFile<'a> {
+        OrderFile { folder, stem: &self.stem }
     }
 
     pub(super) fn bundle_file(&self) -> String {
@@ -182,8 +194,21 @@ impl Managed {
     }
 }
 
-fn read_certificate(folder: &Folder, stem: &str) -> Result<Option<Certificate>, Error> {
-    Ok(folder.read(&format!("{stem}.pem"))?.and_then(|pem| Certificate::from_pem(&pem)))
+/// Reads the certificate of a bundle. A bundle that the server refuses counts as missing, and so does a placeholder that nobody
+/// trusts: otherwise, it would stay for its whole life.
+pub(crate) fn read_certificate(bundle: &Path) -> Result<Option<Certificate>, Error> {
+    let certificate = folder::read(bundle)?.and_then(|pem| Certificate::from_pem(&pem));
+    let Some(certificate) = certificate.filter(|certificate| !certificate.is_self_issued) else {
+        return Ok(None);
+    };
+    // The server will load the bundle in the same way. The key may be damaged, encrypted, or that of another certificate.
+    match Certificates::load(&[Source::new(bundle)], SystemTime::now()) {
+        Ok(_) => Ok(Some(certificate)),
+        Err(cannery_transport::Error::Unreadable { cause, .. }) if cause.kind() != ErrorKind::NotFound => {
+            Err(Error::folder("read", bundle, cause))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +216,7 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    use rcgen::{CertificateParams, KeyPair};
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
     use super::*;
     use crate::folder::BundleReaders;
@@ -200,15 +225,76 @@ mod tests {
     const STAGING: &str = "https://staging.test/directory";
     const PRODUCTION: &str = "https://production.test/directory";
 
+    /// Returns a bundle of an authority: a certificate for `a.example`, with its key.
+    fn issued() -> String {
+        let mut of_authority = CertificateParams::default();
+        of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        of_authority.distinguished_name.push(DnType::CommonName, "authority");
+        let authority = CertifiedIssuer::self_signed(of_authority, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params().signed_by(&key, &authority).unwrap();
+        format!("{}{}", certificate.pem(), key.serialize_pem())
+    }
+
+    fn params() -> CertificateParams {
+        let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+        params.use_authority_key_identifier_extension = true;
+        let now = Timestamp::now();
+        params.not_before = (now - Duration::from_secs(3600)).to_system_time().into();
+        params.not_after = (now + Duration::from_secs(90 * 86_400)).to_system_time().into();
+        params
+    }
+
+    fn write_bundle(folder: &Folder, bundle: &str) {
+        fs::write(folder.file("a.example.pem"), bundle).unwrap();
+    }
+
+    /// Both at the first look and later.
+    #[test]
+    fn placeholder_is_not_taken_for_a_certificate() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let placeholder = format!("{}{}", params().self_signed(&key).unwrap().pem(), key.serialize_pem());
+        let wall = Timestamp::now();
+        let mut managed = Managed::new("a.example".parse().unwrap());
+        for (bundle, is_held) in [(&placeholder, false), (&issued(), true), (&placeholder, false)] {
+            write_bundle(&folder, bundle);
+            managed.look(&folder, PRODUCTION, wall).unwrap();
+            assert_eq!(managed.certificate.is_some(), is_held);
+        }
+    }
+
+    #[test]
+    fn bundle_that_the_server_refuses_counts_as_missing() {
+        let place = tempfile::tempdir().unwrap();
+        let bundle = place.path().join("a.example.pem");
+        let [one, other] = [issued(), issued()];
+        let key_at = one.find("-----BEGIN PRIVATE KEY").unwrap();
+        let other_key = &other[other.find("-----BEGIN PRIVATE KEY").unwrap()..];
+        for (text, is_usable) in [
+            (one.clone(), true),
+            (one[..key_at].to_owned(), false),
+            (format!("{}{other_key}", &one[..key_at]), false),
+            (one[..one.len() - 60].to_owned(), false),
+            (one.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY"), false),
+        ] {
+            fs::write(&bundle, &text).unwrap();
+            assert_eq!(read_certificate(&bundle).unwrap().is_some(), is_usable, "{} bytes", text.len());
+        }
+
+        fs::remove_file(&bundle).unwrap();
+        assert_eq!(read_certificate(&bundle).unwrap(), None);
+        fs::create_dir(&bundle).unwrap();
+        assert!(read_certificate(&bundle).is_err());
+    }
+
     /// A process that is started again at once must not take the old certificate for one of the new authority.
     #[test]
     fn certificate_of_another_authority_is_replaced_after_any_restart() {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        fs::write(place.path().join("a.example.pem"), pem).unwrap();
+        write_bundle(&folder, &issued());
         let wall = Timestamp::now();
         let at = Timestamp(wall.0 - 600);
         let attempt = Some(Attempt { at, failures: 9, next_at: at + Duration::from_secs(20_000) });
@@ -225,16 +311,64 @@ mod tests {
             step
         };
 
-        let issued = Journal { directory: STAGING.to_owned(), attempt, ..Journal::default() };
+        let recorded = Journal { directory: STAGING.to_owned(), attempt, ..Journal::default() };
         // The process was killed before it recorded the issuer of a bundle.
-        let unrecorded =
-            Journal { directory: String::new(), attempt_directory: STAGING.to_owned(), ..issued.clone() };
-        put(&issued);
-        assert!(matches!(next(STAGING), Step::Wait(_)));
-        for journal in [issued, unrecorded] {
+        let pending = read_certificate(&folder.file("a.example.pem")).unwrap().unwrap().fingerprint;
+        let unrecorded = Journal {
+            directory: String::new(),
+            attempt_directory: STAGING.to_owned(),
+            pending,
+            ..recorded.clone()
+        };
+        put(&recorded);
+        assert_ne!(next(STAGING), Step::Order);
+        for journal in [recorded, unrecorded] {
             put(&journal);
             for _ in 0..2 {
                 assert_eq!(next(PRODUCTION), Step::Order, "earlier failures were at the other one");
+            }
+        }
+    }
+
+    /// Killed at any step of a change of authority, the process leaves no certificate that counts as one of the other authority.
+    #[test]
+    fn killed_change_of_authority_leaves_the_right_issuer() {
+        let wall = Timestamp::now();
+        let now = Now { wall, steady: Duration::ZERO };
+        let [old, new] = [issued(), issued()];
+        let parsed = |pem: &str| Certificate::from_pem(pem.as_bytes()).unwrap();
+        for steps_done in 0..=4 {
+            let place = tempfile::tempdir().unwrap();
+            let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
+            let look = |directory: &str| {
+                let mut managed = Managed::new("a.example".parse().unwrap());
+                managed.look(&folder, directory, wall).unwrap();
+                managed
+            };
+            write_bundle(&folder, &old);
+            let mut managed = look(STAGING);
+            managed.take(parsed(&old), now);
+            managed.save(&folder).unwrap();
+
+            let mut managed = look(PRODUCTION);
+            for step in 1..=steps_done {
+                match step {
+                    1 => managed.schedule.begin_order(now, 0.0),
+                    2 => managed.schedule.record_pending(&parsed(&new).fingerprint),
+                    3 => write_bundle(&folder, &new),
+                    _ => assert_eq!(managed.take(parsed(&new), now), Fulfilled::Good),
+                }
+                managed.save(&folder).unwrap();
+            }
+
+            let is_replaced = steps_done >= 3;
+            // The next process may be killed, too, and this one may be for either authority.
+            for directory in [PRODUCTION, STAGING, PRODUCTION] {
+                let mut managed = look(directory);
+                let issuer = if is_replaced { PRODUCTION } else { STAGING };
+                assert_eq!(managed.schedule.journal().directory, issuer, "after {steps_done} steps");
+                assert_eq!(managed.certificate.is_some(), issuer == directory, "after {steps_done} steps");
+                managed.save(&folder).unwrap();
             }
         }
     }

@@ -15,6 +15,11 @@ pub(super) fn delay(failures: u32, retry_after: Option<Duration>, chance: f64) -
     base.mul_f64(1.0 + chance.clamp(0.0, 1.0) / 4.0).max(asked_for)
 }
 
+/// Whether more failures don't make the wait longer.
+pub(super) fn is_longest(failures: u32) -> bool {
+    delay(failures, None, 0.0) >= BACKOFF_MAX.mul_f64(0.8)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -25,6 +30,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4].map(|failures| minutes(failures, 0.0)), [1, 1, 2, 4, 8]);
         assert_eq!((minutes(9, 0.0), minutes(u32::MAX, 0.0), minutes(u32::MAX, 1.0)), (256, 288, 360));
         assert_eq!(minutes(5, 1.0), 20, "16 minutes and a quarter more");
+        assert!(!is_longest(9) && is_longest(10));
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub struct Journal {
     pub attempt: Option<Attempt>,
     /// The directory URL of the authority of that attempt. Empty if it is `directory`.
     pub attempt_directory: String,
+    /// SHA-256 of a certificate from that authority that is being put into the folder, in hex. If the process was killed meanwhile, it
+    /// tells whether that certificate or the one before is there. Otherwise empty.
+    pub pending: String,
     /// The last error since the last success.
     pub last_error: Option<LastError>,
     /// The authority's advice for the certificate that we hold.

@@ -321,3 +321,44 @@ fn order_that_was_not_placed_only_delays_this_process() {
     simulation.restart();
     assert_eq!(simulation.schedule.journal().attempt.unwrap().failures, 1);
 }
+
+#[test]
+fn failed_checks_do_not_prevent_renewals_for_good() {
+    let mut simulation = Simulation::new(Some(90 * DAY));
+    simulation.has_renewal_id = false;
+    simulation.run(59 * DAY);
+    let renewed = simulation.orders.len();
+    let mut misses = 0;
+    while simulation.schedule.next(simulation.now()) != Step::Order || !overrules(&simulation) {
+        match simulation.schedule.next(simulation.now()) {
+            Step::Order => {
+                misses += 1;
+                let now = simulation.now();
+                simulation.schedule.begin_order(now, 0.0);
+                simulation.schedule.miss_order(now, failure(now), 0.0);
+            }
+            Step::Wait(time) => simulation.sleep(time),
+            Step::AskForAdvice => unreachable!("the certificate has no ID"),
+        }
+    }
+    assert_eq!((simulation.orders.len(), misses), (renewed, 10));
+
+    // Another process doesn't know of them, but the certificate is about to expire.
+    simulation.restart();
+    assert!(!overrules(&simulation));
+    simulation.sleep(8 * DAY);
+    assert!(overrules(&simulation));
+
+    // Without a certificate, mistakes are corrected before the authority notices them.
+    let mut simulation = Simulation::new(None);
+    for _ in 0..20 {
+        let now = simulation.now();
+        simulation.schedule.begin_order(now, 0.0);
+        simulation.schedule.miss_order(now, failure(now), 0.0);
+    }
+    assert!(!overrules(&simulation));
+}
+
+fn overrules(simulation: &Simulation) -> bool {
+    simulation.schedule.overrules_check(simulation.now())
+}

@@ -6,6 +6,8 @@
 //! module neither contains any keys itself nor serves connections.
 
 mod renewals;
+#[cfg(test)]
+mod tests;
 
 use std::fs::File;
 use std::io;
@@ -90,7 +92,9 @@ impl CertificateLoader {
             now,
         })?;
 
-        let watch = !matches!(config.content, Content::Archives { watch: false, .. });
+        let is_watching_archives = !matches!(config.content, Content::Archives { watch: false, .. });
+        // Nobody sends SIGHUP when a process of ours has renewed a certificate.
+        let watch = is_watching_archives || !tls.issued().is_empty();
         let renewals = Renewals::default();
         Ok(Some(CertificateLoader {
             context,
@@ -188,9 +192,12 @@ impl CertificateLoader {
         notices.extend(refused.iter().filter(is_told).map(Refusal::notice));
         self.context.replace_certificates(certificates, now)?;
         self.origins = origins;
+        let was_kept = self.refused.iter().any(|refusal| refusal.is_kept);
         self.refused = refused;
-        if has_new || self.refused.is_empty() {
+        if has_new {
             notices.push(Notice::CertificatesReplaced);
+        } else if was_kept && self.refused.is_empty() {
+            notices.push(Notice::CertificatesRestored);
         }
         Ok(notices)
     }
