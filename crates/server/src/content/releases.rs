@@ -506,7 +506,7 @@ mod tests {
         let current = Archive::from_bytes(simulation::archive("1")).unwrap();
         let directory = ReleaseDirectory::new(folder.path().to_owned(), 10);
         let mut releases = Releases::new(directory, VirtualHosts::Enabled);
-        let mut scan = |releases: &mut Releases| {
+        let scan = |releases: &mut Releases| {
             releases.scan(&current, Trigger::Interval, &mut Vec::new());
             (releases.has_new(), releases.sites().len())
         };
