@@ -172,7 +172,7 @@ fn create_folder(path: &Path, account: Option<Account>) -> io::Result<()> {
 
 /// Gives a folder to a user if it is new: it is empty and belongs to us, perhaps because a process was killed that had created it.
 fn give_new_folder(path: &Path, Account { user, group }: Account) -> io::Result<()> {
-    // Whoever can write above may have replaced the folder by a link to another one.
+    // A user who can write above may have replaced the folder by a link to another one.
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     let folder = match open(path, flags, Mode::empty()) {
         Ok(folder) => folder,

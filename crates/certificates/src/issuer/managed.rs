@@ -194,7 +194,7 @@ impl Managed {
     }
 }
 
-/// Reads the certificate of a bundle. A bundle that the server refuses counts as missing, and so does a placeholder that nobody
+/// Reads the certificate of a bundle. A bundle that the server refuses counts as missing, and so does a placeholder that no client
 /// trusts: otherwise, it would stay for its whole life.
 pub(crate) fn read_certificate(bundle: &Path) -> Result<Option<Certificate>, Error> {
     let certificate = folder::read(bundle)?.and_then(|pem| Certificate::from_pem(&pem));

@@ -25,8 +25,8 @@ pub struct Journal {
     pub attempt: Option<Attempt>,
     /// The directory URL of the authority of that attempt. Empty if it is `directory`.
     pub attempt_directory: String,
-    /// SHA-256 of a certificate from that authority that is being put into the folder, in hex. If the process was killed meanwhile, it
-    /// tells whether that certificate or the one before is there. Otherwise empty.
+    /// SHA-256 of a certificate from that authority that is being put into the folder, in hex. If the process was killed meanwhile,
+    /// the next one learns from it which certificate is there. Otherwise empty.
     pub pending: String,
     /// The last error since the last success.
     pub last_error: Option<LastError>,

@@ -93,7 +93,7 @@ impl CertificateLoader {
         })?;
 
         let is_watching_archives = !matches!(config.content, Content::Archives { watch: false, .. });
-        // Nobody sends SIGHUP when a process of ours has renewed a certificate.
+        // The process that renews certificates sends no SIGHUP.
         let watch = is_watching_archives || !tls.issued().is_empty();
         let renewals = Renewals::default();
         Ok(Some(CertificateLoader {
