@@ -47,7 +47,7 @@ pub(crate) fn run_tests(command: &mut Command) -> Result<(), Error> {
     let mut failures = Failures::default();
     for line in output.split(b'\n') {
         let line = line.map_err(|source| Error::start(command, source))?;
-        // Whoever reads our output may have gone; the exit status still says how the tests ended.
+        // Our output may have no reader any more; the exit status still tells how the tests have ended.
         let _ = io::stdout().write_all(&[&line[..], b"\n"].concat());
         failures.read(&String::from_utf8_lossy(&line));
     }
