@@ -618,6 +618,11 @@ fn start_with_suspended_processes(processes: &str, drain: &str) -> (Server, Hash
     let all = children(server.pid());
     assert_eq!(all.len(), processes.parse::<usize>().unwrap());
     all.iter().for_each(|process| send(*process, "STOP"));
+    // Until then, a process takes other signals first.
+    let is_suspended = |process: &u32| {
+        fs::read_to_string(format!("/proc/{process}/status")).unwrap().contains("State:\tT (stopped)")
+    };
+    wait_until("all are suspended", || all.iter().all(is_suspended));
     (server, all)
 }
 
