@@ -35,7 +35,12 @@ try {
     protocols[response.protocol] = (protocols[response.protocol] ?? 0) + 1;
     if (response.status >= 400) faults.push(`${response.url}: ${response.status}`);
   });
-  page.on("requestfailed", (request) => faults.push(`${request.url()}: ${request.failure()?.errorText}`));
+  page.on("requestfailed", (request) => {
+    const why = request.failure()?.errorText;
+    // A busy browser may begin a request so late that it leaves the page, and ends the request by itself. A response that ends too
+    // early has another error.
+    if (why !== "net::ERR_ABORTED") faults.push(`${request.url()}: ${why}`);
+  });
   page.on("pageerror", (error) => faults.push(error.message));
   for (const path of paths) await page.goto(origin + path, { waitUntil: "networkidle", timeout: 60000 });
 
