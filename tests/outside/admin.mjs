@@ -1,11 +1,11 @@
 // Opens the admin page in headless Chromium, waits until it has loaded the statistics twice, and prints its table.
-import { launch } from "./chromium.mjs";
+import { launch, reportFailures } from "./chromium.mjs";
 
 const browser = await launch();
 const faults = [];
 try {
   const page = await browser.newPage();
-  page.on("requestfailed", (request) => faults.push(`${request.url()}: ${request.failure()?.errorText}`));
+  reportFailures(page, faults);
   page.on("console", (message) => message.type() === "error" && faults.push(message.text()));
   page.on("pageerror", (error) => faults.push(error.message));
   let updates = 0;

@@ -1,12 +1,12 @@
 // Loads pages in headless Chromium, and prints a line for each. Fails if a request fails or a script throws an error.
-import { launch } from "./chromium.mjs";
+import { launch, reportFailures } from "./chromium.mjs";
 
 const browser = await launch();
 const faults = [];
 try {
   for (const url of process.argv.slice(2)) {
     const page = await browser.newPage();
-    page.on("requestfailed", (request) => faults.push(`${request.url()}: ${request.failure()?.errorText}`));
+    reportFailures(page, faults);
     page.on("response", (response) => response.status() >= 400 && faults.push(`${response.url()}: ${response.status()}`));
     page.on("pageerror", (error) => faults.push(`${url}: ${error.message}`));
     await page.goto(url, { waitUntil: "networkidle", timeout: 60000 });

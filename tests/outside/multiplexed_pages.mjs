@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect } from "node:tls";
-import { launch } from "./chromium.mjs";
+import { launch, reportFailures } from "./chromium.mjs";
 
 const [wanted, origin, list, ...paths] = process.argv.slice(2);
 const [protocol, host, port] = wanted.split(":");
@@ -35,12 +35,7 @@ try {
     protocols[response.protocol] = (protocols[response.protocol] ?? 0) + 1;
     if (response.status >= 400) faults.push(`${response.url}: ${response.status}`);
   });
-  page.on("requestfailed", (request) => {
-    const why = request.failure()?.errorText;
-    // A busy browser may begin a request so late that it leaves the page, and ends the request by itself. A response that ends too
-    // early has another error.
-    if (why !== "net::ERR_ABORTED") faults.push(`${request.url()}: ${why}`);
-  });
+  reportFailures(page, faults);
   page.on("pageerror", (error) => faults.push(error.message));
   for (const path of paths) await page.goto(origin + path, { waitUntil: "networkidle", timeout: 60000 });
 

@@ -1,7 +1,7 @@
 // Keeps a page open during deploys: loads it, prints `loaded`, waits for a line of input, then uses the page, its cached
 // HTML in a new context, and a fresh copy. Fails if a request fails or a script throws an error.
 import { createInterface } from "node:readline";
-import { launch } from "./chromium.mjs";
+import { launch, reportFailures } from "./chromium.mjs";
 
 const browser = await launch();
 const faults = [];
@@ -9,7 +9,7 @@ const url = process.argv[2];
 
 const open = async () => {
   const page = await (await browser.newContext()).newPage();
-  page.on("requestfailed", (request) => faults.push(`${request.url()}: ${request.failure()?.errorText}`));
+  reportFailures(page, faults);
   page.on("response", (response) => response.status() >= 400 && faults.push(`${response.url()}: ${response.status()}`));
   page.on("pageerror", (error) => faults.push(error.message));
   return page;
