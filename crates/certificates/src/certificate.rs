@@ -13,6 +13,7 @@ use crate::clock::Timestamp;
 use crate::names::Name;
 
 const SUBJECT_ALTERNATIVE_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
+const SUBJECT_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.14");
 const AUTHORITY_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.35");
 
 /// A certificate that we hold.
@@ -23,8 +24,8 @@ pub(crate) struct Certificate {
     pub(crate) validity: Validity,
     /// `None` if the certificate doesn't have an authority key identifier.
     pub(crate) renewal_id: Option<RenewalId>,
-    /// Whether issuer and subject are the same, as in a placeholder that an operator has made.
-    pub(crate) is_self_issued: bool,
+    /// Whether it seems to be signed with its own key, as a placeholder is that an operator has made.
+    pub(crate) is_self_signed: bool,
     /// SHA-256 of the certificate in hex.
     pub(crate) fingerprint: String,
 }
@@ -70,6 +71,7 @@ impl Certificate {
         let _public_key = AnyRef::decode(&mut fields)?;
 
         let mut names = Vec::new();
+        let mut subject_key_identifier = None;
         let mut authority_key_identifier = None;
         if let Some(extensions) = read_tagged(&mut fields, 3)? {
             let mut extensions = SliceReader::new(read_sequence(&mut SliceReader::new(extensions)?)?)?;
@@ -77,16 +79,21 @@ impl Certificate {
                 let (kind, value) = read_extension(read_sequence(&mut extensions)?)?;
                 if kind == SUBJECT_ALTERNATIVE_NAME {
                     names = read_names(value)?;
+                } else if kind == SUBJECT_KEY_IDENTIFIER {
+                    subject_key_identifier = Some(<&OctetStringRef>::from_der(value)?.as_bytes().to_vec());
                 } else if kind == AUTHORITY_KEY_IDENTIFIER {
                     authority_key_identifier = read_key_identifier(value)?;
                 }
             }
         }
+        // An authority with the same name has another key.
+        let is_self_signed = issuer == subject
+            && (authority_key_identifier.is_none() || authority_key_identifier == subject_key_identifier);
         let renewal_id = authority_key_identifier.map(|authority_key_identifier| RenewalId {
             authority_key_identifier,
             serial: serial.value().to_vec(),
         });
-        Ok(Certificate { names, validity, renewal_id, is_self_issued: issuer == subject, fingerprint })
+        Ok(Certificate { names, validity, renewal_id, is_self_signed, fingerprint })
     }
 }
 
@@ -192,14 +199,24 @@ mod tests {
         assert_eq!((not_before.0, not_after.0), (1_800_000_000, 1_800_518_400));
         let id = found.renewal_id.unwrap();
         assert_eq!((id.serial, id.authority_key_identifier.len()), (vec![0, 0x87, 0x65], 20));
-        assert!(!found.is_self_issued);
+        assert!(!found.is_self_signed);
     }
 
     #[test]
-    fn self_issued_certificate_is_recognized() {
-        let params = CertificateParams::new(vec!["example.com".to_owned()]).unwrap();
-        let pem = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
-        assert!(Certificate::from_pem(pem.as_bytes()).unwrap().is_self_issued);
+    fn self_signed_certificate_is_recognized() {
+        let mut params = CertificateParams::new(vec!["example.com".to_owned()]).unwrap();
+        let is_self_signed =
+            |issued: &rcgen::Certificate| Certificate::from_der(issued.der()).unwrap().is_self_signed;
+        assert!(is_self_signed(&params.self_signed(&KeyPair::generate().unwrap()).unwrap()));
+
+        // An authority may have the same name as what it issues.
+        let mut of_authority = params.clone();
+        of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        of_authority.use_authority_key_identifier_extension = true;
+        let authority = CertifiedIssuer::self_signed(of_authority, KeyPair::generate().unwrap()).unwrap();
+        assert!(is_self_signed(authority.as_ref()));
+        params.use_authority_key_identifier_extension = true;
+        assert!(!is_self_signed(&params.signed_by(&KeyPair::generate().unwrap(), &authority).unwrap()));
     }
 
     #[test]

@@ -338,7 +338,10 @@ impl Issuer {
         };
         // Its names are proven already.
         if let Some(bundle) = self.authority.resume(&self.folder, &self.key, &request)? {
-            return Ok(bundle);
+            if managed.is_news(&bundle, self.clock.now().wall) {
+                return Ok(bundle);
+            }
+            request.file.clear();
         }
 
         let overrules_check = managed.schedule.overrules_check(self.clock.now());
@@ -366,6 +369,9 @@ impl Issuer {
         let certificate = certificate.ok_or_else(|| unusable("it is not an X.509 certificate in PEM"))?;
         if !managed.names.are(&certificate.names) {
             return Err(unusable("it is for other names than those that we have ordered"));
+        }
+        if certificate.is_self_signed {
+            return Err(unusable("it is signed with its own key"));
         }
         // The server will load the bundle in the same way.
         let unpublished = self.folder.write_bundle(&managed.bundle_file(), bundle.as_bytes())?;

@@ -180,7 +180,9 @@ fn give_new_folder(path: &Path, Account { user, group }: Account) -> io::Result<
         Err(Errno::LOOP | Errno::NOTDIR | Errno::ACCESS) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    if fstat(&folder)?.st_uid != geteuid().as_raw() {
+    let found = fstat(&folder)?;
+    // We create it with exactly this mode. The operator has chosen another one.
+    if found.st_uid != geteuid().as_raw() || Mode::from_raw_mode(found.st_mode) != Mode::RWXU {
         return Ok(());
     }
     for entry in Dir::read_from(&folder)? {
@@ -283,6 +285,12 @@ mod tests {
         fs::write(used.join("account.pem"), "").unwrap();
         create_folder(&used, Some(other())).unwrap();
         assert_eq!(owner(&used), geteuid().as_raw());
+
+        // And of this one, whose group may write.
+        let shared = place.path().join("shared");
+        DirBuilder::new().mode(0o750).create(&shared).unwrap();
+        create_folder(&shared, Some(other())).unwrap();
+        assert_eq!(owner(&shared), geteuid().as_raw());
     }
 
     #[test]

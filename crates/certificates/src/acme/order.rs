@@ -75,8 +75,9 @@ pub(super) async fn obtain(
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization.map_err(failed)?;
-        if let Some((_, mut challenge)) = challenge(&mut authorization, request.challenges)? {
-            challenge.set_ready().await.map_err(failed)?;
+        if let Some((name, mut challenge)) = challenge(&mut authorization, request.challenges)? {
+            let asked = challenge.set_ready().await.map_err(failed);
+            asked.map_err(|error| of_challenge(error, &name, request.challenges.method(&name)))?;
         }
     }
 
@@ -113,9 +114,9 @@ pub(super) async fn resume(
     let Some(key) = unfinished.key() else { return Ok(None) };
     let mut order = match account.order(unfinished.url.clone()).await.map_err(failed) {
         Ok(order) => order,
-        Err(error) if may_pass(&error) => return Err(error),
         // The authority has forgotten it.
-        Err(_) => return Ok(None),
+        Err(error @ Error::Refused { .. }) if !may_pass(&error) => return Ok(None),
+        Err(error) => return Err(error),
     };
     if matches!(order.state().status, OrderStatus::Pending | OrderStatus::Invalid) {
         return Ok(None);
@@ -131,7 +132,7 @@ async fn finish(
     request: &OrderRequest<'_>,
 ) -> Result<Zeroizing<String>, Error> {
     let csr = signing_request(request.names, key)?;
-    let is_final = Cell::new(false);
+    let is_final = Cell::new(matches!(order.state().status, OrderStatus::Processing | OrderStatus::Valid));
     let chain = issue(order, http, &csr, &is_final).await.inspect_err(|error| {
         if !may_pass(error) && !matches!(error, Error::Timeout { .. }) {
             request.file.clear();
@@ -164,14 +165,17 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
                 asks_at = Instant::now() + POLL_INTERVAL;
                 refusal = None;
                 if let Err(error) = asked {
-                    if !may_pass(&error) {
+                    // Then the authority has got an earlier request (RFC 8555 §7.4).
+                    let is_asked_already =
+                        matches!(&error, Error::Refused { kind, .. } if kind == "orderNotReady");
+                    if !may_pass(&error) && !is_asked_already {
                         is_final.set(false);
                         return Err(error);
                     }
                     // The authority may have got the request, although its response is lost.
                     is_current = false;
                     asks_at = asks_at.max(Instant::now() + error.retry_after().unwrap_or_default());
-                    refusal = Some(error);
+                    refusal = Some(error).filter(|_| !is_asked_already);
                 }
             }
             OrderStatus::Valid => match order.certificate().await.map_err(failed) {
@@ -206,6 +210,15 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Adds to an error of a challenge what it was about.
+fn of_challenge(mut error: Error, name: &Name, method: Method) -> Error {
+    if let Error::Refused { detail, by_dns, .. } = &mut error {
+        *by_dns = !matches!(method, Method::Http);
+        *detail = format!("{name}: {detail}");
+    }
+    error
 }
 
 /// Returns `true` for errors that another attempt may not have.

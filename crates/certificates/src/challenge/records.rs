@@ -1,9 +1,11 @@
 //! DNS records that are set at the moment. They are on disk, so that a process that is killed leaves them to the next one.
 
+use std::time::Instant;
+
 use crate::challenge::dns_hook::{DnsHook, Record};
 use crate::error::Error;
 use crate::folder::Folder;
-use crate::limits::RECORDS_MAX;
+use crate::limits::{HOOK_TIMEOUT, RECORDS_MAX};
 
 /// Name of the file.
 const FILE: &str = "records.json";
@@ -37,9 +39,12 @@ impl<'a> Records<'a> {
     }
 
     fn remove_all(&mut self) {
+        let began = Instant::now();
         while let Some(record) = self.set.pop() {
-            // A record that stays does no harm, and the hook has reported its error.
-            if self.hook.remove(&record).is_err() {
+            // A record that stays does no harm, and the hook has reported its error. One that hangs must not hold up the orders of all
+            // certificates.
+            let is_removed = began.elapsed() < HOOK_TIMEOUT && self.hook.remove(&record).is_ok();
+            if !is_removed {
                 self.left.push(record);
             }
             // If this fails, it will be removed once more.

@@ -8,7 +8,7 @@ use cannery_transport::{Certificates, Source};
 use zeroize::Zeroizing;
 
 use crate::acme::OrderFile;
-use crate::certificate::{Certificate, RenewalId};
+use crate::certificate::{Certificate, RenewalId, Validity};
 use crate::clock::{Now, Timestamp};
 use crate::error::Error;
 use crate::event::Event;
@@ -86,8 +86,16 @@ impl Managed {
         let is_unrecorded = seen.as_ref().is_some_and(|seen| seen.fingerprint == pending);
         if is_unrecorded {
             journal.directory.clone_from(&journal.attempt_directory);
-            // This was for the certificate before.
+            // These were for the certificate before.
             journal.advice = None;
+            journal.last_error = None;
+            journal.refuses_replacement = false;
+            journal.issued_at = journal.attempt.map(|attempt| attempt.at);
+            journal.attempt = journal.attempt.map(|attempt| {
+                let next_at = attempt.at + ORDER_INTERVAL_MIN;
+                Attempt { failures: 0, next_at, ..attempt }
+            });
+            OrderFile { folder, stem }.clear();
         }
         let is_of_authority = journal.directory == directory;
         let is_of_other = !is_of_authority && !journal.directory.is_empty();
@@ -137,6 +145,15 @@ impl Managed {
         self.seen = Some(certificate.clone());
         self.certificate = Some(certificate);
         fulfilled
+    }
+
+    /// Whether a bundle that was ordered by an earlier process has another certificate than the one that we hold, which isn't due at once.
+    pub(super) fn is_news(&self, bundle: &str, now: Timestamp) -> bool {
+        // A bundle that can't be parsed is reported when it is published.
+        let Some(found) = Certificate::from_pem(bundle.as_bytes()) else { return true };
+        let is_held = self.seen.as_ref().is_some_and(|seen| seen.fingerprint == found.fingerprint);
+        let Validity { not_before, not_after } = found.validity;
+        !is_held && now < not_before + not_before.until(not_after) / 2
     }
 
     pub(super) fn renewal_id(&self) -> Option<&RenewalId> {
@@ -198,7 +215,7 @@ impl Managed {
 /// trusts: otherwise, it would stay for its whole life.
 pub(crate) fn read_certificate(bundle: &Path) -> Result<Option<Certificate>, Error> {
     let certificate = folder::read(bundle)?.and_then(|pem| Certificate::from_pem(&pem));
-    let Some(certificate) = certificate.filter(|certificate| !certificate.is_self_issued) else {
+    let Some(certificate) = certificate.filter(|certificate| !certificate.is_self_signed) else {
         return Ok(None);
     };
     // The server will load the bundle in the same way. The key may be damaged, encrypted, or that of another certificate.
@@ -220,7 +237,7 @@ mod tests {
 
     use super::*;
     use crate::folder::BundleReaders;
-    use crate::schedule::Step;
+    use crate::schedule::{LastError, Step};
 
     const STAGING: &str = "https://staging.test/directory";
     const PRODUCTION: &str = "https://production.test/directory";
@@ -287,6 +304,42 @@ mod tests {
         assert_eq!(read_certificate(&bundle).unwrap(), None);
         fs::create_dir(&bundle).unwrap();
         assert!(read_certificate(&bundle).is_err());
+    }
+
+    /// The process was killed after it had replaced the bundle, and earlier attempts had failed.
+    #[test]
+    fn unrecorded_success_is_one() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
+        let wall = Timestamp::now();
+        let bundle = issued();
+        write_bundle(&folder, &bundle);
+        let found = Certificate::from_pem(bundle.as_bytes()).unwrap();
+        let journal = Journal {
+            attempt_directory: PRODUCTION.to_owned(),
+            pending: found.fingerprint,
+            attempt: Some(Attempt { at: wall, failures: 5, next_at: wall + Duration::from_secs(20_000) }),
+            last_error: Some(LastError {
+                at: wall,
+                kind: "network".to_owned(),
+                message: "unreachable".to_owned(),
+                hint: None,
+            }),
+            ..Journal::default()
+        };
+        fs::write(folder.file("a.example.state.json"), serde_json::to_vec(&journal).unwrap()).unwrap();
+        let mut managed = Managed::new("a.example".parse().unwrap());
+        managed.look(&folder, PRODUCTION, wall).unwrap();
+        assert!(managed.is_good());
+        let journal = managed.schedule.journal();
+        assert_eq!((journal.attempt.unwrap().failures, journal.issued_at), (0, Some(wall)));
+
+        // An order that is continued may only bring what we hold, or a certificate that is due already.
+        assert!(!managed.is_news(&bundle, wall));
+        let other = issued();
+        assert!(managed.is_news(&other, wall));
+        let Validity { not_after, .. } = Certificate::from_pem(other.as_bytes()).unwrap().validity;
+        assert!(!managed.is_news(&other, not_after));
     }
 
     /// A process that is started again at once must not take the old certificate for one of the new authority.
