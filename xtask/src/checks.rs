@@ -112,6 +112,13 @@ pub(crate) fn check_texts() -> Result<(), Error> {
     steps.finish()
 }
 
+/// Compares the public functions of the libraries with those of the last release.
+pub(crate) fn check_public_functions() -> Result<(), Error> {
+    let mut steps = Steps::default();
+    semver(&mut steps, Extent::Slow);
+    steps.finish()
+}
+
 /// Sets how many tests of a program run at the same time.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 

@@ -38,6 +38,7 @@ usage: cargo xtask TASK
                                      --fast: only formatting, cargo test and clippy
                                      --slow: also the long tests, cargo deny, semver and counts
   ci                                 the checks of continuous integration: test, cargo deny
+  semver                             compare the public functions with those of the last release
   tidy                               only the checks of texts and of the structure
   bench [NAME] [OPTIONS]             benchmarks: all comparisons with other servers, or one scenario;
                                      `cargo xtask bench --help` lists the options
@@ -86,6 +87,7 @@ fn run(mut words: Words) -> Result<(), Error> {
             checks::run(extent)
         }
         "ci" => words.finish().and_then(|()| checks::run(Extent::Integration)),
+        "semver" => words.finish().and_then(|()| checks::check_public_functions()),
         "tidy" => words.finish().and_then(|()| checks::check_texts()),
         "bench" => bench(words),
         "counts" => {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 ///
 /// This typically means that the file was damaged after we wrote it, or that another program has written it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Corrupt {
     /// The structure that is corrupt.
     pub what: &'static str,

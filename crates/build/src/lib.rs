@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use cannery_archive::SCHEMA_PREFIX_BYTES;
 use cannery_archiver::boundary::LinksOut;
 use cannery_archiver::diagnostic::Severity;
-use cannery_archiver::{Encoder, Error, Options, Report, library};
+use cannery_archiver::{Encoder, Options, Report, library};
 
 use crate::linked::Target;
 
@@ -56,10 +56,10 @@ pub enum BuildError {
         variable: &'static str,
     },
     /// The folder cannot be compiled.
-    #[error("{}", library::describe_error(source))]
+    #[error("{message}")]
     Compile {
-        /// The reason.
-        source: Error,
+        /// What is wrong, and where.
+        message: String,
     },
     /// The archive cannot be read back.
     #[error("cannot read {}: {source}", path.display())]
@@ -172,8 +172,8 @@ impl Builder {
         }
 
         println!("cargo:rerun-if-changed={}", self.options.sources.display());
-        let report =
-            cannery_archiver::compile(&self.options, &()).map_err(|source| BuildError::Compile { source })?;
+        let report = cannery_archiver::compile(&self.options, &())
+            .map_err(|error| BuildError::Compile { message: library::describe_error(&error) })?;
         print_warnings(&report);
         self.write_source(name, &output)?;
         // The macro reads the files at this path.

@@ -95,6 +95,13 @@ pub use cannery_server::{
     Addresses, EmbeddedArchive, RunningServer, Server, Settings, StartError, StopHandle,
 };
 
+/// Causes of [`OpenError`], [`VerifyError`] and, with the feature `server`, `StartError`.
+pub mod error {
+    pub use cannery_archive::Corrupt;
+    #[cfg(feature = "server")]
+    pub use cannery_server::{ParseAddressError, SandboxError, TlsError};
+}
+
 /// Values of [`Settings`].
 #[cfg(feature = "server")]
 pub mod config {

@@ -19,6 +19,7 @@ pub enum Address {
 
 /// The text is not an address. The message lists the forms that are.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ParseAddressError;
 
 impl fmt::Display for ParseAddressError {

@@ -292,6 +292,9 @@ impl fmt::Debug for HandlerError {
 }
 
 /// Gives a missing value or an error a status and a message for the client.
+///
+/// A [`HandlerError`], for example of [`Request::json`](crate::Request::json), has them already: change them by
+/// `map_err(|error| error.with_status(422))`.
 pub trait OrStatus<T> {
     /// Returns the value.
     ///

@@ -239,7 +239,8 @@ impl Group {
     /// Errors with content of their own don't reach it.
     ///
     /// The response gets the fields of the error that it doesn't have, and its status unless the function chooses one with
-    /// [`Response::with_status`] or [`Response::new`].
+    /// [`Response::with_status`] or [`Response::new`]. For the JSON of RFC 9457, return a [`Problem`](crate::Problem); for other JSON,
+    /// `Response::json(&value).unwrap_or_else(Response::from)`.
     pub fn on_error<R: Into<Response>>(
         self,
         respond: impl Fn(&Request<'_>, &HandlerError) -> R + Send + Sync + 'static,

@@ -151,8 +151,8 @@ impl Response {
         Response::of_body(media_type.into(), Body::Producer(Box::new(produce)))
     }
 
-    /// Creates a 200 and a writer for its body, which can be used from any thread or task. For
-    /// example, this is useful for server-sent events.
+    /// Creates a 200 and a writer for its body, which can be used from any thread or task. For server-sent events, see
+    /// [`Response::events`] and [`Broadcast`](crate::Broadcast).
     #[must_use]
     pub fn channel(media_type: impl Into<Cow<'static, str>>) -> (BodyWriter, Response) {
         let (writer, reader) = body::channel();

@@ -86,8 +86,9 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub use cannery_eventloop::Address;
+pub use cannery_eventloop::{Address, ParseAddressError};
 use cannery_eventloop::{Claim, Waker};
+pub use cannery_transport::Error as TlsError;
 
 #[doc(hidden)]
 pub use crate::config::Config;
@@ -100,6 +101,7 @@ pub use crate::housekeeper::{PendingSite, PublishError, Publisher, SitePublisher
 pub use crate::kept_signals::KeptSignals;
 pub use crate::notice::Notice;
 pub use crate::process::Addresses;
+pub use crate::sandbox::SandboxError;
 #[doc(hidden)]
 pub use crate::startup::{AdminProcess, ReplaceableSite};
 pub use crate::startup::{EmbeddedArchive, Server, Settings};
@@ -250,6 +252,8 @@ impl RunningServer {
     }
 
     /// Returns the event loop backend in use, and why it was chosen.
+    // Only for our own programs.
+    #[doc(hidden)]
     #[must_use]
     pub fn io(&self) -> &BackendChoice {
         &self.io
@@ -329,8 +333,8 @@ impl RunningServer {
         self.stop.clone()
     }
 
-    /// Blocks until every worker has stopped, either because of a signal (see
-    /// [`RunningServer::handle_signals`]) or because [`StopHandle::stop`] was called.
+    /// Blocks until every worker has stopped because [`StopHandle::stop`] was called. Signals only stop a server that
+    /// [`Server::run`] has started.
     ///
     /// Note that a worker cannot stop while it is running a handler that does not return. In that case,
     /// `wait` gives up after the drain timeout and leaves the thread to exit with the process.

@@ -128,6 +128,28 @@ fn forecast(request: &Request) -> Result<Response, HandlerError> {
     Response::json(&city.forecast(days)?)
 }
 
+enum Refusal {
+    Busy,
+    UnknownCity(String),
+}
+
+impl From<Refusal> for HandlerError {
+    fn from(refusal: Refusal) -> HandlerError {
+        match refusal {
+            Refusal::Busy => HandlerError::new(503, "Try again later.").with_header("Retry-After", "5"),
+            Refusal::UnknownCity(name) => HandlerError::new(404, format!("There is no city {name}.")),
+        }
+    }
+}
+
+#[test]
+fn errors_choose_their_response() {
+    let refuse = |refusal: Refusal| -> Result { Err(refusal)? };
+    assert_eq!(refuse(Refusal::Busy).unwrap_err().status(), 503);
+    let unknown = refuse(Refusal::UnknownCity("Atlantis".into())).unwrap_err();
+    assert_eq!((unknown.status(), unknown.message()), (404, "There is no city Atlantis."));
+}
+
 fn problem() -> Result {
     return Err(Problem::new(422).with_detail("A person needs a name.").with_member("field", "name")?.into());
 }
@@ -169,6 +191,14 @@ fn settings(server: Server) -> Result<Server> {
 
     let admin = AdminPage::new("127.0.0.1:9090".parse()?);
     let server = server.configure(|settings| settings.drain(Duration::from_secs(30)).admin(admin));
+    Ok(server)
+}
+
+fn behind_a_proxy(server: Server) -> Result<Server> {
+    use cannery::config::{ForwardedField, TrustedProxies};
+
+    let proxies = vec!["10.0.0.0/8".parse()?];
+    let server = server.trusted_proxies(TrustedProxies::new(proxies, ForwardedField::XForwardedFor));
     Ok(server)
 }
 

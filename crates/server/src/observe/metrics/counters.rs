@@ -119,8 +119,9 @@ impl Counters {
             classes: std::array::from_fn(|_| Counter::default()),
             nanoseconds: Counter::default(),
         };
-        let mut routes: Vec<_> = patterns.take(COUNTED_ROUTES_MAX).map(route).collect();
-        if routes.len() == COUNTED_ROUTES_MAX {
+        let mut patterns = patterns;
+        let mut routes: Vec<_> = patterns.by_ref().take(COUNTED_ROUTES_MAX).map(route).collect();
+        if patterns.next().is_some() {
             routes.push(route("other"));
         }
         Counters { routes, ..Counters::default() }
@@ -159,5 +160,24 @@ impl Counters {
     /// Adds the missing paths to `all`.
     pub(super) fn add_missing_to(&self, all: &mut Missing) {
         all.merge(&self.missing.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_routes_are_counted_together() {
+        for (routes, counted) in [(0_usize, 0), (255, 255), (256, 256), (257, 257), (300, 257)] {
+            let patterns: Vec<_> = (0..routes).map(|number| format!("/{number}")).collect();
+            let counters = Counters::with_routes(patterns.iter().map(String::as_str));
+            assert_eq!(counters.routes.len(), counted, "{routes} routes");
+            let Some(last) = routes.checked_sub(1) else { continue };
+            counters.count_route(last, 200, Duration::from_micros(1));
+            let found = counters.routes.last().unwrap();
+            let pattern = if routes > COUNTED_ROUTES_MAX { "other" } else { &patterns[last] };
+            assert_eq!((found.pattern.as_str(), found.classes[0].get()), (pattern, 1), "{routes} routes");
+        }
     }
 }
