@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::harness::{
-    QUIC_FLAGS, Server, TLS_FLAGS, compile, pages, python, run, server_command, skip_outside, write_folder,
+    QUIC_FLAGS, Server, TLS_FLAGS, compile, pages, python, run, server_command, skip_outside, wait_until,
+    write_folder,
 };
 use crate::served_folder::{children, compiler};
 
@@ -21,7 +22,8 @@ const FILTERS_OF_A_PROCESS: u32 = 2;
 /// Returns the fields of `/proc/PID/task/TID/status` for each thread of a server, by the thread's name.
 fn threads(server: &Server) -> BTreeMap<String, BTreeMap<String, String>> {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
-    let statuses = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+    // A thread may end before its status is read.
+    let statuses = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
     let fields = |status: String| -> BTreeMap<String, String> {
         let pairs = status.lines().filter_map(|line| line.split_once(':'));
         pairs
@@ -66,6 +68,12 @@ fn each_thread_is_sandboxed() {
     let server = start(folder.path(), &["--admin", "127.0.0.1:0", "--report", "--sandbox", "require"]);
     assert_eq!(server.get("/a.txt").body, b"one");
 
+    // Those of the process, and its own.
+    let has_filter = |thread: &BTreeMap<String, String>| {
+        thread["Seccomp_filters"].parse::<u32>().unwrap() > FILTERS_OF_A_PROCESS
+    };
+    // The first thread enters its filter after the workers have begun to serve.
+    wait_until("each thread has a filter of its own", || threads(&server).values().all(has_filter));
     let threads = threads(&server);
     for name in ["worker-0", "worker-1", "admin-0", "housekeeper", "access-log", "report", "signals"] {
         assert!(threads.contains_key(name), "{name}: {:?}", threads.keys());
@@ -77,9 +85,6 @@ fn each_thread_is_sandboxed() {
         assert_eq!(thread["CapEff"], thread["CapPrm"], "{name}");
         assert_eq!(thread["CapInh"], "0000000000000000", "{name}");
         assert_eq!(thread["CapAmb"], "0000000000000000", "{name}");
-        let filters = |thread: &BTreeMap<String, String>| thread["Seccomp_filters"].parse::<u32>().unwrap();
-        // Those of the process, and its own.
-        assert!(filters(thread) > FILTERS_OF_A_PROCESS, "{name}: no seccomp filter of its own");
     }
 
     let limits = fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
