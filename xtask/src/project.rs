@@ -60,8 +60,9 @@ struct Failures {
 }
 
 impl Failures {
-    /// Only so many lines are repeated.
+    /// Only so much is repeated.
     const LINES_MAX: usize = 200;
+    const CHARACTERS_MAX: usize = 500;
 
     /// Copies the output of tests.
     fn relay(from: impl BufRead, mut to: impl Write) -> io::Result<Failures> {
@@ -81,7 +82,7 @@ impl Failures {
         } else if line.starts_with("test result: ") {
             self.is_inside = false;
         } else if self.is_inside && !line.is_empty() && self.lines.len() < Self::LINES_MAX {
-            self.lines.push(line.to_owned());
+            self.lines.push(line.chars().take(Self::CHARACTERS_MAX).collect());
         }
     }
 }
