@@ -58,7 +58,7 @@ pub enum BuildError {
     /// The folder cannot be compiled.
     #[error("{message}")]
     Compile {
-        /// What is wrong, and where.
+        /// The reason, with its place.
         message: String,
     },
     /// The archive cannot be read back.
