@@ -222,13 +222,7 @@ impl Issuer {
                 }
                 delivered
             }
-            Err(error) => {
-                let managed = &mut self.certificates[position];
-                if replaces && is_about_replacement(&error) {
-                    managed.schedule.stop_naming_replaced();
-                }
-                self.fail(position, error, is_lost.get(), on_event)
-            }
+            Err(error) => self.fail(position, error, is_lost.get(), on_event),
         }
     }
 
@@ -358,7 +352,11 @@ impl Issuer {
                 checked => checked?,
             }
         }
-        self.authority.order(&self.folder, &self.key, &request)
+        let ordered = self.authority.order(&self.folder, &self.key, &request);
+        if replaces && ordered.as_ref().is_err_and(is_about_replacement) {
+            self.certificates[position].schedule.stop_naming_replaced();
+        }
+        ordered
     }
 
     /// Puts an issued certificate into the folder.

@@ -1,6 +1,7 @@
 //! One order (RFC 8555 §7.4): its names are proven, a key is generated, and the certificate is fetched.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -77,7 +78,8 @@ pub(super) async fn obtain(
         let mut authorization = authorization.map_err(failed)?;
         if let Some((name, mut challenge)) = challenge(&mut authorization, request.challenges)? {
             let asked = challenge.set_ready().await.map_err(failed);
-            asked.map_err(|error| of_challenge(error, &name, request.challenges.method(&name)))?;
+            let is_by_dns = !matches!(request.challenges.method(&name), Method::Http);
+            asked.map_err(|error| of_challenge(error, &name, is_by_dns))?;
         }
     }
 
@@ -134,7 +136,9 @@ async fn finish(
     let csr = signing_request(request.names, key)?;
     let is_final = Cell::new(matches!(order.state().status, OrderStatus::Processing | OrderStatus::Valid));
     let chain = issue(order, http, &csr, &is_final).await.inspect_err(|error| {
-        if !may_pass(error) && !matches!(error, Error::Timeout { .. }) {
+        // An odd response may come from a proxy, and the certificate exists: its key is only here.
+        let may_succeed = is_final.get() && matches!(error, Error::Senseless { .. });
+        if !may_pass(error) && !may_succeed && !matches!(error, Error::Timeout { .. }) {
             request.file.clear();
             request.is_lost.set(is_final.get());
         }
@@ -175,7 +179,7 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
                     // The authority may have got the request, although its response is lost.
                     is_current = false;
                     asks_at = asks_at.max(Instant::now() + error.retry_after().unwrap_or_default());
-                    refusal = Some(error).filter(|_| !is_asked_already);
+                    refusal = Some(error);
                 }
             }
             OrderStatus::Valid => match order.certificate().await.map_err(failed) {
@@ -213,9 +217,9 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
 }
 
 /// Adds to an error of a challenge what it was about.
-fn of_challenge(mut error: Error, name: &Name, method: Method) -> Error {
+fn of_challenge(mut error: Error, name: impl Display, is_by_dns: bool) -> Error {
     if let Error::Refused { detail, by_dns, .. } = &mut error {
-        *by_dns = !matches!(method, Method::Http);
+        *by_dns = is_by_dns;
         *detail = format!("{name}: {detail}");
     }
     error
@@ -224,7 +228,7 @@ fn of_challenge(mut error: Error, name: &Name, method: Method) -> Error {
 /// Returns `true` for errors that another attempt may not have.
 fn may_pass(error: &Error) -> bool {
     matches!(error, Error::Unreachable { .. } | Error::Failing { .. })
-        || matches!(error, Error::Refused { kind, .. } if kind == "rateLimited")
+        || matches!(error, Error::Refused { kind, .. } if matches!(kind.as_str(), "rateLimited" | "badNonce"))
 }
 
 /// Sets the DNS record of a name, if that is how it is proven.
@@ -285,12 +289,8 @@ async fn why_invalid(order: &mut Order, http: &Http) -> Error {
             .iter()
             .find_map(|challenge| Some((challenge.r#type.clone(), challenge.error.as_ref()?)));
         if let Some((kind, problem)) = failed {
-            let mut error = refused(problem, http.last());
-            if let Error::Refused { detail, by_dns, .. } = &mut error {
-                *by_dns = kind == ChallengeType::Dns01;
-                *detail = format!("{}: {detail}", authorization.identifier());
-            }
-            return error;
+            let is_by_dns = kind == ChallengeType::Dns01;
+            return of_challenge(refused(problem, http.last()), authorization.identifier(), is_by_dns);
         }
     }
     error_of(order, http)

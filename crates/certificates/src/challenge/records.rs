@@ -39,11 +39,13 @@ impl<'a> Records<'a> {
     }
 
     fn remove_all(&mut self) {
-        let began = Instant::now();
+        let mut hangs = false;
         while let Some(record) = self.set.pop() {
-            // A record that stays does no harm, and the hook has reported its error. One that hangs must not hold up the orders of all
-            // certificates.
-            let is_removed = began.elapsed() < HOOK_TIMEOUT && self.hook.remove(&record).is_ok();
+            // A record that stays does no harm, and the hook has reported its error. After a call that has hung, the others are left, too:
+            // they would hold up the orders of all certificates.
+            let began = Instant::now();
+            let is_removed = !hangs && self.hook.remove(&record).is_ok();
+            hangs |= began.elapsed() >= HOOK_TIMEOUT;
             if !is_removed {
                 self.left.push(record);
             }

@@ -92,6 +92,13 @@ impl Simulation {
         }
     }
 
+    /// Begins an order that isn't placed, because our own check fails.
+    fn miss(&mut self) {
+        let now = self.now();
+        self.schedule.begin_order(now, 0.0);
+        self.schedule.miss_order(now, failure(now), 0.0);
+    }
+
     /// Ends the process and starts another one with the journal on disk.
     fn restart(&mut self) {
         let text = serde_json::to_string(self.schedule.journal()).unwrap();
@@ -298,9 +305,7 @@ fn order_that_was_not_placed_only_delays_this_process() {
         match simulation.schedule.next(simulation.now()) {
             Step::Order => {
                 attempts += 1;
-                let now = simulation.now();
-                simulation.schedule.begin_order(now, 0.0);
-                simulation.schedule.miss_order(now, failure(now), 0.0);
+                simulation.miss();
             }
             Step::Wait(time) => simulation.sleep(time),
             Step::AskForAdvice => unreachable!("there is no certificate"),
@@ -316,8 +321,7 @@ fn order_that_was_not_placed_only_delays_this_process() {
     simulation.schedule.begin_order(now, 0.0);
     simulation.schedule.fail_order(now, failure(now), None, 0.0);
     simulation.sleep(MINUTE);
-    simulation.schedule.begin_order(simulation.now(), 0.0);
-    simulation.schedule.miss_order(simulation.now(), failure(now), 0.0);
+    simulation.miss();
     simulation.restart();
     assert_eq!(simulation.schedule.journal().attempt.unwrap().failures, 1);
 }
@@ -333,9 +337,7 @@ fn failed_checks_do_not_prevent_renewals_for_good() {
         match simulation.schedule.next(simulation.now()) {
             Step::Order => {
                 misses += 1;
-                let now = simulation.now();
-                simulation.schedule.begin_order(now, 0.0);
-                simulation.schedule.miss_order(now, failure(now), 0.0);
+                simulation.miss();
             }
             Step::Wait(time) => simulation.sleep(time),
             Step::AskForAdvice => unreachable!("the certificate has no ID"),
@@ -352,9 +354,7 @@ fn failed_checks_do_not_prevent_renewals_for_good() {
     // Without a certificate, mistakes are corrected before the authority notices them.
     let mut simulation = Simulation::new(None);
     for _ in 0..20 {
-        let now = simulation.now();
-        simulation.schedule.begin_order(now, 0.0);
-        simulation.schedule.miss_order(now, failure(now), 0.0);
+        simulation.miss();
     }
     assert!(!overrules(&simulation));
 }
