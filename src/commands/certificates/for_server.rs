@@ -181,8 +181,8 @@ fn give_new_folder(path: &Path, Account { user, group }: Account) -> io::Result<
         Err(error) => return Err(error.into()),
     };
     let found = fstat(&folder)?;
-    // We create it with exactly this mode. The operator has chosen another one.
-    if found.st_uid != geteuid().as_raw() || Mode::from_raw_mode(found.st_mode) != Mode::RWXU {
+    // We create it with these permissions, and some folders add their set-group-ID bit. The operator has chosen others.
+    if found.st_uid != geteuid().as_raw() || found.st_mode & 0o777 != 0o700 {
         return Ok(());
     }
     for entry in Dir::read_from(&folder)? {
@@ -254,7 +254,8 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
 
@@ -281,23 +282,30 @@ mod tests {
 
         // The operator has chosen the owner of this one.
         let used = place.path().join("used");
-        fs::create_dir(&used).unwrap();
+        DirBuilder::new().mode(0o700).create(&used).unwrap();
         fs::write(used.join("account.pem"), "").unwrap();
         create_folder(&used, Some(other())).unwrap();
         assert_eq!(owner(&used), geteuid().as_raw());
 
-        // And of this one, whose group may write.
+        // And of this one, which its group may read.
         let shared = place.path().join("shared");
         DirBuilder::new().mode(0o750).create(&shared).unwrap();
         create_folder(&shared, Some(other())).unwrap();
         assert_eq!(owner(&shared), geteuid().as_raw());
+
+        // The folder above passes on its set-group-ID bit.
+        let group = place.path().join("group");
+        fs::create_dir(&group).unwrap();
+        fs::set_permissions(&group, Permissions::from_mode(0o2755)).unwrap();
+        create_folder(&group.join("tls"), Some(other())).unwrap();
+        assert_eq!(owner(&group.join("tls")), other().user);
     }
 
     #[test]
     fn link_gives_no_other_folder_away() {
         let place = tempfile::tempdir().unwrap();
         let target = place.path().join("target");
-        fs::create_dir(&target).unwrap();
+        DirBuilder::new().mode(0o700).create(&target).unwrap();
         let path = place.path().join("tls");
         symlink(&target, &path).unwrap();
         create_folder(&path, Some(other())).unwrap();
