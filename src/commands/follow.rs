@@ -27,7 +27,6 @@ use super::release_dir::{self, ReleaseDir};
 use super::release_trust::ReleaseTrust;
 use super::store_access;
 use crate::flags::follow::Follow;
-use crate::flags::settling::Settling;
 use crate::output::{self, Failure, one_line};
 use hook_process::HookProcess;
 use report::{Event, Report};
@@ -78,7 +77,7 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         store,
         host: DirectoryHost::new(&directory, trust),
         keep: flags.keep,
-        settle: flags.settle(),
+        settle: flags.settle,
         once: flags.once,
         hook,
         hook_ended: None,
@@ -103,9 +102,11 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
     }
     let mut failures = 0;
     loop {
+        // Without `--once`, a failure of the command is only reported.
         let resumed = follower.resume();
         // A switch now would need the command, too.
-        let stepped = if follower.hook_ended.is_none() { follower.step() } else { resumed };
+        let can_run_command = follower.hook_ended.is_none();
+        let stepped = if can_run_command { resumed.and_then(|()| follower.step()) } else { resumed };
         // In the sandbox, no other process can be started. The service manager should start this one again.
         if let Some(why) = follower.hook_ended.take() {
             return Err(Failure::failed(why));
@@ -189,8 +190,8 @@ struct Follower {
     store: Box<dyn Store>,
     host: DirectoryHost,
     keep: u32,
-    /// Time between pulling a release and switching to it.
-    settle: Settling,
+    /// Milliseconds between pulling a release and switching to it.
+    settle: u64,
     once: bool,
     /// Runs the command of `--on-activate`.
     hook: Option<HookProcess>,
@@ -370,16 +371,12 @@ impl Follower {
             transfer = report;
             name = Some(self.host.publish(file).map_err(local)?);
         }
-        // No process of the server may serve the new pages before all of them know the new files. A process that was ended may have
-        // pulled them just now, so they needn't be new.
-        if before.current().is_some() && !is_current {
-            thread::sleep(self.settle.time(self.bytes_of(name.as_deref())));
-        }
         let activate = Activate {
             release: Selector::Digest(digest),
             keep: Some(self.keep),
             signed: release.signed.clone(),
-            settle_ms: None,
+            // No process of the server may serve the new pages before all of them know the new files.
+            settle_ms: Some(self.settle),
         };
         let current = before.current().map(|current| current.name.clone());
         // The command after an earlier switch, if it has yet to run.
@@ -403,12 +400,6 @@ impl Follower {
             elapsed: started.elapsed(),
         });
         Ok(self.host.activation(&activated))
-    }
-
-    /// Returns the length of a release in the directory. The store's document may name another one.
-    fn bytes_of(&self, name: Option<&str>) -> u64 {
-        let metadata = name.and_then(|name| self.directory.join(name).metadata().ok());
-        metadata.map_or(0, |metadata| metadata.len())
     }
 
     fn pull_failure(&self, error: &PullError) -> Failure {

@@ -7,7 +7,7 @@ use cannery_server::config::SandboxPolicy;
 use clap::{Args, value_parser};
 
 use super::on_activate::HookFlags;
-use super::settling::{SETTLE_MS, SETTLE_MS_MAX, Settling};
+use super::settling::{SETTLE_MS, SETTLE_MS_MAX};
 use super::signing::TrustFlags;
 use super::{SANDBOX_POLICIES, examples, one_of};
 
@@ -65,7 +65,7 @@ pub struct Follow {
     /// Milliseconds before the switch, in which all processes of the server notice the new release. A second is added
     /// for each gigabyte of the archive, unless this is 0.
     #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=SETTLE_MS_MAX))]
-    settle: u64,
+    pub settle: u64,
 
     /// Keep this many releases, and remove older ones that were pulled or pushed. The current one is never removed.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..))]
@@ -108,12 +108,6 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// Returns the time between pulling a release and switching to it.
-    #[must_use]
-    pub fn settle(&self) -> Settling {
-        Settling { milliseconds: self.settle }
-    }
-
     /// Returns the time between two looks.
     #[must_use]
     pub fn interval(&self) -> Duration {
