@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
 use std::thread;
 
 use cannery_archive::{Archive, Corrupt, Record, RecordKind};
@@ -39,16 +38,16 @@ pub fn run(flags: &Releases) -> Result<(), Failure> {
         // The whole archive should be verified before the switch, as damage would otherwise only be noticed
         // afterwards.
         let path = directory.release_path(&name);
-        let verified = version(&path);
+        let verified = FileVersion::at(&path).ok();
         verify::whole(&path)?;
-        let warning = lost_paths(&directory, &name)?;
 
         let _lock = ReleaseDir::lock(&flags.directory).map_err(|error| switch_failure(&directory, &error))?;
-        // Meanwhile, another command may have removed it, or put another archive in its place.
-        find(&read_directory(flags)?, &name.to_string_lossy(), Asker::User)?;
-        if verified.is_none() || version(&path) != verified {
+        // Meanwhile, another command may have removed it, put another archive in its place, or made another one current.
+        if verified.is_none() || FileVersion::at(&path).ok() != verified {
             verify::whole(&path)?;
         }
+        directory = read_directory(flags)?;
+        let warning = lost_paths(&directory, &name)?;
         directory.set_current(&name).map_err(|error| switch_failure(&directory, &error))?;
         if let Err(error) = directory.sync() {
             let path = directory.path.display();
@@ -68,11 +67,6 @@ pub fn run(flags: &Releases) -> Result<(), Failure> {
         return output::print_json(&listed(&directory));
     }
     output::print(list(&directory, Paint::for_results()))
-}
-
-/// Returns `None` if the file can't be found.
-fn version(path: &Path) -> Option<FileVersion> {
-    path.metadata().ok().map(|metadata| FileVersion::of(&metadata))
 }
 
 fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {

@@ -470,6 +470,6 @@ fn release_removed_before_the_switch_is_refused() {
     let mut stderr = String::new();
     switch.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!(switch.wait().unwrap().code(), Some(3), "{stderr}");
-    assert!(stderr.contains("has no release `2.cdb`"), "{stderr}");
+    assert!(stderr.contains("2.cdb"), "{stderr}");
     assert_eq!(fs::read_link(releases.path("current")).unwrap(), Path::new("3.cdb"));
 }

@@ -181,7 +181,7 @@ impl Archive {
         self.bytes.as_slice()
     }
 
-    /// Reads a range of the file from the disk, so that accessing it can't fail.
+    /// Reads a range of the file from the disk. If that fails, accessing it would end the process.
     pub(crate) fn read_ahead(&self, range: Range<usize>) -> std::io::Result<()> {
         self.bytes.read_ahead(range)
     }

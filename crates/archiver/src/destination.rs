@@ -4,7 +4,7 @@ pub(crate) mod disk; // Files without a name on disk.
 pub(crate) mod memory_file; // Files without a name in memory.
 pub(crate) mod publish; // Temporary file, sync and rename.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 
 use cannery_archive::{Archive, Loading};
@@ -41,9 +41,7 @@ impl Destination {
     /// Returns the version of the archive that will be replaced, if any.
     pub(crate) fn existing(&self) -> Option<FileVersion> {
         match self {
-            Destination::Path(staging) => {
-                fs::metadata(staging.archive_path()).ok().map(|found| FileVersion::of(&found))
-            }
+            Destination::Path(staging) => FileVersion::at(staging.archive_path()).ok(),
             Destination::Memory(_) | Destination::Disk(_) => None,
         }
     }

@@ -1,7 +1,9 @@
 //! Identifies files and their contents by metadata alone.
 
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Identifies a version of a file. If a program modifies the file, its size or modification time will usually change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,6 +28,14 @@ impl FileVersion {
             size: metadata.size(),
             modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
         }
+    }
+
+    /// Returns the version of the file at a path, following symbolic links.
+    ///
+    /// # Errors
+    /// Returns an error if the path leads to no file, or can't be followed.
+    pub fn at(path: &Path) -> io::Result<FileVersion> {
+        fs::metadata(path).map(|metadata| FileVersion::of(&metadata))
     }
 
     /// Returns `true` if both are versions of the same inode.

@@ -44,7 +44,7 @@ pub(crate) fn verify_for_processes(config: &Config) -> Result<Vec<FileVersion>, 
 }
 
 pub(crate) fn file_version(named: &NamedArchive) -> Option<FileVersion> {
-    named.path().metadata().ok().map(|metadata| FileVersion::of(&metadata))
+    FileVersion::at(named.path()).ok()
 }
 
 /// The bytes that are still verified before a start, which shouldn't take longer however many archives there are.

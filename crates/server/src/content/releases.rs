@@ -229,7 +229,7 @@ impl Releases {
             let is_candidate =
                 |kind: fs::FileType| kind.is_file() || !kind.is_symlink() && has_suffix(&entry.path());
             let version = entry.file_type().and_then(|kind| match is_candidate(kind) {
-                true => entry.path().metadata().map(|metadata| Some(FileVersion::of(&metadata))),
+                true => FileVersion::at(&entry.path()).map(Some),
                 false => Ok(None),
             });
             let version = match version {
@@ -487,7 +487,7 @@ mod tests {
         for (name, is_reported) in [("1.cdb", true), ("release-1", false)] {
             let path = folder.path().join(name);
             fs::write(&path, "").unwrap();
-            let version = FileVersion::of(&path.metadata().unwrap());
+            let version = FileVersion::at(&path).unwrap();
             let mut file = File { version, state: State::New, unreadable: None };
             let fails = || Err(OpenError::Io(io::Error::from_raw_os_error(libc::EMFILE)));
             assert_eq!(file.learn(&path, fails()).is_some(), is_reported, "{name}");

@@ -60,8 +60,7 @@ impl ArchiveFile {
     /// change.
     pub(super) fn new(named: &NamedArchive) -> ArchiveFile {
         let is_published = !named.is_opened_by_path();
-        let metadata = if is_published { None } else { named.path().metadata().ok() };
-        let version = metadata.map(|metadata| FileVersion::of(&metadata));
+        let version = if is_published { None } else { FileVersion::at(named.path()).ok() };
         ArchiveFile {
             path: named.path().to_owned(),
             is_published,
@@ -90,8 +89,8 @@ impl ArchiveFile {
         }
 
         let is_requested = trigger == Trigger::Request;
-        let version = match self.path.metadata() {
-            Ok(metadata) => FileVersion::of(&metadata),
+        let version = match FileVersion::at(&self.path) {
+            Ok(version) => version,
             Err(error) => {
                 self.seen = None;
                 let is_reported = std::mem::replace(&mut self.is_missing_reported, true);

@@ -331,7 +331,7 @@ fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {
 
 /// Returns the file versions in the same order as [`paths`]. If a file is missing, it is `None`.
 fn file_versions(tls: &Tls) -> Vec<Option<FileVersion>> {
-    paths(tls).map(|path| Some(FileVersion::of(&path.metadata().ok()?))).collect()
+    paths(tls).map(|path| FileVersion::at(&path).ok()).collect()
 }
 
 /// Returns the inherited seed, or generates a new one. Ticket keys come from the file that machines share, if there is one.

@@ -19,11 +19,10 @@ impl<T> Default for StateFiles<T> {
 impl<T: Clone> StateFiles<T> {
     /// Returns the state in a file, if there is one.
     pub(super) fn read(&mut self, path: PathBuf, parse: fn(&[u8]) -> Option<T>) -> Option<T> {
-        let Ok(metadata) = path.metadata() else {
+        let Ok(version) = FileVersion::at(&path) else {
             self.0.remove(&path);
             return None;
         };
-        let version = FileVersion::of(&metadata);
         if let Some((known, state)) = self.0.get(&path)
             && *known == version
         {

@@ -357,8 +357,8 @@ fn read_preview(
 
 /// Returns the version of a file, or `None` if there is no such file.
 fn version(path: &Path) -> io::Result<Option<FileVersion>> {
-    match path.metadata() {
-        Ok(metadata) => Ok(Some(FileVersion::of(&metadata))),
+    match FileVersion::at(path) {
+        Ok(version) => Ok(Some(version)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -113,13 +113,12 @@ impl Default for Counters {
 
 impl Counters {
     /// Returns counters for a server with these routes.
-    pub(crate) fn with_routes<'p>(patterns: impl Iterator<Item = &'p str>) -> Counters {
+    pub(crate) fn with_routes<'p>(mut patterns: impl Iterator<Item = &'p str>) -> Counters {
         let route = |pattern: &str| RouteCounters {
             pattern: pattern.to_owned(),
             classes: std::array::from_fn(|_| Counter::default()),
             nanoseconds: Counter::default(),
         };
-        let mut patterns = patterns;
         let mut routes: Vec<_> = patterns.by_ref().take(COUNTED_ROUTES_MAX).map(route).collect();
         if patterns.next().is_some() {
             routes.push(route("other"));
