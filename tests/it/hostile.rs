@@ -82,8 +82,9 @@ fn descriptors(pid: u32) -> usize {
 /// Returns the processor time that all threads have used.
 fn processor_time(pid: u32) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let of = |path| fs::read_to_string(path).unwrap().split(' ').next().unwrap().parse().unwrap();
-    tasks.map(|task| Duration::from_nanos(of(task.path().join("schedstat")))).sum()
+    // A thread may have ended.
+    let of = |path| Some(fs::read_to_string(path).ok()?.split(' ').next()?.parse().unwrap());
+    tasks.filter_map(|task| of(task.path().join("schedstat"))).map(Duration::from_nanos).sum()
 }
 
 fn wait_until(what: &str, condition: impl Fn() -> bool) {

@@ -11,7 +11,7 @@ fn sockets(server: &Server) -> Vec<usize> {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
     let workers = tasks.filter_map(|task| {
         let task = task.unwrap().path();
-        let name = fs::read_to_string(task.join("comm")).unwrap();
+        let name = fs::read_to_string(task.join("comm")).ok()?;
         name.starts_with("worker").then_some(task)
     });
     let is_socket = |target: &str| target.starts_with("socket:");

@@ -49,8 +49,9 @@ fn signal_to_a_worker_is_handled() {
     }
 
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().map(|task| task.unwrap());
-    let is_worker =
-        |task: &fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap().starts_with("worker");
+    let is_worker = |task: &fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("worker"))
+    };
     let workers: Vec<_> = tasks.filter(is_worker).map(|task| task.file_name()).collect();
     assert_eq!(workers.len(), 2);
     for worker in workers {
