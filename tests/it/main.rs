@@ -68,6 +68,7 @@ mod signatures;
 mod sites;
 mod special_pages;
 mod start_and_stop;
+mod static_memory;
 mod stores;
 mod trusted_proxies;
 mod workers;
