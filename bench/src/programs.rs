@@ -71,7 +71,7 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     project::run(command.args(packages))
 }
 
-/// Builds Cannery's programs as they are shipped, unless those of another folder are measured.
+/// Builds Cannery's programs as they are shipped, but without a profile, unless those of another folder are measured.
 pub(crate) fn build_cannery() -> Result<()> {
     if env::var_os(BINARIES_VARIABLE).is_some() {
         return Ok(());

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::counts;
+use crate::dist;
 use crate::error::Error;
 use crate::minute;
 use crate::outside;
@@ -87,7 +88,8 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     const ON_IO_URING: &str = "io_uring";
     // Except for those of other programs as clients, of pages in browsers, and of texts: they send nothing that others don't.
     const ON_ONE_LOOP: &str = "--skip http2_clients:: --skip testssl --skip live_reload:: --skip documents:: --skip lint:: \
-        --skip clients::chromium --skip complete_sites:: --skip edit_runs:: --skip readers:: --skip import::";
+        --skip clients::chromium --skip complete_sites:: --skip edit_runs:: --skip readers:: --skip import:: \
+        --skip static_memory::";
     if has_io_uring() {
         let skipped = if extent == Extent::Slow { "" } else { ON_ONE_LOOP };
         let mut on_io_uring = tests(&format!("{black_box} -- {skipped}"), extent);
@@ -97,10 +99,13 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.skip(ON_IO_URING, "the kernel doesn't support it, or forbids it");
     }
 
+    // Before the portable programs are in the place of the usual ones.
+    package(&mut steps, extent);
+    walk_from_an_empty_machine(&mut steps, extent);
+
     if extent != Extent::Fast {
         portable(&mut steps, packages, extent);
     }
-    walk_from_an_empty_machine(&mut steps, extent);
     steps.finish()
 }
 
@@ -340,14 +345,32 @@ fn packages_of(extent: Extent) -> &'static str {
     }
 }
 
-/// Packs the crates as for crates.io, without building the packages.
+/// Packs the crates as for crates.io.
 fn pack(steps: &mut Steps, extent: Extent) {
-    const PACKAGES: &str = "packages";
+    const CRATES: &str = "packed crates";
     if extent == Extent::Usual {
-        return steps.skip(PACKAGES, "`cargo xtask ci` checks them; it asks crates.io for each dependency");
+        return steps.skip(CRATES, "`cargo xtask ci` checks them; it asks crates.io for each dependency");
     }
-    let publish = "publish --quiet --workspace --dry-run --no-verify --allow-dirty";
-    steps.run(PACKAGES, || project::run(&mut cargo(publish)));
+    // Building them shows that no file is missing, and takes as long as a build of everything.
+    let verify = if extent == Extent::Slow { "" } else { "--no-verify" };
+    let publish = format!("publish --quiet --workspace --dry-run --allow-dirty {verify}");
+    steps.run(CRATES, || project::run(&mut cargo(&publish)));
+}
+
+/// Packs the programs that the tests have built, and checks the results: linters, manifests, the release workflow, and the package in
+/// a machine.
+fn package(steps: &mut Steps, extent: Extent) {
+    const PACKAGES: &str = "packages";
+    if extent != Extent::Slow {
+        return steps.skip(
+            PACKAGES,
+            "they are installed in a machine; `--slow` does so, or `cargo xtask dist --check`",
+        );
+    }
+    if !outside::is_root() {
+        return steps.skip(PACKAGES, "needs root, to start a machine: `sudo -E cargo xtask test --slow`");
+    }
+    steps.run(PACKAGES, dist::check_packages_of_tests);
 }
 
 /// Installs, configures and publishes by the commands of README.md, with the programs that the tests have built.

@@ -31,6 +31,7 @@ use std::process::Command;
 use crate::dist::programs::Programs;
 use crate::dist::target::{Library, TARGETS, Target};
 use crate::error::Error;
+use crate::outside;
 use crate::project;
 use crate::steps::Steps;
 use crate::words::Words;
@@ -42,6 +43,8 @@ struct Options {
     /// Programs of the only target, which are packed instead of built.
     programs: Option<PathBuf>,
     should_check: bool,
+    /// A target that can't be built here is an error.
+    is_complete: bool,
     /// Tracked files may differ from the commit.
     allows_changes: bool,
 }
@@ -80,13 +83,22 @@ pub(crate) fn run(words: Words) -> Result<(), Error> {
             got: "changed files".into(),
         });
     }
+    let obstacles: Vec<_> = options.targets.iter().map(|target| options.obstacle(target)).collect();
+    let targets = || options.targets.iter().zip(&obstacles);
+    let is_missing = |(_, obstacle): (_, &Option<String>)| obstacle.is_some();
+    let builds_host = targets().any(|(target, obstacle)| target.runs_here && obstacle.is_none());
+    if options.is_complete && targets().any(is_missing) || !builds_host {
+        let reasons = targets().filter_map(|(target, obstacle)| Some((target.triple, obstacle.as_ref()?)));
+        let reasons: Vec<_> = reasons.map(|(triple, reason)| format!("{triple}: {reason}")).collect();
+        return Err(if reasons.is_empty() { missing_host() } else { Error::Targets { reasons } });
+    }
     release.clear()?;
 
     let mut steps = Steps::default();
     let mut built: Vec<(&Target, Programs)> = Vec::new();
-    for target in &options.targets {
-        if let Some(reason) = options.programs.is_none().then(|| target.obstacle()).flatten() {
-            steps.skip(target.triple, reason);
+    for (target, obstacle) in targets() {
+        if let Some(reason) = obstacle {
+            steps.skip(target.triple, reason.clone());
             continue;
         }
         steps.run(target.triple, || {
@@ -95,13 +107,9 @@ pub(crate) fn run(words: Words) -> Result<(), Error> {
         });
     }
 
-    // Manual pages and first page are printed by a program that runs here.
     let Some(host) = built.iter().find(|(target, _)| target.runs_here).map(|(_, programs)| programs) else {
         steps.finish()?;
-        return Err(Error::Missing {
-            what: "a program that runs on this machine".into(),
-            remedy: format!("also build one: --target {}", TARGETS[0].triple),
-        });
+        return Err(missing_host());
     };
     for (target, programs) in &built {
         steps.run(format!("archive {}", target.architecture.image), || {
@@ -121,7 +129,8 @@ pub(crate) fn run(words: Words) -> Result<(), Error> {
     } else {
         steps.run("image", || image::write(&release, statics.iter().map(|(_, programs)| programs)));
     }
-    steps.run("evidence", || evidence::write(&release, &options, host));
+    let targets: Vec<_> = built.iter().map(|(target, _)| *target).collect();
+    steps.run("evidence", || evidence::write(&release, &options, &targets, host));
     if options.should_check {
         check::run(&mut steps, &release);
     }
@@ -129,15 +138,37 @@ pub(crate) fn run(words: Words) -> Result<(), Error> {
     steps.finish()
 }
 
+/// Manual pages and the first page are printed by a program that runs here.
+fn missing_host() -> Error {
+    Error::Missing {
+        what: "a program that runs on this machine".into(),
+        remedy: format!("also build one: --target {}", TARGETS[0].triple),
+    }
+}
+
 /// Makes a Debian package of the programs that the tests use, beside the results of a release, and returns its path.
 pub(crate) fn package_of_tests() -> Result<PathBuf, Error> {
+    let (release, target, programs) = programs_of_tests()?;
+    packages::write_deb_of(&release, target, &programs)
+}
+
+/// Makes packages of the programs that the tests use, beside the results of a release, and checks them.
+pub(crate) fn check_packages_of_tests() -> Result<(), Error> {
+    let (release, target, programs) = programs_of_tests()?;
+    packages::write(&release, target, &programs, None, &programs)?;
+    let mut steps = Steps::default();
+    check::run(&mut steps, &release);
+    steps.finish()
+}
+
+fn programs_of_tests() -> Result<(Release, &'static Target, Programs), Error> {
     let release =
         Release { directory: project::root().join("target/packages-of-tests"), ..Release::detect()? };
     release.clear()?;
     let target = &TARGETS[0];
     let built = project::target().join("debug");
     let programs = Programs::strip(&built, &release.work(target.triple), &tools::objcopy(target)?)?;
-    packages::write_deb_of(&release, target, &programs)
+    Ok((release, target, programs))
 }
 
 impl Options {
@@ -157,6 +188,7 @@ impl Options {
             }
         };
         let should_check = words.take("--check").is_some();
+        let is_complete = words.take("--complete").is_some();
         let allows_changes = words.take("--dirty").is_some();
         words.finish()?;
 
@@ -167,7 +199,25 @@ impl Options {
             let count = if programs.is_some() { 1 } else { TARGETS.len() };
             targets.extend(&TARGETS[..count]);
         }
-        Ok(Options { targets, profile, programs, should_check, allows_changes })
+        Ok(Options { targets, profile, programs, should_check, is_complete, allows_changes })
+    }
+
+    /// Returns the reason why the programs for a target can't be built on this machine, with the remedy, or `None` if they can.
+    fn obstacle(&self, target: &Target) -> Option<String> {
+        if self.programs.is_some() {
+            return None;
+        }
+        let needs_root = self.counts_here(target) && !outside::is_root();
+        needs_root
+            .then(|| {
+                "counting what runs needs root, for HTTP/3 in a namespace: use `sudo -E`, or --without-profile".into()
+            })
+            .or_else(|| target.obstacle())
+    }
+
+    /// Returns `true` if the server for a target is optimized by counts of this machine.
+    fn counts_here(&self, target: &Target) -> bool {
+        matches!(self.profile, Profile::Trained) && !target.is_cross()
     }
 
     /// Builds or copies the programs for a target.

@@ -19,6 +19,8 @@ pub(crate) enum Error {
     File { path: PathBuf, source: io::Error },
     /// The machine lacks a program or a package.
     Missing { what: String, remedy: String },
+    /// Targets can't be built on this machine, for these reasons.
+    Targets { reasons: Vec<String> },
     /// A program or a file had another result than expected.
     Unexpected { what: String, expected: String, got: String },
     /// Findings of the checks of texts.
@@ -61,6 +63,10 @@ impl fmt::Display for Error {
                 write!(f, "`{program}` failed ({status})\n{}", failures.join("\n"))
             }
             Error::File { path, source } => write!(f, "{}: {source}", path.display()),
+            Error::Targets { reasons } => {
+                write!(f, "can't be built on this machine:")?;
+                reasons.iter().try_for_each(|reason| write!(f, "\n{reason}"))
+            }
             Error::Missing { what, remedy } => write!(f, "missing: {what}; {remedy}"),
             Error::Unexpected { what, expected, got } => write!(f, "{what}: expected {expected}, got {got}"),
             Error::Untidy { findings } => write!(f, "not tidy:\n  {}", findings.join("\n  ")),

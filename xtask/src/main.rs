@@ -48,6 +48,7 @@ usage: cargo xtask TASK
   dist [OPTIONS]                     package, image and archives of the programs, in target/packages/
                                      --target TRIPLE: only for this target; repeatable
                                      --without-profile: without profile-guided optimization
+                                     --complete: fail if a target can't be built here
                                      --profiles DIR: optimize by stored profiles, TRIPLE.profdata
                                      --programs DIR: pack the programs in DIR instead of building any
                                      --dirty: although files differ from the commit

@@ -108,6 +108,13 @@ mod tests {
     }
 
     #[test]
+    fn readme_has_the_commands() {
+        let readme = fs::read_to_string(project::root().join("README.md")).unwrap();
+        let steps = Steps::read(&readme).unwrap();
+        assert!(steps.package.ends_with(".deb"), "{steps:?}");
+    }
+
+    #[test]
     fn more_than_three_commands_are_too_many() {
         assert!(read("apt install ./a.deb\nCANNERY_CERTIFICATES=\"x\"\na\nb").is_ok());
         assert!(read("apt install ./a.deb\nCANNERY_CERTIFICATES=\"x\"\na\nb\nc").is_err());

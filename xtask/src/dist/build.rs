@@ -21,11 +21,11 @@ pub(super) fn run(target: &Target, profile: &Profile, release: &Release) -> Resu
     let directory = project::target().join("dist-build");
     let profile = match profile {
         Profile::Without => None,
-        Profile::Stored(directory) => Some(stored(directory, target)?),
-        Profile::Trained if target.is_cross() => {
+        _ if target.is_cross() => {
             println!("without a profile: this machine can't run programs for {}", target.triple);
             None
         }
+        Profile::Stored(directory) => Some(stored(directory, target)?),
         Profile::Trained => Some(pgo::train(target.triple)?),
     };
     let cargo = |programs: &[&str], options: &[String]| {

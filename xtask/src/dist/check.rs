@@ -1,5 +1,5 @@
-//! Tests of the results: linters, the image without a system around it, and the Debian package in a machine with systemd. Also of
-//! texts that belong to a release: Kubernetes manifests and the release workflow.
+//! Tests of the results: linters, programs for other processors in an emulator, the image without a system around it, and the Debian
+//! package in a machine with systemd. Also of texts that belong to a release: Kubernetes manifests and the release workflow.
 //!
 //! A script in the machine installs, serves, upgrades under load, removes and purges. It needs root.
 
@@ -30,12 +30,37 @@ pub(super) fn run(steps: &mut Steps, release: &Release) {
         project::run(rpmlint.arg("--strict").arg(packages::find(release, ".rpm")?))
     });
     const IMAGE: &str = "image in a container";
+    const EMULATED: &str = "other processor";
     const PACKAGE: &str = "package in a machine";
     if !outside::is_root() {
         let reason = "needs root, to create namespaces: `sudo -E cargo xtask dist --check`";
+        steps.skip(EMULATED, reason);
         steps.skip(IMAGE, reason);
         steps.skip(PACKAGE, reason);
         return;
+    }
+    let emulated = TARGETS.iter().map(|target| (target, release.work(target.triple)));
+    for (target, programs) in emulated.filter(|(target, programs)| {
+        target.is_cross() && target.library == Library::Musl && programs.is_dir()
+    }) {
+        steps.run(format!("{EMULATED} {}", target.architecture.image), || {
+            let emulator = format!("qemu-{}", target.triple.split('-').next().unwrap_or_default());
+            let directory = release.work("check-emulated");
+            create(&directory.join("site"))?;
+            write_file(&directory.join("site/index.html"), b"<title>emulated</title>")?;
+            let mut sh = Command::new("unshare");
+            sh.args([
+                "--net",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "sh",
+                "-euc",
+                include_str!("check/emulated.sh"),
+                "sh",
+            ]);
+            project::run(sh.arg(emulator).arg(programs).arg(&directory))
+        });
     }
     if release.result("-image").is_dir() {
         steps.run(IMAGE, || check_image(release));

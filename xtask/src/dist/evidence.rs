@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::Command;
 
 use cannery_image::{Digest, HashingWriter};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::dist::programs::Programs;
+use crate::dist::target::Target;
 use crate::dist::{Options, Profile, Release, files, read, write_file};
 use crate::error::Error;
 use crate::project;
@@ -17,7 +18,12 @@ use crate::project;
 const REPOSITORY: &str = "https://github.com/cannery/cannery";
 
 /// Writes the checksums, the bill of materials and the provenance statement.
-pub(super) fn write(release: &Release, options: &Options, host: &Programs) -> Result<(), Error> {
+pub(super) fn write(
+    release: &Release,
+    options: &Options,
+    targets: &[&Target],
+    host: &Programs,
+) -> Result<(), Error> {
     write_file(&release.result(".cdx.json"), &host.output("cannery", &["--sbom"])?)?;
 
     // A release has files only. Those of the image's layout are in one of them.
@@ -30,7 +36,7 @@ pub(super) fn write(release: &Release, options: &Options, host: &Programs) -> Re
     }
 
     let provenance = release.result(".provenance.json");
-    write_file(&provenance, format!("{:#}\n", statement(release, options, &digests)?).as_bytes())?;
+    write_file(&provenance, format!("{:#}\n", statement(release, options, targets, &digests)?).as_bytes())?;
     digests.push((
         release.result(".provenance.json").file_name().unwrap_or_default().display().to_string(),
         digest(&provenance)?,
@@ -41,19 +47,27 @@ pub(super) fn write(release: &Release, options: &Options, host: &Programs) -> Re
 }
 
 /// Returns the statement of how the results with these digests were built.
-fn statement(release: &Release, options: &Options, results: &[(String, Digest)]) -> Result<Value, Error> {
+fn statement(
+    release: &Release,
+    options: &Options,
+    targets: &[&Target],
+    results: &[(String, Digest)],
+) -> Result<Value, Error> {
     let subjects: Vec<_> = results
         .iter()
         .map(|(name, digest)| json!({ "name": name, "digest": { "sha256": digest.to_string() } }))
         .collect();
     let compiler = project::output(Command::new("rustc").current_dir(project::root()).arg("-vV"))?;
     let lock = Digest::of(&read(&project::root().join("Cargo.lock"))?).to_string();
-    let profile = match &options.profile {
+    let profile = |target: &Target| match &options.profile {
+        _ if options.programs.is_some() => "unknown",
+        _ if target.is_cross() => "without",
         Profile::Trained => "trained",
         Profile::Stored(_) => "stored",
         Profile::Without => "without",
     };
-    let triples: Vec<_> = options.targets.iter().map(|target| target.triple).collect();
+    let targets: Map<_, _> =
+        targets.iter().map(|target| (target.triple.to_owned(), profile(target).into())).collect();
     Ok(json!({
         "_type": "https://in-toto.io/Statement/v1",
         "subject": subjects,
@@ -62,8 +76,7 @@ fn statement(release: &Release, options: &Options, results: &[(String, Digest)])
             "buildDefinition": {
                 "buildType": format!("{REPOSITORY}/blob/main/CONTRIBUTING.md#make-a-release"),
                 "externalParameters": {
-                    "targets": triples,
-                    "profile": profile,
+                    "profilesOfTargets": targets,
                     "programsWereGiven": options.programs.is_some(),
                 },
                 "internalParameters": {

@@ -88,7 +88,8 @@ fn check_library(program: &Path) -> Result<(), Error> {
     })
 }
 
-/// Returns the newest version of glibc that has one of these symbols, or `None` if none is from glibc.
+/// Returns the newest version of glibc that has one of these symbols, or `None` if none is from glibc. Weak symbols count, because the
+/// dynamic linker doesn't start a program whose library lacks a version.
 fn needed_library(symbols: &str) -> Option<(u32, u32)> {
     symbols.split("GLIBC_").skip(1).filter_map(version).max()
 }
@@ -158,6 +159,8 @@ mod tests {
 0000000000000000      DF *UND*\t0000000000000000 (GLIBC_PRIVATE) _dl
 0000000000000000      DF *UND*\t0000000000000000 (GCC_3.0) _Unwind_Resume";
         assert_eq!(needed_library(symbols), Some((2, 34)));
+        let weak = "0000000000000000  w   DF *UND*\t0000000000000000 (GLIBC_2.39) pidfd_spawnp";
+        assert_eq!(needed_library(weak), Some((2, 39)));
         assert_eq!(needed_library("0 g DF .text 0 Base main"), None);
         assert!(version("2.34), libgcc-s1 (>= 4.2)") > version("2.9"));
     }

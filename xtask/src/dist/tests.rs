@@ -13,6 +13,18 @@ fn all_targets_are_built_by_default() {
     assert!(matches!(options.profile, Profile::Trained));
     assert!(!options.should_check && !options.allows_changes);
     assert!(parse("--dirty").unwrap().allows_changes);
+    assert!(!options.is_complete && parse("--complete").unwrap().is_complete);
+}
+
+#[test]
+fn servers_for_other_processors_have_no_profile() {
+    let options = parse("").unwrap();
+    let counted = options.targets.iter().filter(|target| options.counts_here(target));
+    let triples: Vec<_> = counted.map(|target| target.triple).collect();
+    if cfg!(target_arch = "x86_64") {
+        assert_eq!(triples, ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl"]);
+    }
+    assert!(!parse("--without-profile").unwrap().counts_here(&TARGETS[0]));
 }
 
 #[test]

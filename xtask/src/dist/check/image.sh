@@ -4,6 +4,17 @@ image=$1 work=$2 tag=$3
 skopeo copy --quiet --insecure-policy "oci:$image:$tag" "oci:$work/copy:$tag"
 skopeo inspect --config "oci:$work/copy:$tag" > "$work/config.json"
 grep -q '"User": *"65532:65532"' "$work/config.json"
+skopeo inspect --raw "oci:$work/copy:$tag" > "$work/manifest.json"
+python3 - "$work" <<'LAYERS'
+import json, sys
+manifest, config = (json.load(open(f"{sys.argv[1]}/{name}.json")) for name in ("manifest", "config"))
+layers = [layer["size"] for layer in manifest["layers"]]
+assert len(layers) == 1, f"the image has {len(layers)} layers"
+assert sum(layers) <= 8_000_000, f"the image has {sum(layers):,} bytes; at most 8 MB are promised"
+command = config["config"].get("Entrypoint", []) + config["config"]["Cmd"]
+assert command[-1] == ":8080", f"the command is {command}"
+open(f"{sys.argv[1]}/command", "w").write(" ".join(command))
+LAYERS
 umoci unpack --image "$work/copy:$tag" "$work/bundle" > "$work/umoci.log" 2>&1 || { cat "$work/umoci.log"; exit 1; }
 root=$work/bundle/rootfs
 find "$root" -type f | sort > "$work/files"
@@ -15,7 +26,7 @@ cp "$work/site/index.html" "$root/site/"
 
 # Network, mounts and processes of its own; the read-only root; a user without capabilities.
 cat > "$work/inside.sh" <<'INSIDE'
-root=$1 sandbox=$2
+root=$1 sandbox=$2 command=$3
 ip link set lo up
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
@@ -36,8 +47,9 @@ await() {
     exit 1
 }
 
-# 1. A folder.
-inside /usr/local/bin/cannery-server --folder /site --bind :8080 --sandbox "$sandbox" &
+# 1. A folder, by the command that the image has.
+# shellcheck disable=SC2086
+inside $command --sandbox "$sandbox" &
 server=$!
 await 'in an image'
 kill -TERM "$server"
@@ -61,4 +73,4 @@ wait "$server"
 INSIDE
 # As for the black box tests, on a machine without Landlock.
 sandbox=${CANNERY_TEST_SANDBOX:-require}
-unshare --net --mount --pid --fork --kill-child sh -eu "$work/inside.sh" "$root" "$sandbox"
+unshare --net --mount --pid --fork --kill-child sh -eu "$work/inside.sh" "$root" "$sandbox" "$(cat "$work/command")"
