@@ -198,7 +198,7 @@ struct ContentFlags {
     #[arg(long, value_name = "CODINGS", requires = "folder")]
     folder_compress: Option<String>,
 
-    /// Look for new archives and certificates only at SIGHUP, not twice a second. With `--certificates`, certificates are still
+    /// Look for new archives and certificates only at SIGHUP, not several times a second. With `--certificates`, certificates are still
     /// looked for twice a second.
     #[arg(long)]
     watch_disable: bool,

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// The default in milliseconds: servers look twice, half a second apart, before they read a new release.
-pub(super) const SETTLE_MS: u64 = 1500;
+/// The default in milliseconds: servers look for new releases four times a second, and then read them. Without the time of a
+/// rename, they look twice.
+pub(super) const SETTLE_MS: u64 = 800;
 
 /// Maximum in milliseconds.
 pub(super) const SETTLE_MS_MAX: u64 = 600_000;

@@ -1,7 +1,7 @@
 //! The housekeeping thread: does all work for which connections should not have to wait. Beside it, the site opener does the work for
 //! which they have to.
 //!
-//! It serves nothing itself. Twice a second, and earlier if someone sends a [`Command`], it runs each of its tasks:
+//! It serves nothing itself. Four times a second, and earlier if someone sends a [`Command`], it runs each of its tasks:
 //! new releases and certificates, statistics of the process, notices from workers, and handlers that do not return.
 //!
 //! Polling files with `stat` works on every file system and through every symlink, and a call only costs about a
@@ -51,8 +51,12 @@ use crate::routes::Watchdog;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Interval between two runs of the tasks.
-const INTERVAL: Duration = Duration::from_millis(500);
+/// Interval between two looks at archives and release directories, and two runs of most tasks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A file that didn't change for this long is considered complete. Also the interval between two looks at certificates, of which two
+/// files may be replaced one after the other, and at the sites of a site directory, which may be thousands.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// A message to the thread.
 #[derive(Debug)]
@@ -160,12 +164,13 @@ impl Housekeeper {
     }
 
     fn run(mut self, commands: &Receiver<Command>) {
+        let mut checked_certificates = Instant::now();
         loop {
             self.observe();
 
             // While archives are left to open, only look for commands instead of waiting for them.
             let is_incomplete = self.archives.is_incomplete();
-            match commands.recv_timeout(if is_incomplete { Duration::ZERO } else { INTERVAL }) {
+            match commands.recv_timeout(if is_incomplete { Duration::ZERO } else { LOOK_INTERVAL }) {
                 // Several commands might have arrived in the meantime. Handle them together.
                 Ok(command) => self.handle(std::iter::once(command).chain(commands.try_iter())),
                 Err(RecvTimeoutError::Timeout) if is_incomplete => {
@@ -176,7 +181,10 @@ impl Housekeeper {
                     self.archives.protect(&self.reporter);
                     self.archives.check(Trigger::Interval, &self.reporter);
                     self.archives.report_followers(&self.reporter.status);
-                    self.check_certificates(Trigger::Interval);
+                    if checked_certificates.elapsed() >= QUIET {
+                        checked_certificates = Instant::now();
+                        self.check_certificates(Trigger::Interval);
+                    }
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Digest, Lease, Loading, OpenError};
-use cannery_base::FileVersion;
+use cannery_base::{FileStamp, FileVersion};
 use cannery_site::{Site, VirtualHosts};
 
 use super::open::{self, OpenFailure};
@@ -61,6 +61,21 @@ struct File {
 struct Unreadable {
     why: String,
     since: Instant,
+}
+
+/// A file that a scan has found.
+struct Found {
+    version: FileVersion,
+    /// The inode has changed after the content, so the file has probably got its name when it was complete. If that's wrong, the archive
+    /// is refused until it changes again.
+    is_renamed: bool,
+}
+
+impl Found {
+    fn of(metadata: &fs::Metadata) -> Found {
+        let FileStamp { version, changed_ns } = FileStamp::of(metadata);
+        Found { version, is_renamed: changed_ns > version.modified_ns }
+    }
 }
 
 #[derive(Debug)]
@@ -215,7 +230,7 @@ impl Releases {
 
     /// Lists the regular files in the directory, and anything else that has the suffix of an archive. A known file that can't be read is
     /// listed as it was, because a release that is open must not be taken for deleted. Returns the last such error, too.
-    fn list(&self) -> io::Result<(BTreeMap<OsString, FileVersion>, Option<io::Error>)> {
+    fn list(&self) -> io::Result<(BTreeMap<OsString, Found>, Option<io::Error>)> {
         let mut found = BTreeMap::new();
         let mut unreadable = None;
         for entry in fs::read_dir(&self.directory.path)? {
@@ -228,20 +243,20 @@ impl Releases {
             // A symlink points to another release, and that has its own name if it is kept.
             let is_candidate =
                 |kind: fs::FileType| kind.is_file() || !kind.is_symlink() && has_suffix(&entry.path());
-            let version = entry.file_type().and_then(|kind| match is_candidate(kind) {
-                true => FileVersion::at(&entry.path()).map(Some),
+            let file = entry.file_type().and_then(|kind| match is_candidate(kind) {
+                true => fs::metadata(entry.path()).map(|metadata| Some(Found::of(&metadata))),
                 false => Ok(None),
             });
-            let version = match version {
-                Ok(version) => version,
+            let file = match file {
+                Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => {
                     unreadable = Some(error);
-                    self.files.get(&name).map(|file| file.version)
+                    self.files.get(&name).map(|file| Found { version: file.version, is_renamed: false })
                 }
             };
-            if let Some(version) = version {
-                found.insert(name, version);
+            if let Some(file) = file {
+                found.insert(name, file);
             }
         }
         Ok((found, unreadable))
@@ -250,7 +265,7 @@ impl Releases {
     /// Updates our files from the listing, reading the labels of new ones.
     fn update_files(
         &mut self,
-        found: BTreeMap<OsString, FileVersion>,
+        found: BTreeMap<OsString, Found>,
         trigger: Trigger,
         retired: &mut Vec<OpenRelease>,
         notices: &mut Vec<Notice>,
@@ -262,13 +277,13 @@ impl Releases {
             stays
         });
 
-        for (name, version) in found {
+        for (name, Found { version, is_renamed }) in found {
             let path = self.directory.path.join(&name);
             // On request and at startup, we trust that no file is still being copied.
-            let is_complete = trigger != Trigger::Interval;
+            let is_complete = trigger != Trigger::Interval || is_renamed;
             match self.files.get_mut(&name) {
                 Some(file) if file.version == version => {
-                    let is_retried = is_complete && matches!(file.state, State::Unusable);
+                    let is_retried = trigger != Trigger::Interval && matches!(file.state, State::Unusable);
                     if matches!(file.state, State::New) && file.is_due(trigger) || is_retried {
                         notices.extend(file.learn(&path, Label::of(&path)));
                     }
@@ -514,6 +529,18 @@ mod tests {
         fs::write(folder.path().join("2.cdb"), simulation::archive("2")).unwrap();
         assert_eq!(scan(&mut releases), (true, 0));
         assert_eq!(scan(&mut releases), (false, 1));
+
+        // One that got its name when it was complete.
+        let hidden = folder.path().join(".3.cdb");
+        fs::write(&hidden, simulation::archive("3")).unwrap();
+        let written = FileStamp::of(&hidden.metadata().unwrap());
+        // The clock of the file system has ticks.
+        while FileStamp::of(&hidden.metadata().unwrap()).changed_ns <= written.version.modified_ns {
+            fs::rename(&hidden, folder.path().join(".4.cdb")).unwrap();
+            fs::rename(folder.path().join(".4.cdb"), &hidden).unwrap();
+        }
+        fs::rename(&hidden, folder.path().join("3.cdb")).unwrap();
+        assert_eq!(scan(&mut releases), (false, 2));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Instant;
 use cannery_archive::Lease;
 use cannery_base::FileVersion;
 
+use super::QUIET;
 use crate::config::NamedArchive;
 use crate::content::open::OpenFailure;
 use crate::content::{ArchiveResources, RETRY_AFTER, Releases, Trigger};
@@ -25,8 +26,8 @@ pub(super) struct ArchiveFile {
     settled_before: Option<FileVersion>,
     /// Set if the system could not read the file at the last attempt, which we have reported.
     unreadable: Option<Unreadable>,
-    /// The file that the last check found.
-    seen: Option<FileVersion>,
+    /// The file that the last check found, and when it was found first.
+    seen: Option<(FileVersion, Instant)>,
     /// Whether we have already reported that the file is missing.
     is_missing_reported: bool,
     /// Lease on the file that we serve.
@@ -67,7 +68,7 @@ impl ArchiveFile {
             settled: version,
             settled_before: None,
             unreadable: None,
-            seen: version,
+            seen: version.map(|version| (version, Instant::now())),
             is_missing_reported: false,
             lease: None,
             releases: None,
@@ -103,13 +104,15 @@ impl ArchiveFile {
         };
 
         self.is_missing_reported = false;
-        let before = self.seen.replace(version);
+        let since =
+            self.seen.filter(|(seen, _)| *seen == version).map_or_else(Instant::now, |(_, since)| since);
+        self.seen = Some((version, since));
         if self.settled == Some(version) {
             self.unreadable = None;
             return FileState::Settled;
         }
 
-        // Don't read a large archive to the same bad block twice a second.
+        // Don't read a large archive to the same bad block four times a second.
         let is_early = self.unreadable.as_ref().is_some_and(|unreadable| {
             unreadable.version == Some(version) && unreadable.since.elapsed() < RETRY_AFTER
         });
@@ -118,9 +121,9 @@ impl ArchiveFile {
         }
 
         // A file that was renamed into place is complete. If it is being written in place, however, we
-        // cannot know, so wait until it stays the same between two checks.
+        // cannot know, so wait until it has stayed the same for a while.
         let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&version));
-        if is_requested || renamed || before == Some(version) {
+        if is_requested || renamed || since.elapsed() >= QUIET {
             self.settled_before = self.settled.replace(version);
             FileState::Ready
         } else {

@@ -19,7 +19,7 @@ use cannery_site::VirtualHosts;
 use self::listing::{Listing, ListingOutcome};
 use self::open_site::{Change, Failure, OpenSite, Size};
 use super::archives::{RetiredSite, detach_if_written};
-use super::{INTERVAL, Reporter};
+use super::{QUIET, Reporter};
 use crate::config::{self, Config, SiteDirectory};
 use crate::content::limits::{SITE_IDLE_SECONDS, SITES_ARCHIVES_MAX, SITES_COPIED_BYTES_MAX};
 use crate::content::{
@@ -166,7 +166,7 @@ impl SiteOpener {
     }
 
     fn run(mut self, reporter: &Reporter) {
-        let mut next_check = Instant::now() + INTERVAL;
+        let mut next_check = Instant::now() + QUIET;
         loop {
             match self.requests.recv_timeout(next_check.saturating_duration_since(Instant::now())) {
                 Ok(OpenerRequest::Open { host, sites, slot, done }) => {
@@ -186,7 +186,7 @@ impl SiteOpener {
             if Instant::now() >= next_check {
                 let Some(current) = self.current.upgrade() else { return };
                 self.check(&current, Trigger::Interval, reporter);
-                next_check = Instant::now() + INTERVAL;
+                next_check = Instant::now() + QUIET;
             }
         }
     }
@@ -369,7 +369,7 @@ impl SiteOpener {
         let mut is_changed = false;
         for closed in self.closed.values_mut().filter(|closed| closed.is_settled) {
             // A directory that becomes a release directory should be noticed soon.
-            let after = if closed.why.is_none() { INTERVAL } else { RETRY_AFTER };
+            let after = if closed.why.is_none() { QUIET } else { RETRY_AFTER };
             if trigger == Trigger::Request || closed.since.elapsed() >= after {
                 closed.is_settled = false;
                 is_changed = true;
