@@ -115,7 +115,7 @@ fn word_of_few(bytes: &[u8]) -> u64 {
 #[must_use]
 #[inline]
 pub fn find_byte(bytes: &[u8], byte: u8) -> Option<usize> {
-    position(bytes, |word| eq_mask(word, byte), |other| other == byte)
+    position(bytes, |word| first_eq_mask(word, byte), |other| other == byte)
 }
 
 #[cfg(test)]
