@@ -14,7 +14,7 @@ pub(crate) mod multipart;
 // Fields of header rules.
 pub(crate) mod site_fields;
 
-use cannery_archive::{Corrupt, Extent, Head, Origin, PathError, Representation};
+use cannery_archive::{Corrupt, Extent, Head, Origin, PathError};
 
 use self::error_page::ErrorPage;
 use self::location::Location;
@@ -163,23 +163,6 @@ pub enum Reason {
 }
 
 impl<'a> Answer<'a> {
-    pub(crate) fn resource(
-        status: u16,
-        head: Head<'a>,
-        validators: Validators<'a>,
-        chosen: Representation<'a>,
-        reason: Reason,
-    ) -> Answer<'a> {
-        Answer {
-            status,
-            fields: Fields::Canned { head, validators },
-            body: Body::Archive(chosen.body),
-            content_length: Some(chosen.body.length),
-            reason,
-            site_fields: None,
-        }
-    }
-
     pub(crate) fn not_modified(head: Head<'a>, validators: Validators<'a>, reason: Reason) -> Answer<'a> {
         let fields = Fields::NotModified { head, validators };
         Answer { status: 304, fields, body: Body::Empty, content_length: None, reason, site_fields: None }
@@ -224,10 +207,11 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Returns the same answer with the media type of a header rule in each of several parts, or with none if it is empty.
-    pub(crate) fn with_part_type(self, media_type: &'a [u8]) -> Answer<'a> {
-        let Fields::Multipart { multipart, validators } = self.fields else { return self };
-        Answer::multipart(multipart.with_type(media_type), validators, self.reason)
+    /// Sets the media type of a header rule in each of several parts, or removes it if it is empty.
+    pub(crate) fn set_part_type(&mut self, media_type: &'a [u8]) {
+        if let Fields::Multipart { multipart, validators } = self.fields {
+            *self = Answer::multipart(multipart.with_type(media_type), validators, self.reason);
+        }
     }
 
     /// Returns the head of the file that is sent.
@@ -260,21 +244,23 @@ impl<'a> Answer<'a> {
     /// Mentions a text on the built-in page, for example the requested host.
     #[must_use]
     pub fn with_subject(mut self, subject: &'a [u8]) -> Answer<'a> {
+        self.mention(subject);
+        self
+    }
+
+    fn mention(&mut self, subject: &'a [u8]) {
         if let Body::BuiltIn(page) = &mut self.body {
             *page = page.with_subject(subject);
             self.content_length = Some(page.len() as u64);
         }
-        self
     }
 
     /// Mentions the target's path on the built-in page, unless the target is malformed.
-    pub(crate) fn with_path(self, target: &'a [u8]) -> Answer<'a> {
-        match self.body {
-            Body::BuiltIn(_) => match Target::parse(target) {
-                Some(target) => self.with_subject(target.path),
-                None => self,
-            },
-            _ => self,
+    pub(crate) fn mention_path(&mut self, target: &'a [u8]) {
+        if let Body::BuiltIn(_) = self.body
+            && let Some(target) = Target::parse(target)
+        {
+            self.mention(target.path);
         }
     }
 
@@ -294,8 +280,17 @@ impl<'a> Answer<'a> {
     /// errors and redirects.
     #[must_use]
     #[inline]
-    pub fn for_method(self, method: Method) -> Answer<'a> {
-        if method == Method::Head { self.without_body() } else { self }
+    pub fn for_method(mut self, method: Method) -> Answer<'a> {
+        self.adapt_to(method);
+        self
+    }
+
+    /// Like [`for_method`](Self::for_method), without copying the answer, which is large.
+    #[inline]
+    pub(crate) fn adapt_to(&mut self, method: Method) {
+        if method == Method::Head {
+            self.body = Body::Empty;
+        }
     }
 
     /// Returns the answer without the body, for `HEAD`.

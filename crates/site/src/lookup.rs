@@ -9,9 +9,9 @@ use crate::answer::site_fields::{
     SiteFields, is_caching_field, is_representation_field, matches_host, restricts_caching,
 };
 use crate::answer::{Answer, Reason};
+use crate::request::Request;
 use crate::request::captures::{Captures, Runs};
 use crate::request::range::Parts;
-use crate::request::{Method, Request};
 use crate::sites::{Place, Sites};
 use crate::steps::deliver::{self, Delivery, HeadKind};
 use crate::steps::failure::Failure;
@@ -188,7 +188,7 @@ impl<'a> Lookup<'a, '_> {
         }
 
         if has_fields && header_rules.fields.replaces_content_type() {
-            answer = answer.with_part_type(header_rules.fields.media_type(self.archive.bytes()));
+            answer.set_part_type(header_rules.fields.media_type(self.archive.bytes()));
         }
         let is_cached_by_rule = has_fields && header_rules.fields.replaces_caching();
         if let Some(caching) = caching_elsewhere(&answer).filter(|_| !is_cached_by_rule) {
@@ -203,14 +203,16 @@ impl<'a> Lookup<'a, '_> {
             answer.site_fields = Some(&header_rules.fields);
         }
 
-        answer.for_method(self.request.method)
+        answer.adapt_to(self.request.method);
+        answer
     }
 
     /// Returns the error page for a failure. It mentions the requested path.
     #[inline]
     fn error_response(&self, failure: Failure) -> Answer<'a> {
-        let answer = failure.answer_at(self.archive, self.place, &self.request.accept_encoding);
-        answer.with_path(self.request.target)
+        let mut answer = failure.answer_at(self.archive, self.place, &self.request.accept_encoding);
+        answer.mention_path(self.request.target);
+        answer
     }
 
     /// Returns the answer for a record. If a rule with captures shows a file, this also sets the file's path.
@@ -281,7 +283,7 @@ impl<'a> Lookup<'a, '_> {
     ) -> Result<Answer<'a>, Failure> {
         let whole = deliver::choose(self.archive, resource, delivery, self.request)?;
         if whole.is_unconditional(self.request) {
-            return Ok(whole.answer(Method::Get));
+            return Ok(whole.answer(self.request.method));
         }
 
         whole.answer_with_conditions(self.request, parts, self.now)

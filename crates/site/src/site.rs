@@ -185,7 +185,7 @@ impl Site {
                     let failure = match deliver::choose(archive, resource, delivery, request) {
                         Ok(whole) if whole.is_unconditional(request) => return whole.answer(request.method),
                         Ok(whole) => match whole.answer_with_conditions(request, &mut buffers.parts, now) {
-                            Ok(answer) => return answer.for_method(request.method),
+                            Ok(answer) => return answer,
                             Err(failure) => failure,
                         },
                         Err(failure) => failure,

@@ -113,9 +113,9 @@ impl<'a> Whole<'a> {
         now: u64,
     ) -> Result<Answer<'a>, Failure> {
         let outcome = self.evaluate(request, buffer, now);
-        let Whole { status, head, validators, chosen, reason } = self;
+        let Whole { head, validators, chosen, reason, .. } = self;
         Ok(match outcome {
-            Outcome::Whole => Answer::resource(status, head, validators, chosen, reason),
+            Outcome::Whole => self.answer(request.method),
             Outcome::NotModified => Answer::not_modified(head, validators, reason),
             Outcome::Part(part) => Answer::partial(head, validators, chosen.body, part, reason),
             Outcome::Parts => {
