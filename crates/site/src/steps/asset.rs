@@ -454,9 +454,15 @@ pub(crate) fn file_path(path: &[u8]) -> &[u8] {
     };
     let path = &path[..trim(path)];
 
-    let name = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-    let end = path[name..].iter().position(|byte| matches!(byte, b';' | b'?' | b'#' | b'&'));
-    end.map_or(path, |end| &path[..name + end])
+    let mut end = path.len();
+    for (index, byte) in path.iter().enumerate().rev() {
+        match byte {
+            b'/' => break,
+            b';' | b'?' | b'#' | b'&' => end = index,
+            _ => {}
+        }
+    }
+    &path[..end]
 }
 
 /// Returns `true` if a suffix belongs to assets. The suffix should be passed without the dot, in any letter case.
@@ -465,10 +471,13 @@ pub fn is_asset(suffix: &[u8]) -> bool {
     PathKind::of_suffix(suffix) != PathKind::Page
 }
 
-/// Returns the suffix of a name without the dot, which may be empty.
+/// Returns the suffix of a path or name without the dot, which may be empty.
 #[must_use]
-pub fn suffix(name: &[u8]) -> &[u8] {
-    name.iter().rposition(|byte| *byte == b'.').map_or(b"", |dot| &name[dot + 1..])
+pub fn suffix(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|byte| matches!(byte, b'.' | b'/')) {
+        Some(dot) if path[dot] == b'.' => &path[dot + 1..],
+        _ => b"",
+    }
 }
 
 #[cfg(test)]
@@ -536,6 +545,15 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(file_path(path.as_bytes()), file.as_bytes(), "{path}");
+        }
+    }
+
+    #[test]
+    fn suffix_is_that_of_the_last_segment() {
+        for (path, expected) in
+            [("/a.b/c.js", "js"), ("/a.b/c", ""), ("a.", ""), (".b", "b"), ("a", ""), ("/", ""), ("", "")]
+        {
+            assert_eq!(suffix(path.as_bytes()), expected.as_bytes(), "{path}");
         }
     }
 

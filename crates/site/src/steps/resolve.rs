@@ -139,7 +139,7 @@ impl<'a> Wanted<'a> {
         let path = file_path(key.bytes());
         // There is no need to search further for a dot: a fallback page's suffix has at most 255 bytes.
         let tail = &path[path.len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
-        let suffix = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
+        let suffix = suffix(tail);
 
         let by_suffix = PathKind::of_suffix(suffix);
         let refuses_pages = match (PathKind::of(path, by_suffix), intent.page_use()) {
@@ -155,7 +155,8 @@ impl<'a> Wanted<'a> {
     /// The requested suffix is best. Failing that, pages are better than assets.
     fn rank(&self, suffix: &[u8]) -> Option<(bool, bool)> {
         let is_same = suffix.eq_ignore_ascii_case(self.suffix);
-        let is_page = !is_asset(suffix);
+        // Nearly all fallback pages have this suffix, so skip the search.
+        let is_page = suffix == b"html" || !is_asset(suffix);
         // `_wildcard.png` also replaces missing images that don't have a suffix.
         let may_answer = !self.refuses_pages || !is_page && (is_same || !self.is_asset_suffix);
         may_answer.then_some((is_same, is_page))
