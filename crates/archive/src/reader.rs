@@ -228,7 +228,9 @@ impl Archive {
     /// # Errors
     /// Returns [`Corrupt`] if the lookup finds a contradiction in the file.
     pub fn root<'a>(&'a self, host: Option<&'a [u8]>) -> Result<Option<Scope<'a>>, Corrupt> {
-        self.scopes(host, Key::ROOT).next().transpose().map(|scope| scope.map(|(_, scope)| scope))
+        let Some(root) = self.scopes(host, Key::ROOT).next() else { return Ok(None) };
+        let (_, scope) = root?;
+        Ok(Some(scope))
     }
 
     /// Returns the scopes that a path is in, from the root down, with the number of key bytes that each scope covers.

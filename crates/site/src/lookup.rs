@@ -310,11 +310,14 @@ impl HeaderRuleSearch {
         }
         let Some(root) = archive.root(site)? else { return Ok(()) };
 
+        // Header rules do not use the captures.
+        let mut runs = Runs::default();
+
         // Start with the file's rules, since rules for exactly the requested path should override them.
         if let Some(own) = content_rules.own {
             let path = &own.bytes()[1..];
             root.header_rules(Some(path), candidates, |rule| {
-                if Runs::match_exactly(rule.pattern, path)?.is_some() && matches_host(rule.host, place.host) {
+                if runs.match_exactly(rule.pattern, path)? && matches_host(rule.host, place.host) {
                     for field in rule.fields {
                         let field = field?;
                         let is_own = is_representation_field(field.name)
@@ -331,7 +334,7 @@ impl HeaderRuleSearch {
         let path = place.is_path.then(|| &place.key.bytes()[1..]);
         root.header_rules(path, candidates, |rule| {
             let is_match = match path {
-                Some(path) => Runs::match_exactly(rule.pattern, path)?.is_some(),
+                Some(path) => runs.match_exactly(rule.pattern, path)?,
                 None => {
                     let mut pieces = rule.pattern;
                     matches!((pieces.next(), pieces.next()), (Some(Ok(Piece::Splat(_))), None))

@@ -34,23 +34,23 @@ const _: () =
 static NO_RUNS: Runs = Runs { runs: [(0, 0); CAPTURES_MAX], count: 0 };
 
 impl Runs {
-    /// Matches a path. If this fails and there is a `/` at the end, tries again without it.
+    /// Matches a path and sets the captures. If this fails and there is a `/` at the end, tries again without it.
     ///
-    /// Returns `None` if the pattern does not match.
-    pub(crate) fn match_path(pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
-        if let Some(captures) = Runs::match_exactly(pattern, path)? {
-            return Ok(Some(captures));
+    /// Returns `false` if the pattern does not match. The captures are meaningless then.
+    pub(crate) fn match_path(&mut self, pattern: Pieces<'_>, path: &[u8]) -> Result<bool, Corrupt> {
+        if self.match_exactly(pattern, path)? {
+            return Ok(true);
         }
 
         match path.strip_suffix(b"/") {
-            Some(shorter) => Runs::match_exactly(pattern, shorter),
-            None => Ok(None),
+            Some(shorter) => self.match_exactly(pattern, shorter),
+            None => Ok(false),
         }
     }
 
-    /// Matches a path exactly.
-    pub(crate) fn match_exactly(mut pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
-        let mut captures = Runs::default();
+    /// Like [`match_path`](Self::match_path), but a `/` at the end matters.
+    pub(crate) fn match_exactly(&mut self, mut pattern: Pieces<'_>, path: &[u8]) -> Result<bool, Corrupt> {
+        self.count = 0;
         let mut rest = path;
 
         while let Some(piece) = pattern.next() {
@@ -59,7 +59,7 @@ impl Runs {
                 Piece::Capture(_) => {
                     let end = find_byte(rest, b'/').unwrap_or(rest.len());
                     let (run, others) = rest.split_at(end);
-                    let is_captured = !run.is_empty() && captures.push(path.len() - rest.len(), run).is_ok();
+                    let is_captured = !run.is_empty() && self.push(path.len() - rest.len(), run).is_ok();
                     is_captured.then_some(others)
                 }
                 Piece::Splat(_) => {
@@ -69,18 +69,17 @@ impl Runs {
                         Some(Piece::Literal(literal)) => rest.strip_suffix(literal),
                         Some(_) => None,
                     };
-                    run.filter(|run| captures.push(path.len() - rest.len(), run).is_ok())
-                        .map(|_| b"".as_slice())
+                    run.filter(|run| self.push(path.len() - rest.len(), run).is_ok()).map(|_| b"".as_slice())
                 }
             };
 
             match step {
                 Some(others) => rest = others,
-                None => return Ok(None),
+                None => return Ok(false),
             }
         }
 
-        Ok(rest.is_empty().then_some(captures))
+        Ok(rest.is_empty())
     }
 
     /// Adds a capture. `start` is its position in the path.

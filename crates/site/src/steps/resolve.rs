@@ -41,7 +41,7 @@ impl<'a> Found<'a> {
         Found::record(record, reason_of(record))
     }
 
-    fn rule((rule, matched): (Rule<'a>, &'a [u8])) -> Found<'a> {
+    fn rule(rule: &Rule<'a>, matched: &'a [u8]) -> Found<'a> {
         Found::Record { record: rule.record, matched: Some(matched), reason: Reason::Rule(rule.ordinal) }
     }
 }
@@ -80,7 +80,7 @@ fn find_path<'a>(
     if archive.facts().forced_rules
         && let Some(matched) = first_forced_rule(archive, site, key, search)?
     {
-        return Ok(Some(Found::rule(matched)));
+        return Ok(Some(matched));
     }
     Ok(archive.path(site, key)?.map(Found::path))
 }
@@ -110,7 +110,7 @@ pub(crate) fn find_fallback<'a>(
     for site in Sites::new(archive, host) {
         let Some(root) = archive.root(site?)? else { continue };
         match matching_rule(&root, key, &wanted, search)? {
-            AssetRule::Found(matched) => return Ok(Found::rule(matched)),
+            AssetRule::Found(found) => return Ok(found),
             AssetRule::ForPages => is_refused = true,
             AssetRule::None => {}
         }
@@ -200,17 +200,17 @@ fn other_slash<'a>(
     }))
 }
 
-/// Finds the first rule with precedence over files that matches. Returns it along with the path.
+/// Finds the first rule with precedence over files that matches.
 fn first_forced_rule<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
     search: &mut Search,
-) -> Result<Option<(Rule<'a>, &'a [u8])>, Corrupt> {
+) -> Result<Option<Found<'a>>, Corrupt> {
     let Some(root) = archive.root(host)? else { return Ok(None) };
     let path = &key.bytes()[1..];
     let Search { runs, candidates } = search;
-    root.first_rule(RuleFilter::Forcing, path, candidates, |rule| accept(rule, path, runs))
+    root.first_rule(RuleFilter::Forcing, path, candidates, |rule| accept(&rule, path, runs))
 }
 
 /// Finds the first rule that matches a path without a record.
@@ -219,10 +219,10 @@ fn matching_rule<'a>(
     key: Key<'a>,
     wanted: &Wanted<'_>,
     search: &mut Search,
-) -> Result<AssetRule<(Rule<'a>, &'a [u8])>, Corrupt> {
+) -> Result<AssetRule<Found<'a>>, Corrupt> {
     let path = &key.bytes()[1..];
     let Search { runs, candidates } = search;
-    let accepts = |rule: Rule<'a>| accept(rule, path, runs);
+    let accepts = |rule: Rule<'a>| accept(&rule, path, runs);
     if wanted.refuses_pages {
         return root.first_rule_for_asset(path, candidates, accepts);
     }
@@ -230,15 +230,10 @@ fn matching_rule<'a>(
     Ok(found.map_or(AssetRule::None, AssetRule::Found))
 }
 
-/// Returns the rule along with the path if its pattern matches, and sets the captures.
-fn accept<'a>(
-    rule: Rule<'a>,
-    path: &'a [u8],
-    runs: &mut Runs,
-) -> Result<Option<(Rule<'a>, &'a [u8])>, Corrupt> {
-    let Some(captured) = Runs::match_path(rule.pattern, path)? else { return Ok(None) };
-    *runs = captured;
-    Ok(Some((rule, path)))
+/// Returns the rule's record if its pattern matches, and sets the captures.
+fn accept<'a>(rule: &Rule<'a>, path: &'a [u8], runs: &mut Runs) -> Result<Option<Found<'a>>, Corrupt> {
+    let is_match = runs.match_path(rule.pattern, path)?;
+    Ok(is_match.then(|| Found::rule(rule, path)))
 }
 
 /// Finds the nearest fallback page.

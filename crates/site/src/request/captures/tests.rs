@@ -37,7 +37,10 @@ fn captures(pattern: &str, path: &str) -> Option<Vec<String>> {
     let (_, scope) = archive.scopes(None, Key::ROOT).next().unwrap().unwrap();
     let Some(Ok(ScopeEntry::Rule(rule))) = scope.rules().next() else { panic!("the scope has a rule") };
 
-    let runs = Runs::match_path(rule.pattern, path.as_bytes()).unwrap()?;
+    let mut runs = Runs::default();
+    if !runs.match_path(rule.pattern, path.as_bytes()).unwrap() {
+        return None;
+    }
     let captures = Captures::new(path.as_bytes(), &runs);
     let text = |number| String::from_utf8(captures.run(number).to_vec()).unwrap();
     Some((0..runs.count).map(text).collect())
