@@ -1,7 +1,7 @@
 //! Responses clients never have to ask for again.
 
 use cannery_archive::{Archive, Corrupt, Head, Origin, Resource};
-use cannery_base::swar::find_byte;
+use cannery_base::swar::{self, find_byte, first_eq_mask, repeat};
 
 /// Returns `true` if a resource is a file with `Cache-Control: immutable`, so that its content will never change. Pages do not
 /// count: if a page was taken down, it should not come back.
@@ -42,12 +42,17 @@ fn media_type<'a>(head: &Head<'a>) -> &'a [u8] {
 /// Returns `true` if `Cache-Control` has `immutable` (RFC 8246 §2).
 pub(crate) fn has_immutable(head: &Head<'_>) -> bool {
     let mut rest = head.resource();
+    // The letter `m` rules out most files that may change.
+    if !swar::any(rest, |word| first_eq_mask(word | repeat(CASE_BIT), b'm')) {
+        return false;
+    }
+
     while !rest.is_empty() {
         let (line, next) = rest.split_at(find_byte(rest, b'\n').unwrap_or(rest.len()));
         // Two letters rule out most fields.
         if let [b'C' | b'c', b'a' | b'A', ..] = line
             && let Some((name, value)) = line.split_at_checked(CACHE_CONTROL.len())
-            && name.eq_ignore_ascii_case(CACHE_CONTROL)
+            && (name == CACHE_CONTROL || name.eq_ignore_ascii_case(CACHE_CONTROL))
             && has_directive(value, b"immutable")
         {
             return true;
@@ -69,4 +74,8 @@ fn has_directive(mut list: &[u8], directive: &[u8]) -> bool {
     false
 }
 
-const CACHE_CONTROL: &[u8] = b"cache-control:";
+/// The bit that is different in upper case and lower case letters.
+const CASE_BIT: u8 = 0x20;
+
+/// As the archiver writes it.
+const CACHE_CONTROL: &[u8] = b"Cache-Control:";
