@@ -78,6 +78,8 @@ pub(crate) struct MemoryBudget {
     /// Bytes in blocks shared by HTTP/3 responses, unless they are included in `connections`.
     blocks: u64,
     bytes_max: u64,
+    /// Whether we must close some connections. This is asked much more often than any of the above changes.
+    is_over: bool,
     /// Highest sum since we last returned free memory to the system.
     peak: u64,
     /// Highest sum in the current second.
@@ -96,6 +98,7 @@ impl MemoryBudget {
             undelivered: 0,
             blocks: 0,
             bytes_max,
+            is_over: false,
             peak: 0,
             recent_peak: 0,
             low_seconds: 0,
@@ -110,7 +113,7 @@ impl MemoryBudget {
     /// Must be called when the memory of a connection changes from `before` to `after` bytes.
     pub(crate) fn change(&mut self, before: u32, after: u32) {
         self.connections = self.connections + u64::from(after) - u64::from(before);
-        self.count_peak();
+        self.note_change();
     }
 
     /// Sets how many bytes the event loop keeps for connections that are not reading.
@@ -118,7 +121,7 @@ impl MemoryBudget {
     pub(crate) fn set_received(&mut self, bytes: usize) {
         if self.received != bytes as u64 {
             self.received = bytes as u64;
-            self.count_peak();
+            self.note_change();
         }
     }
 
@@ -128,18 +131,20 @@ impl MemoryBudget {
         if self.handled != bytes as u64 {
             self.handled = bytes as u64;
             self.handled_low = self.handled_low.min(self.handled);
-            self.count_peak();
+            self.note_change();
         }
     }
 
     /// Sets how many of the bytes that handlers have written belong to connections already.
     pub(crate) fn set_delivered(&mut self, bytes: u64) {
         self.undelivered = self.handled.saturating_sub(bytes);
+        self.note_change();
     }
 
     /// Must be called after all responses of handlers were delivered.
     pub(crate) fn all_delivered(&mut self) {
         self.undelivered = 0;
+        self.note_change();
     }
 
     /// Returns the number of bytes that closing all connections would free.
@@ -156,13 +161,16 @@ impl MemoryBudget {
     /// Sets how many bytes the blocks shared by HTTP/3 responses take.
     #[inline]
     pub(crate) fn set_blocks(&mut self, bytes: usize) {
-        self.blocks = bytes as u64;
-        self.count_peak();
+        if self.blocks != bytes as u64 {
+            self.blocks = bytes as u64;
+            self.note_change();
+        }
     }
 
-    #[inline]
-    fn count_peak(&mut self) {
+    /// Must be called after any of the numbers has changed.
+    fn note_change(&mut self) {
         self.recent_peak = self.recent_peak.max(self.bytes());
+        self.is_over = self.owned_bytes() > self.bytes_max;
     }
 
     /// Returns the highest sum in the current second.
@@ -179,7 +187,7 @@ impl MemoryBudget {
     /// Returns `true` if we must close some connections.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
-        self.owned_bytes() > self.bytes_max
+        self.is_over
     }
 
     /// Returns `true` if we should not accept any more connections.

@@ -98,6 +98,19 @@ fn received_bytes_of_the_event_loop_count() {
 }
 
 #[test]
+fn shared_blocks_count() {
+    let mut memory = MemoryBudget::new(800);
+    memory.change(0, 400);
+    memory.set_blocks(400);
+    assert!(!memory.is_over());
+    memory.set_blocks(401);
+    assert!(memory.is_over());
+    assert_eq!(memory.recent_peak(), 801);
+    memory.change(400, 399);
+    assert!(!memory.is_over());
+}
+
+#[test]
 fn responses_of_handlers_count() {
     let mut memory = MemoryBudget::new(800);
     memory.change(0, 400);
