@@ -398,8 +398,8 @@ impl<S: Socket> Connection<S> {
     /// responds or reads.
     #[inline]
     fn keeps_enough(&self) -> bool {
-        (self.unprocessed.len() >= HEAD_BYTES_MAX || self.protocol.holds_content())
-            && self.protocol.is_handled_h1()
+        self.protocol.is_handled_h1()
+            && (self.unprocessed.len() >= HEAD_BYTES_MAX || self.protocol.holds_content())
             && self.phase == Phase::Open
     }
 

@@ -39,10 +39,12 @@ impl<S: Socket> Connection<S> {
     /// Updates the memory of a connection that has become idle, if it might have changed.
     #[inline]
     pub(super) fn count_idle_memory(&mut self, cx: &mut WorkerContext) {
-        // Connections without TLS did not count HTTP/2 after a handshake, so this may be the first time.
-        let is_new_h2 = self.memory < HTTP2_BYTES && self.protocol.is_h2();
-        let has_grown = self.protocol.table_memory() != self.table_memory as usize;
-        if self.memory != self.idle_memory || is_new_h2 || has_grown {
+        let has_changed = self.protocol.table_memory().is_some_and(|table| {
+            // Connections without TLS did not count HTTP/2 after a handshake, so this may be the first time.
+            let is_new_h2 = self.memory < HTTP2_BYTES;
+            is_new_h2 || table != self.table_memory as usize
+        });
+        if self.memory != self.idle_memory || has_changed {
             self.count_memory(cx);
         }
     }
@@ -67,8 +69,9 @@ impl<S: Socket> Connection<S> {
             Some(tls) if tls.is_established() => SESSION_BYTES,
             Some(_) => HANDSHAKE_BYTES,
         };
-        let http2 = if self.protocol.is_h2() { HTTP2_BYTES } else { 0 };
-        self.table_memory = u32::try_from(self.protocol.table_memory()).unwrap_or(u32::MAX / 4);
+        let table = self.protocol.table_memory();
+        let http2 = if table.is_some() { HTTP2_BYTES } else { 0 };
+        self.table_memory = u32::try_from(table.unwrap_or(0)).unwrap_or(u32::MAX / 4);
         self.idle_memory = PLAIN_BYTES + session + http2 + self.table_memory;
 
         let pending = self.pending.as_ref().map_or(0, |pending| pending.memory());

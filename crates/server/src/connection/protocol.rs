@@ -169,12 +169,12 @@ impl Protocol {
         !http2.is_going_away && http2.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, current))
     }
 
-    /// Returns the size of the HPACK table (HTTP/2), in bytes.
+    /// For HTTP/2, returns the size of the HPACK table, in bytes.
     #[inline]
-    pub(super) fn table_memory(&self) -> usize {
+    pub(super) fn table_memory(&self) -> Option<usize> {
         match self {
-            Protocol::H1(_) | Protocol::HandledH1(_) => 0,
-            Protocol::H2(http2) => http2.http.table_memory(),
+            Protocol::H1(_) | Protocol::HandledH1(_) => None,
+            Protocol::H2(http2) => Some(http2.http.table_memory()),
         }
     }
 
