@@ -282,16 +282,16 @@ impl<'a> Reader<'a> {
 impl<'a> Fields<'_, 'a> {
     #[inline]
     fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
-        // Comparing the length and the last letter first will rule out nearly all other fields.
-        match (name.len(), last_letter(name)) {
+        // Comparing the length first will rule out most other fields.
+        match name.len() {
             // RFC 9112 §3.2: there must not be more than one Host field.
-            (4, b't') if is_name(name, b"host") => {
+            4 if is_name(name, b"host") => {
                 let is_first = self.head.common.request.host.replace(value).is_none();
                 return if is_first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
             }
 
-            (6, b't') if is_name(name, b"accept") => self.head.common.request.intent.take_accept(value),
-            (6, b't') if is_name(name, b"expect") => {
+            6 if is_name(name, b"accept") => self.head.common.request.intent.take_accept(value),
+            6 if is_name(name, b"expect") => {
                 for expectation in elements(value) {
                     if !expectation.eq_ignore_ascii_case(b"100-continue") {
                         return Err(Refusal::Expectation);
@@ -300,30 +300,31 @@ impl<'a> Fields<'_, 'a> {
                 }
             }
 
-            (7, b'r') if is_name(name, b"referer") => self.head.common.referer = Some(value),
-            (10, b't') if is_name(name, b"user-agent") => self.head.common.user_agent = Some(value),
-            (10, b'n') if is_name(name, b"connection") => {
+            7 if is_name(name, b"referer") => self.head.common.referer = Some(value),
+            10 if is_name(name, b"user-agent") => self.head.common.user_agent = Some(value),
+            10 if is_name(name, b"connection") => {
                 for option in value.split(|byte| *byte == b',').map(trim) {
                     self.has_close |= option.eq_ignore_ascii_case(b"close");
                     self.has_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
 
+            // Browsers send several other names of these two lengths. The last letter rules them out.
+            14 if last_letter(name) == b't' && is_name(name, b"sec-fetch-dest") => {
+                self.head.common.request.intent.take_destination(value);
+            }
             // RFC 9110 §8.6 allows both choices: we refuse repeated lengths even if they agree.
-            (14, b'h') if is_name(name, b"content-length") => {
+            14 if last_letter(name) == b'h' && is_name(name, b"content-length") => {
                 let length = parse_length(value).ok_or(Refusal::Framing)?;
                 if self.content_length.replace(length).is_some() {
                     return Err(Refusal::Framing);
                 }
             }
 
-            (14, b't') if is_name(name, b"sec-fetch-dest") => {
-                self.head.common.request.intent.take_destination(value);
-            }
-            (15, b'g') if is_name(name, b"accept-encoding") => {
+            15 if last_letter(name) == b'g' && is_name(name, b"accept-encoding") => {
                 push(&mut self.head.common.request.accept_encoding, value)?;
             }
-            (17, b'g') if is_name(name, b"transfer-encoding") => {
+            17 if is_name(name, b"transfer-encoding") => {
                 if self.is_chunked {
                     return Err(Refusal::Framing);
                 }
@@ -331,7 +332,7 @@ impl<'a> Fields<'_, 'a> {
                 self.is_chunked = true;
             }
 
-            (5 | 8 | 17 | 19, b'e') | (8 | 13, b'h') => return self.take_condition(name, value),
+            5 | 8 | 13 | 17 | 19 => return self.take_condition(name, value),
             _ => {}
         }
         Ok(())
