@@ -69,7 +69,7 @@ fn settings(flags: &Certificates, caller: Caller) -> Result<Settings, Failure> {
         authority,
         key: flags.key,
         profile: flags.profile.clone(),
-        dns_hook: flags.dns_hook.clone(),
+        dns: flags.dns(),
         self_check: flags.self_check(),
         readers: flags.readers(),
         caller,
@@ -130,7 +130,7 @@ fn read_external_account(id: &str, path: &Path) -> Result<ExternalAccount, Failu
 }
 
 /// Translates an error of the issuer.
-fn failure(error: &Error) -> Failure {
+pub(super) fn failure(error: &Error) -> Failure {
     let exit = match error {
         Error::Folder { action: "read", .. } | Error::Account { .. } | Error::Roots { .. } => Exit::Input,
         Error::Folder { .. } => Exit::Output,

@@ -1,9 +1,12 @@
 //! `cannery dns`: prints the DNS records that a site needs, in the syntax of zone files (RFC 1035 §5).
 
-use cannery_certificates::Name;
+use std::path::Path;
 
+use cannery_certificates::{Name, PersistentRecord, account_url};
+
+use super::certificates::failure;
 use crate::flags::certificates::Dns;
-use crate::output::{self, Failure};
+use crate::output::{self, Failure, one_line};
 
 /// Time to live of the records, in seconds. An hour: mistakes are corrected soon.
 const TTL: u32 = 3600;
@@ -12,7 +15,7 @@ const TTL: u32 = 3600;
 ///
 /// # Errors
 ///
-/// Returns an error if a name is an address, or if writing fails.
+/// Returns an error if a name is an address, if the account is unknown, or if writing fails.
 pub fn run(flags: &Dns) -> Result<(), Failure> {
     let mut text = String::new();
     for name in flags.name.as_slice() {
@@ -21,7 +24,33 @@ pub fn run(flags: &Dns) -> Result<(), Failure> {
         }
         text.push_str(&records(name, flags)?);
     }
+    if let Some(folder) = &flags.account {
+        text.push_str("\n; `cannery certificates --dns-persist` (an experiment) proves control by this. It must stay.\n");
+        for record in persistent_records(folder, flags)? {
+            text.push_str(&format!("{record}\n"));
+        }
+    }
     output::print(text)
+}
+
+/// Returns the records that name the account of a folder.
+fn persistent_records(folder: &Path, flags: &Dns) -> Result<Vec<PersistentRecord>, Failure> {
+    let directory = flags.directory();
+    let account = account_url(folder, &directory).map_err(|error| failure(&error))?;
+    let account = account.ok_or_else(|| {
+        let message = format!("{} has no account at {directory}", one_line(&folder.display().to_string()));
+        Failure::failed(message).hint(
+            "`cannery certificates DIR NAMES --dns-persist --agree --once` registers one, and prints the record, too; for another \
+             authority, add `--directory-url` or `--staging`",
+        )
+    })?;
+    PersistentRecord::for_names(flags.name.as_slice(), &flags.authority, &account).ok_or_else(|| {
+        Failure::failed(format!(
+            "no DNS record can name the authority `{}` and the account {}",
+            one_line(&flags.authority),
+            one_line(&account)
+        ))
+    })
 }
 
 fn records(name: &Name, flags: &Dns) -> Result<String, Failure> {
@@ -54,7 +83,9 @@ fn records(name: &Name, flags: &Dns) -> Result<String, Failure> {
     let tag = if is_wildcard { "issuewild" } else { "issue" };
     put("; Only this authority may issue certificates (RFC 8659).".into());
     put(format!("{domain}. {TTL} IN CAA 0 {tag} \"{}\"", flags.authority));
-    if is_wildcard {
+    if flags.account.is_some() {
+        // Neither a hook nor port 80 is needed.
+    } else if is_wildcard {
         put("; The hook of `cannery certificates --dns-hook` sets this for each order, with another value."
             .into());
         put(format!("; _acme-challenge.{domain}. 60 IN TXT \"...\""));
@@ -66,15 +97,19 @@ fn records(name: &Name, flags: &Dns) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Dns,
+    }
+
     fn printed(name: &str, port: u16) -> String {
-        let flags = Dns {
-            name: name.parse().unwrap(),
-            port,
-            without_http3: false,
-            authority: "letsencrypt.org".into(),
-        };
+        let words = ["dns", name, "--port", &port.to_string()];
+        let flags = Line::try_parse_from(words).unwrap().flags;
         flags.name.as_slice().iter().map(|name| records(name, &flags).unwrap()).collect()
     }
 

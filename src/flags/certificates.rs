@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use cannery_certificates::{AuthoritySettings, BundleReaders, KeyKind, Names, SelfCheck};
+use cannery_certificates::{AuthoritySettings, BundleReaders, DnsHook, DnsProof, KeyKind, Names, SelfCheck};
 use cannery_server::config::{Account, SandboxPolicy};
 use clap::{Args, value_parser};
 
@@ -56,7 +56,7 @@ pub struct ForServer {
 #[derive(Debug, Args)]
 struct ForServerFlags {
     /// Issue certificates for the server at the other end of standard input, a Unix socket.
-    #[arg(long, hide = true, requires = "names", conflicts_with_all = ["once", "thumbprint", "json", "dns_hook"])]
+    #[arg(long, hide = true, requires = "names", conflicts_with_all = ["once", "thumbprint", "json", "dns_hook", "dns_persist"])]
     for_server: bool,
 
     /// The sandbox of the process.
@@ -154,7 +154,12 @@ pub struct Certificates {
     /// Prove control of names by DNS records instead: run `PROGRAM set NAME VALUE`, which sets a TXT record and returns once all name
     /// servers have it, and later `PROGRAM remove NAME VALUE`. Wildcards need this.
     #[arg(long, value_name = "PROGRAM", help_heading = "Proof of control")]
-    pub dns_hook: Option<PathBuf>,
+    dns_hook: Option<PathBuf>,
+
+    /// An experiment: prove control of names by DNS records that you set once (DNS-PERSIST-01). `cannery dns NAMES --account DIR` prints
+    /// them. Few authorities look for them yet, and their format may change.
+    #[arg(long, conflicts_with = "dns_hook", help_heading = "Proof of control")]
+    dns_persist: bool,
 
     /// Check the server at this address, instead of at the addresses of its names, before the authority does. For machines that can't
     /// reach their own public address.
@@ -194,9 +199,8 @@ impl Certificates {
     /// Returns the settings of the authority, except for the external account, whose key is in a file.
     #[must_use]
     pub fn authority(&self) -> AuthoritySettings {
-        let default = if self.staging { LETS_ENCRYPT_STAGING } else { LETS_ENCRYPT };
         AuthoritySettings {
-            directory: self.directory_url.clone().unwrap_or_else(|| default.to_owned()),
+            directory: directory(self.directory_url.as_deref(), self.staging),
             roots: self.directory_roots.clone(),
             agrees: self.agree,
             contact: self.contact.clone(),
@@ -211,6 +215,16 @@ impl Certificates {
             (_, true) => SelfCheck::Off,
             (Some(address), false) => SelfCheck::Via(address.clone()),
             (None, false) => SelfCheck::PublicName,
+        }
+    }
+
+    /// Returns whether and how DNS records prove control of names.
+    #[must_use]
+    pub fn dns(&self) -> DnsProof {
+        match &self.dns_hook {
+            Some(program) => DnsProof::Hook(DnsHook::new(program.clone())),
+            None if self.dns_persist => DnsProof::Persistent,
+            None => DnsProof::None,
         }
     }
 
@@ -246,7 +260,7 @@ impl Certificates {
                     .hint("put their names together with commas, or let another name be the first one"));
             }
             let has_wildcard = names.as_slice().iter().any(|name| name.to_string().starts_with("*."));
-            if has_wildcard && self.dns_hook.is_none() {
+            if has_wildcard && matches!(self.dns(), DnsProof::None) {
                 return Err(Failure::usage(format!("{names}: a wildcard needs `--dns-hook PROGRAM`")).hint(
                     "authorities issue wildcards only to those who set DNS records; or name the hosts",
                 ));
@@ -254,6 +268,12 @@ impl Certificates {
         }
         Ok(())
     }
+}
+
+/// Returns the directory URL of the authority that flags name.
+fn directory(url: Option<&str>, is_staging: bool) -> String {
+    let default = if is_staging { LETS_ENCRYPT_STAGING } else { LETS_ENCRYPT };
+    url.unwrap_or(default).to_owned()
 }
 
 /// Parses the URL of a directory. RFC 8555 §6.1 requires HTTPS.
@@ -283,7 +303,7 @@ pub(super) fn email_address(text: &str) -> Result<String, String> {
     version,
     after_help = examples(
         &["cannery dns example.com", "cannery dns example.com --port 8443", "cannery dns '*.example.com' --authority example-ca.org"],
-        "Nothing is looked up or changed.\n\nExit codes: 0 done, 2 wrong usage.",
+        "Nothing is looked up or changed.\n\nExit codes: 0 done, 1 the account is unknown, 2 wrong usage, 3 bad folder or key.",
     ),
 )]
 pub struct Dns {
@@ -301,6 +321,27 @@ pub struct Dns {
     /// The domain by which the certificate authority is named in CAA records.
     #[arg(long, value_name = "DOMAIN", default_value = "letsencrypt.org")]
     pub authority: String,
+
+    /// Also print the records for `cannery certificates --dns-persist`, an experiment. DIR is the folder of that command, which knows the
+    /// account.
+    #[arg(long, value_name = "DIR")]
+    pub account: Option<PathBuf>,
+
+    /// The account is for the staging environment of Let's Encrypt.
+    #[arg(long, requires = "account")]
+    staging: bool,
+
+    /// The account is for the authority with this directory URL. The default is Let's Encrypt.
+    #[arg(long, value_name = "URL", conflicts_with = "staging", value_parser = directory_url, requires = "account")]
+    directory_url: Option<String>,
+}
+
+impl Dns {
+    /// Returns the directory URL of the account's authority.
+    #[must_use]
+    pub fn directory(&self) -> String {
+        directory(self.directory_url.as_deref(), self.staging)
+    }
 }
 
 #[cfg(test)]
@@ -340,6 +381,7 @@ mod tests {
             "d --once",
             "d a.example --staging --directory-url https://ca.example",
             "d a.example --no-check --check-via a:80",
+            "d a.example --dns-hook h --dns-persist",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
@@ -354,6 +396,8 @@ mod tests {
         assert!(parse("d a.example,b.example b.example").unwrap().check().is_ok());
         assert!(parse("d a.example a.example,b.example").unwrap().check().is_err());
         assert!(parse("d a.example,*.a.example").unwrap().check().is_err());
-        assert!(parse("d *.a.example --dns-hook h").unwrap().check().is_ok());
+        for flag in ["--dns-hook h", "--dns-persist"] {
+            assert!(parse(&format!("d *.a.example {flag}")).unwrap().check().is_ok());
+        }
     }
 }

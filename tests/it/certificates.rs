@@ -2,6 +2,7 @@
 
 mod nodes;
 mod pebble;
+mod persistent;
 mod proxy;
 mod supervised;
 

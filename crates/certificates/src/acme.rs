@@ -10,13 +10,13 @@ mod registration;
 mod renewal_info;
 mod unfinished;
 
-pub(crate) use account::{AccountKey, KEY_FILE};
+pub(crate) use account::{ACCOUNTS_FILE, AccountKey, Accounts, KEY_FILE};
 pub use order::KeyKind;
 pub(crate) use order::OrderRequest;
 pub(crate) use unfinished::OrderFile;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use instant_acme::Account;
 use rustls_pki_types::PrivatePkcs8KeyDer;
@@ -25,10 +25,13 @@ use tokio::runtime::{Builder, Runtime};
 use zeroize::Zeroizing;
 
 use crate::certificate::RenewalId;
+use crate::challenge::DnsProof;
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::folder::{self, Folder};
-use account::Accounts;
+use crate::limits::ORDER_INTERVAL_MIN;
+use crate::names::Names;
+use crate::persistent_record::PersistentRecord;
 use http::Http;
 use problem::translate;
 
@@ -68,6 +71,8 @@ pub(crate) struct Authority {
     http: Http,
     runtime: Runtime,
     account: Option<Account>,
+    /// When this process has registered the account.
+    registered: Option<Instant>,
 }
 
 /// The parts of a directory that `instant-acme` doesn't use or doesn't tell.
@@ -85,6 +90,8 @@ struct Directory {
 #[serde(rename_all = "camelCase")]
 struct Meta {
     terms_of_service: Option<String>,
+    #[serde(default)]
+    caa_identities: Vec<String>,
 }
 
 /// The window of a certificate's renewal, and when to ask again.
@@ -101,7 +108,7 @@ impl Authority {
         // `instant-acme` only needs timers.
         let runtime = Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| Error::Crypto { why: error.to_string() })?;
-        Ok(Authority { settings, http, runtime, account: None })
+        Ok(Authority { settings, http, runtime, account: None, registered: None })
     }
 
     pub(crate) fn directory(&self) -> &str {
@@ -111,7 +118,7 @@ impl Authority {
     /// Checks whether the terms of service are agreed to, if we have no account yet.
     pub(crate) fn check_terms(&self, folder: &Folder, key: &AccountKey) -> Result<(), Error> {
         let has_account = || {
-            let accounts = Accounts::read(folder)?;
+            let accounts = Accounts::read(&folder.file(ACCOUNTS_FILE))?;
             Ok(self.account.is_some() || accounts.get(&self.settings.directory, key).is_some())
         };
         if self.settings.agrees || has_account()? {
@@ -128,14 +135,22 @@ impl Authority {
         request: &OrderRequest<'_>,
     ) -> Result<Zeroizing<String>, Error> {
         let account = self.account(folder, key)?;
-        let result =
-            self.runtime.block_on(order::obtain(&account, &self.http, &self.settings.directory, request));
+        let records = match request.challenges.dns {
+            DnsProof::Persistent => self.persistent_records(&account, request.names)?,
+            DnsProof::None | DnsProof::Hook(_) => Vec::new(),
+        };
+        // The authority would look for records that can't be there, and each failure counts.
+        if self.registered.is_some_and(|at| at.elapsed() < ORDER_INTERVAL_MIN) && !records.is_empty() {
+            return Err(Error::NewAccount { records });
+        }
+        let directory = &self.settings.directory;
+        let result = self.runtime.block_on(order::obtain(&account, &self.http, directory, request, &records));
         if let Err(Error::Refused { kind, .. }) = &result
             && kind == "accountDoesNotExist"
         {
             // The authority has forgotten it, as those for tests do.
             self.account = None;
-            Accounts::read(folder)?.set(folder, &self.settings.directory, key, None)?;
+            Accounts::read(&folder.file(ACCOUNTS_FILE))?.set(folder, &self.settings.directory, key, None)?;
         }
         result
     }
@@ -178,11 +193,12 @@ impl Authority {
         if let Some(account) = &self.account {
             return Ok(account.clone());
         }
-        let mut accounts = Accounts::read(folder)?;
+        let mut accounts = Accounts::read(&folder.file(ACCOUNTS_FILE))?;
         let url = match accounts.get(&self.settings.directory, key) {
             Some(url) => url.to_owned(),
             None => {
                 let url = self.register(key)?;
+                self.registered = Some(Instant::now());
                 accounts.set(folder, &self.settings.directory, key, Some(&url))?;
                 url
             }
@@ -194,6 +210,17 @@ impl Authority {
         let account = self.runtime.block_on(account).map_err(|error| translate(error, self.http.last()))?;
         self.account = Some(account.clone());
         Ok(account)
+    }
+
+    /// Returns the records by which our account proves control of names.
+    fn persistent_records(&self, account: &Account, names: &Names) -> Result<Vec<PersistentRecord>, Error> {
+        let identities = self.read_directory()?.meta.caa_identities;
+        let records = identities
+            .first()
+            .and_then(|issuer| PersistentRecord::for_names(names.as_slice(), issuer, account.id()));
+        records.ok_or_else(|| Error::Senseless {
+            why: format!("{} does not say by which domain DNS records name it", self.settings.directory),
+        })
     }
 
     fn register(&self, key: &AccountKey) -> Result<String, Error> {

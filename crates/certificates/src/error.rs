@@ -8,6 +8,8 @@ use std::time::Duration;
 
 pub use found::Found;
 
+use crate::persistent_record::{DNS_PERSIST_01, PersistentRecord};
+
 /// Why a certificate couldn't be obtained. Each error is a sentence that stands alone; [`Error::hint`] says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -95,8 +97,15 @@ pub enum Error {
         detail: String,
         /// When it wants to be asked again.
         retry_after: Option<Duration>,
-        /// Whether it has looked for a DNS record, and not asked the server.
-        by_dns: bool,
+        /// The evidence that it has looked for, if it refuses a challenge.
+        evidence: Evidence,
+    },
+
+    /// The account was registered just now, so nobody can have set a record that names it.
+    #[error("the account at the certificate authority is new, so there cannot be a DNS record for it yet")]
+    NewAccount {
+        /// The records to set.
+        records: Vec<PersistentRecord>,
     },
 
     /// Our own request for a challenge got another response than the authority needs.
@@ -162,6 +171,19 @@ pub enum Error {
     },
 }
 
+/// Evidence of control that the authority looks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Evidence {
+    /// The server's response (HTTP-01).
+    #[default]
+    Response,
+    /// A DNS record that the hook sets (DNS-01).
+    HookRecord,
+    /// A DNS record that the operator sets (DNS-PERSIST-01).
+    PersistentRecord(Box<PersistentRecord>),
+}
+
 /// The program that issues certificates, whose flags have names of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caller {
@@ -179,7 +201,7 @@ impl Error {
 
     /// Whether the error was found before the authority was asked for anything.
     pub(crate) fn is_before_order(&self) -> bool {
-        matches!(self, Error::Check { .. } | Error::Terms { .. })
+        matches!(self, Error::Check { .. } | Error::NewAccount { .. } | Error::Terms { .. })
     }
 
     /// Returns the name of the kind of error, for programs.
@@ -195,6 +217,7 @@ impl Error {
             Error::Senseless { .. } => "senseless",
             Error::Terms { .. } => "terms",
             Error::Refused { .. } => "refused",
+            Error::NewAccount { .. } => "new_account",
             Error::Check { .. } => "check",
             Error::Hook { .. } => "hook",
             Error::NoChallenge { .. } => "no_challenge",
@@ -264,13 +287,25 @@ impl Error {
                     .into()
             }
             Error::Terms { .. } => "read them, and add `--agree`".into(),
-            Error::Refused { kind, by_dns: true, .. } if is_about_challenge(kind) => {
+            Error::Refused { kind, evidence: Evidence::HookRecord, .. } if is_about_challenge(kind) => {
                 "let the hook add the record on all name servers before it returns, and keep other values of the same name".into()
             }
+            Error::Refused { kind, evidence: Evidence::PersistentRecord(record), .. }
+                // A record with mistakes is malformed.
+                if is_about_challenge(kind) || kind == "malformed" =>
+            {
+                format!("set this DNS record on all name servers, and let it stay: {record}")
+            }
             Error::Refused { kind, .. } => return refusal_hint(kind).map(Into::into),
+            Error::NewAccount { records } => {
+                format!("set these DNS records, let them stay, and start the process again or wait: {}", listed(records))
+            }
             Error::Check { found, thumbprint, .. } => found.hint(thumbprint),
             Error::Hook { .. } => {
                 "run it by hand with the same arguments; its own messages are on standard error above".into()
+            }
+            Error::NoChallenge { wanted: DNS_PERSIST_01, .. } => {
+                "this authority does not take part in the experiment: leave out `--dns-persist`".into()
             }
             Error::NoChallenge { wanted: "dns-01", .. } => "this authority can't issue wildcards: name the hosts".into(),
             Error::NoChallenge { .. } => "`--dns-hook PROGRAM` proves control of names by DNS records".into(),
@@ -279,6 +314,17 @@ impl Error {
             Error::Clock => "set the clock, for example by NTP".into(),
             Error::Crypto { .. } => return None,
         })
+    }
+}
+
+/// Returns the first records. A certificate may have a hundred names.
+fn listed(records: &[PersistentRecord]) -> String {
+    const SHOWN_MAX: usize = 4;
+    let shown: Vec<_> = records.iter().take(SHOWN_MAX).map(ToString::to_string).collect();
+    let more = records.len().saturating_sub(SHOWN_MAX);
+    match more {
+        0 => shown.join(" and "),
+        _ => format!("{}, and {more} more, which `cannery dns NAMES --account DIR` prints", shown.join(", ")),
     }
 }
 
@@ -338,6 +384,7 @@ fn refusal_hint(kind: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::Names;
 
     #[test]
     fn only_flags_are_those_of_the_server() {
@@ -356,11 +403,22 @@ mod tests {
     #[test]
     fn hint_is_for_the_challenge_that_has_failed() {
         for kind in ["connection", "dns", "incorrectResponse", "unauthorized"] {
-            let refused = |by_dns| {
-                let (kind, detail) = (kind.to_owned(), String::new());
-                Error::Refused { kind, detail, retry_after: None, by_dns }.hint().unwrap()
+            let hint = |evidence: &Evidence| {
+                let (kind, detail, evidence) = (kind.to_owned(), String::new(), evidence.clone());
+                Error::Refused { kind, detail, retry_after: None, evidence }.hint().unwrap()
             };
-            assert!(refused(true).contains("the hook") && !refused(false).contains("the hook"), "{kind}");
+            let names: Names = "example.com".parse().unwrap();
+            let records = PersistentRecord::for_names(names.as_slice(), "ca.example", "https://ca.example/1");
+            let record = records.unwrap().remove(0);
+            let persistent = Evidence::PersistentRecord(Box::new(record.clone()));
+            for (evidence, words, is_in) in [
+                (&Evidence::HookRecord, "the hook", true),
+                (&Evidence::Response, "the hook", false),
+                (&persistent, "the hook", false),
+                (&persistent, &record.to_string(), true),
+            ] {
+                assert_eq!(hint(evidence).contains(words), is_in, "{kind}, {evidence:?}");
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::acme::{AccountKey, Authority, AuthoritySettings, KeyKind, OrderRequest};
 use crate::certificate::Certificate;
-use crate::challenge::{Challenges, DnsHook, Method, Records, SelfCheck};
+use crate::challenge::{Challenges, DnsProof, Method, Records, SelfCheck};
 use crate::clock::{Clock, Now};
 use crate::error::{Caller, Error};
 use crate::event::Event;
@@ -41,8 +41,8 @@ pub struct Settings {
     pub key: KeyKind,
     /// A profile of the authority, such as `shortlived`.
     pub profile: Option<String>,
-    /// A program that sets and removes DNS records.
-    pub dns_hook: Option<PathBuf>,
+    /// Whether and how DNS records prove control of names.
+    pub dns: DnsProof,
     /// How names are checked before the authority checks them.
     pub self_check: SelfCheck,
     /// The users that may read the bundles.
@@ -74,8 +74,7 @@ impl Issuer {
         let key = AccountKey::load_or_generate(&folder)?;
         let authority = Authority::new(settings.authority)?;
         let certificates = settings.certificates.into_iter().map(Managed::new).collect();
-        let challenges =
-            Challenges { dns_hook: settings.dns_hook.map(DnsHook::new), self_check: settings.self_check };
+        let challenges = Challenges { dns: settings.dns, self_check: settings.self_check };
         Ok(Issuer {
             folder,
             key,
@@ -122,7 +121,7 @@ impl Issuer {
 
     /// Removes DNS records that an earlier process has left. The next order tries it again.
     fn remove_records(&self) {
-        if let Some(hook) = &self.challenges.dns_hook {
+        if let Some(hook) = self.challenges.hook() {
             let _ = Records::open(hook, &self.folder);
         }
     }

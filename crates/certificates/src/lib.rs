@@ -40,6 +40,9 @@ mod error;
 // The fields of a certificate that we need.
 mod certificate;
 
+// DNS records that operators set once.
+mod persistent_record;
+
 // Names of certificates.
 mod names;
 
@@ -48,12 +51,13 @@ mod clock;
 pub mod limits;
 
 pub use acme::{AuthoritySettings, ExternalAccount, KeyKind};
-pub use challenge::SelfCheck;
+pub use challenge::{DnsHook, DnsProof, SelfCheck};
 pub use clock::Timestamp;
-pub use error::{Caller, Error, Found};
+pub use error::{Caller, Error, Evidence, Found};
 pub use event::Event;
 pub use folder::BundleReaders;
 pub use issuer::{Issuer, Settings};
 pub use names::{BadName, Name, Names};
+pub use persistent_record::PersistentRecord;
 pub use schedule::{Advice, Attempt, Journal, LastError, Window};
-pub use status::{CertificateStatus, status, thumbprint};
+pub use status::{CertificateStatus, account_url, status, thumbprint};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::acme::{AccountKey, KEY_FILE};
+use crate::acme::{ACCOUNTS_FILE, AccountKey, Accounts, KEY_FILE};
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::folder::{self, BundleReaders, Folder};
@@ -52,12 +52,26 @@ pub fn status(path: &Path) -> Result<Vec<CertificateStatus>, Error> {
 /// # Errors
 /// Returns an error if the key can't be read or written.
 pub fn thumbprint(path: &Path) -> Result<String, Error> {
-    let key_path = path.join(KEY_FILE);
-    let key = match folder::read(&key_path)? {
-        Some(pem) => AccountKey::from_pem(&pem).map_err(|why| Error::Account { path: key_path, why })?,
+    let key = match read_key(path)? {
+        Some(key) => key,
         None => AccountKey::load_or_generate(&Folder::open(path, BundleReaders::Owner)?)?,
     };
     Ok(key.thumbprint().to_owned())
+}
+
+/// Returns the URL of the account that a folder's key has at an authority. `directory` is the URL of its directory.
+///
+/// # Errors
+/// Returns an error if the key or the accounts can't be read.
+pub fn account_url(path: &Path, directory: &str) -> Result<Option<String>, Error> {
+    let Some(key) = read_key(path)? else { return Ok(None) };
+    Ok(Accounts::read(&path.join(ACCOUNTS_FILE))?.get(directory, &key).map(str::to_owned))
+}
+
+fn read_key(place: &Path) -> Result<Option<AccountKey>, Error> {
+    let path = place.join(KEY_FILE);
+    let Some(pem) = folder::read(&path)? else { return Ok(None) };
+    AccountKey::from_pem(&pem).map(Some).map_err(|why| Error::Account { path, why })
 }
 
 #[cfg(test)]

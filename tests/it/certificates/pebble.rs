@@ -5,8 +5,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use serde_json::{Value, json};
+
 use crate::authority::{Authority, replace};
-use crate::harness::free_address;
+use crate::harness::{free_address, request_at};
 
 /// A running authority, and its name server. All names have the address 127.0.0.1.
 pub(crate) struct Pebble {
@@ -52,6 +54,24 @@ impl Pebble {
         pebble.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_WFE_NONCEREJECT", "0");
         let pebble = start(&mut pebble, "ACME directory available");
         Pebble { processes: vec![pebble, name_server], address, names }
+    }
+}
+
+impl Pebble {
+    /// Adds a TXT record to the name server. The host ends with a dot.
+    pub(crate) fn set_txt(&self, host: &str, value: &str) {
+        self.order_from_name_server("/set-txt", &json!({ "host": host, "value": value }));
+    }
+
+    /// Removes all TXT records of a host.
+    pub(crate) fn clear_txt(&self, host: &str) {
+        self.order_from_name_server("/clear-txt", &json!({ "host": host }));
+    }
+
+    fn order_from_name_server(&self, path: &str, order: &Value) {
+        let content = order.to_string();
+        let rest = format!("Content-Length: {}\r\n\r\n{content}", content.len());
+        assert_eq!(request_at(&self.names, "POST", path, &rest).status, 200, "{order}");
     }
 }
 

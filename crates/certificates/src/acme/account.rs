@@ -4,6 +4,7 @@
 //! leave accounts behind.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -14,13 +15,13 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 
 /// Name of the key's file.
 pub(crate) const KEY_FILE: &str = "account.pem";
 
 /// Name of the file with the accounts' URLs.
-const ACCOUNTS_FILE: &str = "account.json";
+pub(crate) const ACCOUNTS_FILE: &str = "account.json";
 
 /// The account key: ECDSA on P-256.
 pub(crate) struct AccountKey {
@@ -32,7 +33,7 @@ pub(crate) struct AccountKey {
 
 /// The accounts at authorities, by directory.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Accounts(BTreeMap<String, KnownAccount>);
+pub(crate) struct Accounts(BTreeMap<String, KnownAccount>);
 
 /// An account, and the key that it belongs to. Signatures of another key would be refused.
 #[derive(Serialize, Deserialize)]
@@ -98,13 +99,13 @@ fn coordinates(point: &[u8]) -> (String, String) {
 
 impl Accounts {
     /// Reads the file. A damaged file counts as empty, because the authority knows the accounts of the key.
-    pub(super) fn read(folder: &Folder) -> Result<Accounts, Error> {
-        let text = folder.read(ACCOUNTS_FILE)?;
+    pub(crate) fn read(path: &Path) -> Result<Accounts, Error> {
+        let text = folder::read(path)?;
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default())
     }
 
     /// Returns the URL of the account that the key has at an authority.
-    pub(super) fn get(&self, directory: &str, key: &AccountKey) -> Option<&str> {
+    pub(crate) fn get(&self, directory: &str, key: &AccountKey) -> Option<&str> {
         let known = self.0.get(directory)?;
         (known.thumbprint == key.thumbprint).then_some(known.url.as_str())
     }
@@ -160,12 +161,13 @@ mod tests {
         let folder = Folder::open(place.path(), BundleReaders::Owner).unwrap();
         let key = AccountKey::load_or_generate(&folder).unwrap();
         let (directory, url) = ("https://acme.test/directory", "https://acme.test/account/1");
+        let read = || Accounts::read(&folder.file(ACCOUNTS_FILE)).unwrap();
         Accounts::default().set(&folder, directory, &key, Some(url)).unwrap();
-        assert_eq!(Accounts::read(&folder).unwrap().get(directory, &key), Some(url));
+        assert_eq!(read().get(directory, &key), Some(url));
 
         std::fs::remove_file(place.path().join(KEY_FILE)).unwrap();
         let other = AccountKey::load_or_generate(&folder).unwrap();
-        assert_eq!(Accounts::read(&folder).unwrap().get(directory, &other), None);
+        assert_eq!(read().get(directory, &other), None);
     }
 
     #[test]

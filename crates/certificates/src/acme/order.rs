@@ -1,7 +1,6 @@
 //! One order (RFC 8555 §7.4): its names are proven, a key is generated, and the certificate is fetched.
 
 use std::cell::Cell;
-use std::fmt::Display;
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -18,9 +17,10 @@ use super::problem::{refused, translate};
 use super::unfinished::{OrderFile, UnfinishedOrder};
 use crate::certificate::RenewalId;
 use crate::challenge::{Challenges, Method, Record, Records};
-use crate::error::Error;
+use crate::error::{Error, Evidence};
 use crate::limits::{ORDER_TIMEOUT, POLL_INTERVAL, POLL_INTERVAL_MIN};
 use crate::names::{Name, Names};
+use crate::persistent_record::{DNS_PERSIST_01, PersistentRecord};
 
 /// Kind of a certificate's key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,12 +45,13 @@ pub(crate) struct OrderRequest<'a> {
     pub(crate) is_lost: &'a Cell<bool>,
 }
 
-/// Orders a certificate. Returns a bundle: the chain and its key, in PEM.
+/// Orders a certificate. Returns a bundle: the chain and its key, in PEM. `persistent` has the DNS records that should be there.
 pub(super) async fn obtain(
     account: &Account,
     http: &Http,
     directory: &str,
     request: &OrderRequest<'_>,
+    persistent: &[PersistentRecord],
 ) -> Result<Zeroizing<String>, Error> {
     let failed = |error| translate(error, http.last());
     let identifiers: Vec<_> = request.names.as_slice().iter().map(identifier).collect();
@@ -62,7 +63,7 @@ pub(super) async fn obtain(
         let (key_identifier, serial) = (Der::from_slice(authority_key_identifier), Der::from_slice(serial));
         new_order = new_order.replaces(CertificateIdentifier::new(key_identifier, serial));
     }
-    let hook = request.challenges.dns_hook.as_ref();
+    let hook = request.challenges.hook();
     let records = hook.map(|hook| Records::open(hook, request.file.folder));
     let mut records = records.transpose()?;
     let mut order = account.new_order(&new_order).await.map_err(failed)?;
@@ -78,8 +79,8 @@ pub(super) async fn obtain(
         let mut authorization = authorization.map_err(failed)?;
         if let Some((name, mut challenge)) = challenge(&mut authorization, request.challenges)? {
             let asked = challenge.set_ready().await.map_err(failed);
-            let is_by_dns = !matches!(request.challenges.method(&name), Method::Http);
-            asked.map_err(|error| of_challenge(error, &name, is_by_dns))?;
+            let kind = &challenge.r#type;
+            asked.map_err(|error| of_challenge(error, &name.to_string(), kind, persistent))?;
         }
     }
 
@@ -90,11 +91,11 @@ pub(super) async fn obtain(
             return Err(Error::Timeout { what: "checking the names", limit: ORDER_TIMEOUT });
         }
         // The order's error is often only a summary of those of its names.
-        Ok(OrderStatus::Invalid) => return Err(why_invalid(&mut order, http).await),
+        Ok(OrderStatus::Invalid) => return Err(why_invalid(&mut order, http, persistent).await),
         Err(error) => {
             let error = failed(error);
             let is_invalid = matches!(order.state().status, OrderStatus::Invalid);
-            return Err(if is_invalid { why_invalid(&mut order, http).await } else { error });
+            return Err(if is_invalid { why_invalid(&mut order, http, persistent).await } else { error });
         }
     }
     drop(records);
@@ -217,9 +218,22 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
 }
 
 /// Adds to an error of a challenge what it was about.
-fn of_challenge(mut error: Error, name: impl Display, is_by_dns: bool) -> Error {
-    if let Error::Refused { detail, by_dns, .. } = &mut error {
-        *by_dns = is_by_dns;
+fn of_challenge(
+    mut error: Error,
+    name: &str,
+    kind: &ChallengeType,
+    persistent: &[PersistentRecord],
+) -> Error {
+    if let Error::Refused { detail, evidence, .. } = &mut error {
+        *evidence = match kind {
+            ChallengeType::Dns01 => Evidence::HookRecord,
+            ChallengeType::Unknown(kind) if kind == DNS_PERSIST_01 => {
+                let domain = name.strip_prefix("*.").unwrap_or(name);
+                let record = persistent.iter().find(|record| record.domain == domain);
+                record.map_or(Evidence::Response, |record| Evidence::PersistentRecord(record.clone().into()))
+            }
+            _ => Evidence::Response,
+        };
         *detail = format!("{name}: {detail}");
     }
     error
@@ -266,6 +280,7 @@ fn challenge<'a>(
     let (kind, wanted) = match challenges.method(&name) {
         Method::Http => (ChallengeType::Http01, "http-01"),
         Method::Dns | Method::Impossible => (ChallengeType::Dns01, "dns-01"),
+        Method::DnsPersist => (ChallengeType::Unknown(DNS_PERSIST_01.to_owned()), DNS_PERSIST_01),
     };
     let Some(challenge) = authorization.challenge(kind) else {
         return Err(Error::NoChallenge { name: name.to_string(), wanted });
@@ -280,7 +295,7 @@ fn authorized_name(authorization: &AuthorizationHandle<'_>) -> Result<Name, Erro
 }
 
 /// Finds out why an order has become invalid: its challenges have the details.
-async fn why_invalid(order: &mut Order, http: &Http) -> Error {
+async fn why_invalid(order: &mut Order, http: &Http, persistent: &[PersistentRecord]) -> Error {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
         let Ok(state) = authorization.refresh().await else { break };
@@ -289,8 +304,8 @@ async fn why_invalid(order: &mut Order, http: &Http) -> Error {
             .iter()
             .find_map(|challenge| Some((challenge.r#type.clone(), challenge.error.as_ref()?)));
         if let Some((kind, problem)) = failed {
-            let is_by_dns = kind == ChallengeType::Dns01;
-            return of_challenge(refused(problem, http.last()), authorization.identifier(), is_by_dns);
+            let name = authorization.identifier().to_string();
+            return of_challenge(refused(problem, http.last()), &name, &kind, persistent);
         }
     }
     error_of(order, http)
@@ -303,6 +318,7 @@ fn error_of(order: &mut Order, http: &Http) -> Error {
         None => Error::Senseless { why: "an order has become invalid without a reason".into() },
     }
 }
+            let error = refused(problem, http.last());
 
 fn identifier(name: &Name) -> Identifier {
     match name {

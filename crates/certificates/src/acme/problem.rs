@@ -3,7 +3,7 @@
 use instant_acme::Problem;
 
 use super::http::{HttpFault, LastResponse};
-use crate::error::Error;
+use crate::error::{Error, Evidence};
 
 /// Prefix of the types in RFC 8555 §6.7.
 const TYPES: &str = "urn:ietf:params:acme:error:";
@@ -43,7 +43,7 @@ pub(super) fn refused(problem: &Problem, last: LastResponse) -> Error {
     if status >= 500 || kind == "serverInternal" {
         return Error::Failing { url, status: status.max(500), detail: Some(detail), retry_after };
     }
-    Error::Refused { kind, detail, retry_after, by_dns: false }
+    Error::Refused { kind, detail, retry_after, evidence: Evidence::Response }
 }
 
 /// Texts of an authority may contain line breaks, and more than an operator wants to read.

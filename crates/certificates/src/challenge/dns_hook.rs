@@ -15,7 +15,7 @@ use crate::limits::HOOK_TIMEOUT;
 /// A program that is called as `PROGRAM set NAME VALUE` and `PROGRAM remove NAME VALUE`. It should return once all name servers
 /// have the record.
 #[derive(Clone, Debug)]
-pub(crate) struct DnsHook {
+pub struct DnsHook {
     program: PathBuf,
     timeout: Duration,
 }
@@ -28,7 +28,9 @@ pub(crate) struct Record {
 }
 
 impl DnsHook {
-    pub(crate) fn new(program: PathBuf) -> DnsHook {
+    /// Calls this program.
+    #[must_use]
+    pub fn new(program: PathBuf) -> DnsHook {
         DnsHook { program, timeout: HOOK_TIMEOUT }
     }
 
