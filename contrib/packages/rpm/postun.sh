@@ -4,7 +4,7 @@ if [ -d /run/systemd/system ]; then
 fi
 if [ "$1" -ge 1 ]; then
     # The socket stays open, so connections wait in its queue until the new program accepts them.
-    systemctl try-restart cannery.service > /dev/null 2>&1 || :
+    systemctl try-restart cannery.service cannery-certificates.service > /dev/null 2>&1 || :
 else
     # Sites, certificates and logs stay, except for an untouched first page.
     if sha256sum --check --status /var/lib/cannery-package/first-page.sha256 2> /dev/null; then

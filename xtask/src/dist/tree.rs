@@ -78,7 +78,7 @@ fn commands(host: &Programs) -> Result<Vec<String>, Error> {
 
 /// Adds units, the user, settings and the first page, with the paths of a package.
 pub(super) fn add_service(tree: &mut Tree<'_>, release: &Release, host: &Programs) -> Result<(), Error> {
-    for unit in ["cannery.service", "cannery.socket", "cannery-tls.socket"] {
+    for unit in ["cannery.service", "cannery.socket", "cannery-tls.socket", "cannery-certificates.service"] {
         let text = text_of(&format!("contrib/systemd/{unit}"))?.replace("/usr/local/bin/", "/usr/bin/");
         tree.add_bytes(format!("usr/lib/systemd/system/{unit}"), 0o644, text);
     }

@@ -3,7 +3,7 @@ export DEBIAN_FRONTEND=noninteractive
 
 fail() {
     echo "FAILED: $1" >&2
-    journalctl --no-pager -u cannery.service -u cannery.socket | tail -n 20 >&2 || true
+    journalctl --no-pager -u cannery.service -u cannery.socket -u cannery-certificates.service | tail -n 20 >&2 || true
     exit 1
 }
 
@@ -43,9 +43,20 @@ await test -s /var/log/cannery/access.log
 # 2. Documents, and what systemd thinks of the units.
 man --where cannery-server cannery-archiver cannery cannery-serve > /dev/null || fail 'a manual page is missing'
 [ -s /usr/share/bash-completion/completions/cannery-server ] || fail 'completions are missing'
-systemd-analyze verify cannery.service cannery.socket
-systemd-analyze security --no-pager --threshold=25 cannery.service > /tmp/exposure || fail "$(grep '^→' /tmp/exposure)"
-grep '^→' /tmp/exposure
+systemd-analyze verify cannery.service cannery.socket cannery-tls.socket cannery-certificates.service
+for unit in cannery.service cannery-certificates.service; do
+    systemd-analyze security --no-pager --threshold=25 "$unit" > /tmp/exposure || fail "$(grep '^→' /tmp/exposure)"
+    grep '^→' /tmp/exposure
+done
+
+# The process for certificates has a user of its own, and tries again and again: there is no authority in this machine.
+echo 'CANNERY_ISSUER="example.com --agree --directory-url https://127.0.0.1:1/dir --no-check"' >> /etc/default/cannery
+systemctl enable --quiet --now cannery-certificates.service
+await grep -q unreachable /var/lib/cannery-certificates/example.com.state.json
+systemctl is-active --quiet cannery-certificates.service
+[ "$(stat -c '%U:%G %a' /var/lib/cannery-certificates)" = 'cannery-certificates:cannery 750' ] || fail 'the folder has another owner'
+[ "$(stat -c '%U:%G %a' /var/lib/cannery-certificates/account.pem)" = 'cannery-certificates:cannery 600' ] \
+    || fail 'the account key has another owner'
 
 # 3. A site replaces the first page, by the commands that the page shows.
 mkdir /tmp/public
@@ -102,7 +113,7 @@ dpkg -r cannery > /dev/null
 dpkg -P cannery > /dev/null
 [ -s /srv/cannery/2.cdb ] || fail 'the purge has removed a site'
 for left in /etc/default/cannery /etc/logrotate.d/cannery /var/log/cannery /var/lib/cannery \
-    /var/lib/cannery-package; do
+    /var/lib/cannery-certificates /var/lib/cannery-package; do
     [ ! -e "$left" ] || fail "the purge has left $left"
 done
 [ -z "$(find /etc/systemd /usr /var/lib/systemd -name '*cannery*')" ] || fail 'the purge has left files'
