@@ -158,6 +158,7 @@ const FREQUENT_FLAGS: [(&str, &[&str]); 5] = [
             "directory",
             "names",
             "thumbprint",
+            "renew",
             "once",
             "agree",
             "staging",

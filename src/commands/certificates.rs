@@ -9,7 +9,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::{BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD};
 use cannery_certificates::{
-    Caller, CertificateStatus, Error, Event, ExternalAccount, Issuer, Settings, Timestamp, status, thumbprint,
+    Caller, CertificateStatus, Error, Event, ExternalAccount, Issuer, Names, Settings, Timestamp,
+    request_renewal, status, thumbprint,
 };
 use serde_json::json;
 
@@ -29,6 +30,9 @@ pub fn run(flags: &Certificates) -> Result<(), Failure> {
     if flags.thumbprint {
         let thumbprint = thumbprint(&flags.directory).map_err(|error| failure(&error))?;
         return output::print(format_args!("{thumbprint}\n"));
+    }
+    if let Some(names) = &flags.renew {
+        return ask_to_renew(flags, names);
     }
     if flags.names.is_empty() {
         return show(flags);
@@ -57,6 +61,37 @@ pub fn run(flags: &Certificates) -> Result<(), Failure> {
     Err(failure(&error))
 }
 
+/// Asks the process that renews the certificates of the folder to renew one of them now.
+fn ask_to_renew(flags: &Certificates, names: &Names) -> Result<(), Failure> {
+    let folder = one_line(&flags.directory.display().to_string());
+    let stem = names.file_stem();
+    let known = status(&flags.directory).map_err(|error| failure(&error))?;
+    let bundle = flags.directory.join(format!("{stem}.pem"));
+    if !known.iter().any(|state| state.path == bundle) {
+        let others: Vec<_> =
+            known.iter().filter_map(|state| state.journal.names.split(',').next()).map(one_line).collect();
+        let failure = Failure::failed(format!("{folder} has no certificate whose first name is {names}"));
+        return Err(failure.hint(format!("first names in this folder: {}", others.join(", "))));
+    }
+
+    let holder = request_renewal(&flags.directory, names).map_err(|error| failure(&error))?;
+    let Some(holder) = holder else {
+        let failure =
+            Failure::failed(format!("no process renews the certificates in {folder} at the moment"));
+        return Err(failure.hint(format!(
+            "start `cannery certificates {folder} NAMES` or `cannery-server --certificates NAMES`, and then ask again; if a timer \
+             starts it with `--once`, rename {} before the next run",
+            one_line(&bundle.display().to_string())
+        )));
+    };
+    if flags.quiet {
+        return Ok(());
+    }
+    output::print(format_args!(
+        "{stem}: {holder} was asked to renew the certificate, and prints the outcome\n"
+    ))
+}
+
 /// Returns the settings of the issuer. The key of an external account is read from its file.
 fn settings(flags: &Certificates, caller: Caller) -> Result<Settings, Failure> {
     let mut authority = flags.authority();
@@ -80,7 +115,7 @@ fn settings(flags: &Certificates, caller: Caller) -> Result<Settings, Failure> {
 /// run haven't.
 fn incomplete(flags: &Certificates, failed: &[String]) -> Failure {
     let is_explained = |stem: &String| !flags.json && failed.contains(stem);
-    let stems: Vec<_> = flags.names.iter().map(cannery_certificates::Names::file_stem).collect();
+    let stems: Vec<_> = flags.names.iter().map(Names::file_stem).collect();
     if !failed.is_empty() && stems.iter().all(is_explained) {
         return Failure::Reported(Exit::Failed);
     }

@@ -109,6 +109,11 @@ pub struct Certificates {
     #[arg(long, conflicts_with_all = ["names", "json"])]
     pub thumbprint: bool,
 
+    /// Ask the process that renews the certificates in this folder, which may be that of `cannery-server --certificates`, to renew the
+    /// certificate with this first name now. The authority's limits apply.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["names", "thumbprint", "json"])]
+    pub renew: Option<Names>,
+
     /// Do what is due now, and exit. By default, the process runs until it is stopped, and renews certificates in time.
     #[arg(long, requires = "names")]
     pub once: bool,
@@ -382,6 +387,7 @@ mod tests {
             "d a.example --staging --directory-url https://ca.example",
             "d a.example --no-check --check-via a:80",
             "d a.example --dns-hook h --dns-persist",
+            "d a.example --renew a.example",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

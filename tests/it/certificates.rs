@@ -4,6 +4,7 @@ mod nodes;
 mod pebble;
 mod persistent;
 mod proxy;
+mod requested;
 mod supervised;
 
 use std::fs;

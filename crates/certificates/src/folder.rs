@@ -4,6 +4,7 @@
 //! content, whenever we are killed.
 
 mod lock;
+mod request;
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -16,6 +17,7 @@ use zeroize::Zeroizing;
 use crate::error::Error;
 use crate::limits::FILE_BYTES_MAX;
 use lock::Lock;
+pub(crate) use request::request_renewal;
 
 /// Readers of the bundles, which contain private keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +88,11 @@ impl Folder {
     pub(crate) fn write_bundle(&self, name: &str, content: &[u8]) -> Result<Unpublished, Error> {
         let mode = if self.readers == BundleReaders::Group { 0o640 } else { 0o600 };
         self.write(name, mode, content)
+    }
+
+    /// Takes a request to renew a certificate. Returns `true` if there was one.
+    pub(crate) fn take_request(&self, stem: &str) -> bool {
+        request::take(&self.path, stem)
     }
 
     fn write(&self, name: &str, mode: u32, content: &[u8]) -> Result<Unpublished, Error> {

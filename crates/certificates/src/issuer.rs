@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use cannery_transport::{Certificates, Source};
 use zeroize::Zeroizing;
@@ -31,6 +31,9 @@ const NAP: Duration = Duration::from_secs(30);
 /// Settings of an [`Issuer`].
 #[derive(Clone, Debug)]
 pub struct Settings {
+/// The process looks for requests of the operator, who waits for a reaction, at this interval.
+const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
+
     /// The folder for certificates, states and the account key.
     pub folder: PathBuf,
     /// The names of each certificate.
@@ -105,7 +108,25 @@ impl Issuer {
         self.remove_records();
         loop {
             let wait = self.pass(on_event)?;
-            thread::sleep(wait.min(NAP));
+            self.sleep(wait.min(NAP));
+        }
+    }
+
+    /// Sleeps for this long, or until the operator requests a renewal.
+    fn sleep(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while !self.take_requests() {
+            match end.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => return,
+                left => thread::sleep(left.min(REQUEST_INTERVAL)),
+            }
+        }
+    }
+
+    fn take_requests(&mut self) -> bool {
+        let mut is_requested = false;
+        for managed in &mut self.certificates {
+            is_requested |= managed.take_request(&self.folder);
         }
     }
 
@@ -141,6 +162,7 @@ impl Issuer {
                 Err(error @ Error::Terms { .. }) => return Err(error),
                 Err(error) => {
                     self.report_fault(position, &error, on_event);
+            managed.take_request(&self.folder);
                     NAP
                 }
             };

@@ -86,6 +86,11 @@ impl Schedule {
         self.journal.refuses_replacement = false;
     }
 
+    /// Records that the operator wants another certificate now. The limits of the authority apply nevertheless.
+    pub(crate) fn request_renewal(&mut self) {
+        self.journal.is_renewal_requested = true;
+    }
+
     pub(crate) fn journal(&self) -> &Journal {
         &self.journal
     }
@@ -98,6 +103,9 @@ impl Schedule {
             return self.order_when_allowed(now);
         }
 
+        if self.journal.is_renewal_requested {
+            return self.order_when_allowed(now);
+        }
         if held.has_renewal_id && self.asks_again_at() <= now.wall {
             return Step::AskForAdvice;
         }
@@ -190,6 +198,7 @@ impl Schedule {
         self.journal.issued_at = Some(now.wall);
         self.journal.advice = None;
         self.journal.refuses_replacement = false;
+        self.journal.is_renewal_requested = false;
         self.misses = 0;
         if self.renews_at(held.validity) <= now.wall {
             return Fulfilled::DueAlready;

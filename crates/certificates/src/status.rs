@@ -8,6 +8,7 @@ use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::folder::{self, BundleReaders, Folder};
 use crate::issuer::{STATE_SUFFIX, read_certificate};
+use crate::names::Names;
 use crate::schedule::Journal;
 
 /// The state of one certificate.
@@ -66,6 +67,15 @@ pub fn thumbprint(path: &Path) -> Result<String, Error> {
 pub fn account_url(path: &Path, directory: &str) -> Result<Option<String>, Error> {
     let Some(key) = read_key(path)? else { return Ok(None) };
     Ok(Accounts::read(&path.join(ACCOUNTS_FILE))?.get(directory, &key).map(str::to_owned))
+}
+
+/// Requests from the process that issues certificates for a folder to renew one, which begins with the first name of `names`, before
+/// it's due. Returns a description of the process. If there is none, nothing is requested, and this returns `None`.
+///
+/// # Errors
+/// Returns an error if the lock can't be read, or if the request can't be written.
+pub fn request_renewal(path: &Path, names: &Names) -> Result<Option<String>, Error> {
+    folder::request_renewal(path, &names.file_stem())
 }
 
 fn read_key(place: &Path) -> Result<Option<AccountKey>, Error> {

@@ -7,8 +7,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 
 use crate::error::Error;
 
@@ -32,15 +35,39 @@ impl Lock {
         options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
         let mut file = options.open(&path).map_err(failed)?;
 
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        let mut locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        if locked == Err(Errno::WOULDBLOCK) {
+            // A process that only wants to know the holder has the lock for a moment.
+            thread::sleep(Duration::from_millis(20));
+            locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        }
+        match locked {
             Ok(()) => {}
-            Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
+            Err(Errno::WOULDBLOCK) => {
                 return Err(Error::Held { folder: folder.to_owned(), holder: holder(&mut file) });
             }
             Err(error) => return Err(failed(error.into())),
         }
         write_holder(&mut file).map_err(failed)?;
         Ok(Lock { _file: file })
+    }
+}
+
+/// Describes the process that holds the lock of a folder. Returns `None` if there is none.
+pub(super) fn holder_of(folder: &Path) -> Result<Option<String>, Error> {
+    let path = folder.join(FILE);
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    let mut file = match options.open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::folder("read", &path, source)),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        // It is unlocked along with the file.
+        Ok(()) => Ok(None),
+        Err(Errno::WOULDBLOCK) => Ok(Some(holder(&mut file))),
+        Err(error) => Err(Error::folder("read", &path, error.into())),
     }
 }
 

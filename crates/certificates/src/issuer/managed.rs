@@ -90,6 +90,7 @@ impl Managed {
             journal.advice = None;
             journal.last_error = None;
             journal.refuses_replacement = false;
+            journal.is_renewal_requested = false;
             journal.issued_at = journal.attempt.map(|attempt| attempt.at);
             journal.attempt = journal.attempt.map(|attempt| {
                 let next_at = attempt.at + ORDER_INTERVAL_MIN;
@@ -136,6 +137,16 @@ impl Managed {
         self.schedule.replace_held(self.certificate.as_ref().map(|certificate| held(certificate, true)));
         self.seen = found;
         Ok(())
+    }
+
+    /// Takes a request of the operator to renew the certificate. Returns `true` if there was one.
+    pub(super) fn take_request(&mut self, folder: &Folder) -> bool {
+        // It waits for a state that can be read, which will know of it.
+        let is_requested = self.is_read && folder.take_request(&self.stem);
+        if is_requested {
+            self.schedule.request_renewal();
+        }
+        is_requested
     }
 
     /// Takes a certificate that is in the folder now.

@@ -34,6 +34,8 @@ pub struct Journal {
     pub advice: Option<Advice>,
     /// The authority has refused an order that names the certificate that it replaces.
     pub refuses_replacement: bool,
+    /// The operator wants another certificate, which couldn't be obtained yet.
+    pub is_renewal_requested: bool,
 }
 
 /// An attempt to get a certificate. It counts as failed until it has succeeded, so a crash is a failure, too.

@@ -362,3 +362,28 @@ fn failed_checks_do_not_prevent_renewals_for_good() {
 fn overrules(simulation: &Simulation) -> bool {
     simulation.schedule.overrules_check(simulation.now())
 }
+
+#[test]
+fn requested_renewal_waits_for_the_limits() {
+    let mut simulation = Simulation::new(Some(90 * DAY));
+    simulation.has_renewal_id = false;
+    assert_eq!(simulation.step(), Step::Order);
+
+    // The last order was a moment ago.
+    simulation.schedule.request_renewal();
+    simulation.restart();
+    assert!(matches!(simulation.step(), Step::Wait(wait) if wait <= MINUTE));
+    assert_eq!(simulation.step(), Step::Order);
+    assert!(matches!(simulation.step(), Step::Wait(wait) if wait > DAY), "it was renewed once");
+
+    // A failure doesn't end the request, and it backs off.
+    simulation.life = None;
+    simulation.schedule.request_renewal();
+    simulation.run(12 * HOUR);
+    assert!((5..20).contains(&simulation.orders.len()), "{:?}", simulation.orders);
+    simulation.assert_orders_keep_apart();
+    simulation.life = Some(90 * DAY);
+    let orders = simulation.orders.len();
+    simulation.run(20 * DAY);
+    assert_eq!(simulation.orders.len(), orders + 1);
+}
