@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cannery_testkit::tls::ClientOptions;
@@ -340,6 +341,49 @@ fn faults_of_the_authority_are_survived() {
         if is_order && earlier == 0 { problem(400, "badNonce", "") } else { Fault::None }
     });
     world.once(&names).assert_issued();
+}
+
+/// While the authority issues a certificate, a failed poll may say when to ask again.
+#[test]
+fn retry_after_of_a_failed_poll_is_obeyed() {
+    if skip_outside() {
+        return;
+    }
+    let world = World::new();
+    let fail_polls = |count: usize, fields: &'static str| {
+        let polls = Arc::new(Mutex::new(Vec::new()));
+        let (seen, is_finalized) = (Arc::clone(&polls), AtomicBool::new(false));
+        world.proxy.plan(move |path, _| {
+            if path.starts_with("/finalize") {
+                is_finalized.store(true, Ordering::Relaxed);
+            }
+            let mut polls = polls.lock().unwrap();
+            if !path.starts_with("/my-order") || !is_finalized.load(Ordering::Relaxed) {
+                return Fault::None;
+            }
+            polls.push(Instant::now());
+            if polls.len() <= count { problem(503, "serverInternal", fields) } else { Fault::None }
+        });
+        seen
+    };
+    let polls = fail_polls(1, "Retry-After: 4\r\n");
+    world.once(&["example.test"]).assert_issued();
+    let times = polls.lock().unwrap();
+    assert!(times[1] - times[0] >= Duration::from_secs(4), "{times:?}");
+
+    // It isn't worth waiting for. The next attempt continues the order when it's time.
+    fail_polls(usize::MAX, "Retry-After: 7200\r\n");
+    let began = Instant::now();
+    let outcome = world.once(&["slow.test"]);
+    assert_eq!(outcome.event("failed")["kind"], "failing", "{outcome:#?}");
+    assert!(began.elapsed() < Duration::from_secs(60), "it waited in vain");
+    let attempt = world.state("slow.test")["attempt"].clone();
+    let wait = attempt["next_at"].as_u64().unwrap() - attempt["at"].as_u64().unwrap();
+    assert!((7200..7300).contains(&wait), "{attempt}");
+    world.pass_time("slow.test");
+    world.proxy.plan(|_, _| Fault::None);
+    world.once(&["slow.test"]).assert_issued();
+    assert_eq!(world.proxy.count("/order-plz"), 0);
 }
 
 /// A directory in place of a bundle can't be read by any user.

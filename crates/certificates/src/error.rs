@@ -150,6 +150,8 @@ pub enum Error {
         limit: Duration,
     },
 
+        /// When it wants to be asked again.
+        retry_after: Option<Duration>,
     /// The issued certificate can't be used.
     #[error("the certificate that the authority has issued cannot be used: {why}")]
     Unusable {
@@ -232,7 +234,9 @@ impl Error {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Error::Failing { retry_after, .. } | Error::Refused { retry_after, .. } => *retry_after,
+            Error::Failing { retry_after, .. }
+            | Error::Refused { retry_after, .. }
+            | Error::Timeout { retry_after, .. } => *retry_after,
             _ => None,
         }
     }

@@ -88,7 +88,8 @@ pub(super) async fn obtain(
     match order.poll_ready(&retries).await {
         Ok(OrderStatus::Ready | OrderStatus::Valid) => {}
         Ok(OrderStatus::Pending | OrderStatus::Processing) | Err(instant_acme::Error::Timeout(_)) => {
-            return Err(Error::Timeout { what: "checking the names", limit: ORDER_TIMEOUT });
+            let retry_after = http.last().retry_after;
+            return Err(Error::Timeout { what: "checking the names", limit: ORDER_TIMEOUT, retry_after });
         }
         // The order's error is often only a summary of those of its names.
         Ok(OrderStatus::Invalid) => return Err(why_invalid(&mut order, http, persistent).await),
@@ -158,6 +159,7 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
     let deadline = Instant::now() + ORDER_TIMEOUT;
     let mut pause = POLL_INTERVAL_MIN;
     let mut refusal = None;
+    let mut failed_poll = None;
     let mut asks_at = Instant::now();
     // Whether the state is not from before a request whose response is lost.
     let mut is_current = true;
@@ -187,7 +189,10 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
                 Ok(Some(chain)) => return Ok(chain),
                 Ok(None) => {}
                 // The certificate exists, and its key does only here.
-                Err(error) if may_pass(&error) => {}
+                Err(error) if may_pass(&error) => {
+                    pause = pause.max(error.retry_after().unwrap_or_default());
+                    failed_poll = Some(error);
+                }
                 Err(error) => return Err(error),
             },
             OrderStatus::Invalid => {
@@ -201,17 +206,26 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
         let is_over = Instant::now() + pause >= deadline || is_refused && asks_at >= deadline;
         if is_over {
             is_final.set(!is_refused);
-            let timeout = Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT };
-            return Err(refusal.filter(|_| is_refused).unwrap_or(timeout));
+            let retry_after = http.last().retry_after;
+            let timeout =
+                Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT, retry_after };
+            // The next attempt should wait for as long as the authority has asked for.
+            return Err(refusal.filter(|_| is_refused).or(failed_poll).unwrap_or(timeout));
         }
         tokio::time::sleep(pause).await;
         pause = (2 * pause).min(POLL_INTERVAL);
         match order.refresh().await.map(drop).map_err(failed) {
             Ok(()) => {
                 is_current = true;
+                failed_poll = None;
                 pause = pause.max(http.last().retry_after.unwrap_or_default());
             }
-            Err(error) if may_pass(&error) => {}
+            Err(error) if may_pass(&error) => {
+                let wait = error.retry_after().unwrap_or_default();
+                pause = pause.max(wait);
+                asks_at = asks_at.max(Instant::now() + wait);
+                failed_poll = Some(error);
+            }
             Err(error) => return Err(error),
         }
     }
@@ -304,8 +318,9 @@ async fn why_invalid(order: &mut Order, http: &Http, persistent: &[PersistentRec
             .iter()
             .find_map(|challenge| Some((challenge.r#type.clone(), challenge.error.as_ref()?)));
         if let Some((kind, problem)) = failed {
+            let error = refused(problem, http.last());
             let name = authorization.identifier().to_string();
-            return of_challenge(refused(problem, http.last()), &name, &kind, persistent);
+            return of_challenge(error, &name, &kind, persistent);
         }
     }
     error_of(order, http)
@@ -318,7 +333,6 @@ fn error_of(order: &mut Order, http: &Http) -> Error {
         None => Error::Senseless { why: "an order has become invalid without a reason".into() },
     }
 }
-            let error = refused(problem, http.last());
 
 fn identifier(name: &Name) -> Identifier {
     match name {
