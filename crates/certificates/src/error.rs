@@ -109,12 +109,14 @@ pub enum Error {
     },
 
     /// Our own request for a challenge got another response than the authority needs.
-    #[error("http://{name}/ does not lead to this server: {found}")]
+    #[error("http://{name}/ does not lead to this server: {}", outcomes(found, good))]
     Check {
         /// The name.
         name: String,
-        /// The response that we got instead.
-        found: Box<Found>,
+        /// The responses that we got instead, at least one.
+        found: Vec<Found>,
+        /// The addresses that lead to this server.
+        good: Vec<String>,
         /// The thumbprint that the server needs to know.
         thumbprint: String,
     },
@@ -148,10 +150,10 @@ pub enum Error {
         what: &'static str,
         /// The limit.
         limit: Duration,
-    },
-
         /// When it wants to be asked again.
         retry_after: Option<Duration>,
+    },
+
     /// The issued certificate can't be used.
     #[error("the certificate that the authority has issued cannot be used: {why}")]
     Unusable {
@@ -256,6 +258,7 @@ impl Error {
                     .into(),
             ),
             (Caller::Server, Error::Check { found, thumbprint, .. }) => {
+                let found = found.first()?;
                 Some(found.server_hint(thumbprint).unwrap_or_else(|| with_server_flags(&found.hint(thumbprint))))
             }
             (Caller::Server, Error::NoChallenge { .. }) => {
@@ -304,7 +307,7 @@ impl Error {
             Error::NewAccount { records } => {
                 format!("set these DNS records, let them stay, and start the process again or wait: {}", listed(records))
             }
-            Error::Check { found, thumbprint, .. } => found.hint(thumbprint),
+            Error::Check { found, thumbprint, .. } => found.first()?.hint(thumbprint),
             Error::Hook { .. } => {
                 "run it by hand with the same arguments; its own messages are on standard error above".into()
             }
@@ -319,6 +322,17 @@ impl Error {
             Error::Crypto { .. } => return None,
         })
     }
+}
+
+/// Says what the addresses of a name gave.
+fn outcomes(found: &[Found], good: &[String]) -> String {
+    let mut parts: Vec<_> = found.iter().map(ToString::to_string).collect();
+    match good {
+        [] => {}
+        [one] => parts.push(format!("{one} leads to it")),
+        several => parts.push(format!("{} lead to it", several.join(", "))),
+    }
+    parts.join("; ")
 }
 
 /// Returns the first records. A certificate may have a hundred names.

@@ -40,9 +40,12 @@ pub const POLL_INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// Maximum time between two questions for an issued certificate, and minimum time between two requests to issue it.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Maximum duration of our own request for a challenge through the public name. An authority does not wait for
+/// Maximum duration of our own check of a name, whose addresses are asked one after the other. An authority does not wait for
 /// longer.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum number of addresses of a name that we ask.
+pub const CHECK_ADDRESSES_MAX: usize = 8;
 
 /// Maximum duration of a call of the DNS hook, which may wait until all name servers have a record.
 pub const HOOK_TIMEOUT: Duration = Duration::from_secs(10 * 60);

@@ -3,14 +3,16 @@
 //! The server answers every token with the thumbprint of the account, so we can ask with a token of our own before there is an
 //! order. A failed check costs neither an order nor one of the few failures an hour that authorities allow.
 
-use std::net::ToSocketAddrs;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use crate::error::{Error, Found};
-use crate::limits::{CHECK_BYTES_MAX, CHECK_TIMEOUT};
+use crate::limits::{CHECK_ADDRESSES_MAX, CHECK_BYTES_MAX, CHECK_TIMEOUT};
 use crate::names::Name;
 
 /// Headers by which proxies and content delivery networks can be recognized.
@@ -39,14 +41,34 @@ impl SelfCheck {
             SelfCheck::PublicName => host.clone(),
             SelfCheck::Via(address) => address.clone(),
         };
-        let token = random_token()?;
-        let result = request(&authority, &host, &token, thumbprint);
-        result.map_err(|found| Error::Check {
+        let outcomes = ask_addresses(&authority, &host, &random_token()?, thumbprint);
+        let is_sufficient = match self {
+            // The operator has named one server, whose name may have addresses that it doesn't listen to.
+            SelfCheck::Via(_) => outcomes.iter().any(Result::is_ok),
+            _ => leads_here(&outcomes),
+        };
+        if is_sufficient {
+            return Ok(());
+        }
+        let (good, bad): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+        Err(Error::Check {
             name: host,
-            found: Box::new(found),
+            found: bad.into_iter().filter_map(Result::err).collect(),
+            good: good.into_iter().flatten().collect(),
             thumbprint: thumbprint.to_owned(),
         })
     }
+}
+
+/// What an address gave: itself, if that was the right response.
+type Outcome = Result<String, Found>;
+
+/// Whether the authority can ask any of the addresses. That this machine has no route to one, for example without IPv6, says nothing
+/// about the authority if another one leads here.
+fn leads_here(outcomes: &[Outcome]) -> bool {
+    let is_good = |outcome: &Outcome| outcome.is_ok();
+    let has_no_route = |outcome: &Outcome| matches!(outcome, Err(Found::Nothing { has_no_route: true, .. }));
+    outcomes.iter().any(is_good) && outcomes.iter().all(|outcome| is_good(outcome) || has_no_route(outcome))
 }
 
 fn random_token() -> Result<String, Error> {
@@ -55,34 +77,83 @@ fn random_token() -> Result<String, Error> {
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
-fn request(authority: &str, host: &str, token: &str, thumbprint: &str) -> Result<(), Found> {
+/// Asks each address of an authority, as long as there is time. There is at least one outcome.
+fn ask_addresses(authority: &str, host: &str, token: &str, thumbprint: &str) -> Vec<Outcome> {
+    let has_port = has_port(authority);
+    let with_port = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+    let nothing = |why: &str| {
+        vec![Err(Found::Nothing { at: authority.to_owned(), why: why.to_owned(), has_no_route: false })]
+    };
+    let mut addresses: Vec<SocketAddr> = Vec::new();
+    match with_port.to_socket_addrs() {
+        Ok(found) => {
+            for address in found {
+                if !addresses.contains(&address) && addresses.len() < CHECK_ADDRESSES_MAX {
+                    addresses.push(address);
+                }
+            }
+        }
+        Err(error) => return nothing(&error.to_string()),
+    }
+    if addresses.is_empty() {
+        return nothing("it has no address");
+    }
+
+    let end = Instant::now() + CHECK_TIMEOUT;
+    let mut outcomes = Vec::new();
+    for address in addresses {
+        let left = end.saturating_duration_since(Instant::now());
+        // The first one that hangs is reported, and fails the check.
+        if left.is_zero() {
+            break;
+        }
+        let at = if has_port { address.to_string() } else { address.ip().to_string() };
+        let outcome = request(address, &at, left, host, token, thumbprint);
+        outcomes.push(outcome.map(|()| at));
+    }
+    outcomes
+}
+
+fn request(
+    address: SocketAddr,
+    at: &str,
+    timeout: Duration,
+    host: &str,
+    token: &str,
+    thumbprint: &str,
+) -> Result<(), Found> {
     let config = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
         .proxy(None)
-        .timeout_global(Some(CHECK_TIMEOUT))
+        .timeout_global(Some(timeout))
         .user_agent(concat!("cannery/", env!("CARGO_PKG_VERSION")));
     let agent = ureq::Agent::new_with_config(config.build());
-    let url = format!("http://{authority}/.well-known/acme-challenge/{token}");
-    let nothing = |why: String| Found::Nothing { at: addresses(authority), why };
-    let mut response =
-        agent.get(&url).header("Host", host).call().map_err(|error| nothing(error.to_string()))?;
+    let url = format!("http://{address}/.well-known/acme-challenge/{token}");
+    let nothing = |error: ureq::Error| {
+        let has_no_route = matches!(&error, ureq::Error::Io(cause)
+            if matches!(cause.kind(), ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable));
+        Found::Nothing { at: at.to_owned(), why: error.to_string(), has_no_route }
+    };
+    let mut response = agent.get(&url).header("Host", host).call().map_err(nothing)?;
 
     let field = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
     let status = response.status().as_u16();
     if response.status().is_redirection() {
         let to = field("location").map_or_else(|| "nowhere".into(), |to| shortened(&to));
-        return Err(Found::Redirect { status, to });
+        return Err(Found::Redirect { at: at.to_owned(), status, to });
     }
     let server = field("server");
     let proxy = PROXY_FIELDS.iter().find_map(|name| field(name));
     let body = response.body_mut().with_config().limit(CHECK_BYTES_MAX).read_to_string().unwrap_or_default();
     match body.trim_end().strip_prefix(token).and_then(|rest| rest.strip_prefix('.')) {
         Some(found) if status == 200 && found == thumbprint => Ok(()),
-        Some(found) if status == 200 => Err(Found::OtherAccount { thumbprint: shortened(found) }),
+        Some(found) if status == 200 => {
+            Err(Found::OtherAccount { at: at.to_owned(), thumbprint: shortened(found) })
+        }
         _ => Err(Found::Other {
-            at: addresses(authority),
+            at: at.to_owned(),
             status,
             server: server.map(|text| shortened(&text)),
             proxy: proxy.map(|text| shortened(&text)),
@@ -93,17 +164,6 @@ fn request(authority: &str, host: &str, token: &str, thumbprint: &str) -> Result
 /// Shortens a text of another party for a message.
 fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
-}
-
-/// Returns the addresses of a host, so that operators see where its DNS records lead.
-fn addresses(authority: &str) -> String {
-    let with_port = if has_port(authority) { authority.to_owned() } else { format!("{authority}:80") };
-    let Ok(addresses) = with_port.to_socket_addrs() else { return authority.to_owned() };
-    let addresses: Vec<_> = addresses.map(|address| address.ip().to_string()).take(4).collect();
-    if addresses.len() == 1 && authority.contains(&addresses[0]) {
-        return authority.to_owned();
-    }
-    format!("{authority} ({})", addresses.join(", "))
 }
 
 fn has_port(authority: &str) -> bool {
@@ -197,6 +257,51 @@ mod tests {
             SelfCheck::Via(address.clone()).run(&"example.com".parse().unwrap(), THUMBPRINT).unwrap_err();
         assert!(error.to_string().contains(&format!("nothing answers at {address}")), "{error}");
         assert!(error.hint().unwrap().contains("port 80"));
+    }
+
+    #[test]
+    fn every_address_must_lead_here() {
+        let good = || Ok("192.0.2.1".to_owned());
+        let nothing = |has_no_route| {
+            Err(Found::Nothing { at: "192.0.2.2".to_owned(), why: "refused".to_owned(), has_no_route })
+        };
+        for (outcomes, expected) in [
+            (vec![good()], true),
+            (vec![good(), good()], true),
+            (vec![good(), nothing(false)], false),
+            (vec![nothing(true), good()], true),
+            (vec![nothing(true)], false),
+        ] {
+            assert_eq!(leads_here(&outcomes), expected, "{outcomes:?}");
+        }
+
+        let error = Error::Check {
+            name: "example.com".to_owned(),
+            found: vec![
+                nothing(false).unwrap_err(),
+                Found::Other { at: "192.0.2.3".to_owned(), status: 404, server: None, proxy: None },
+            ],
+            good: vec!["192.0.2.1".to_owned()],
+            thumbprint: THUMBPRINT.to_owned(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "http://example.com/ does not lead to this server: nothing answers at 192.0.2.2 (refused); status 404 came instead \
+             from 192.0.2.3; 192.0.2.1 leads to it"
+        );
+    }
+
+    #[test]
+    fn outcomes_name_their_addresses() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let outcomes = ask_addresses(&format!("localhost:{port}"), "example.com", "token", THUMBPRINT);
+        assert!(!outcomes.is_empty() && outcomes.len() <= CHECK_ADDRESSES_MAX, "{outcomes:?}");
+        let ports = format!(":{port}");
+        for outcome in &outcomes {
+            assert!(matches!(outcome, Err(Found::Nothing { at, .. }) if at.ends_with(&ports)), "{outcome:?}");
+        }
     }
 
     #[test]

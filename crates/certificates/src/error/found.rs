@@ -8,13 +8,17 @@ use std::fmt;
 pub enum Found {
     /// No HTTP response.
     Nothing {
-        /// The addresses of the name, or what was asked instead.
+        /// The address, or the name if it has none.
         at: String,
         /// The error.
         why: String,
+        /// Whether this machine can't reach the address's network.
+        has_no_route: bool,
     },
     /// A redirect.
     Redirect {
+        /// The address.
+        at: String,
         /// The status.
         status: u16,
         /// Its target.
@@ -22,12 +26,14 @@ pub enum Found {
     },
     /// A challenge of another account: the server knows another thumbprint.
     OtherAccount {
+        /// The address.
+        at: String,
         /// The thumbprint.
         thumbprint: String,
     },
     /// A response of another server, or of this one without a thumbprint.
     Other {
-        /// The addresses of the name, or what was asked instead.
+        /// The address.
         at: String,
         /// The status.
         status: u16,
@@ -83,12 +89,14 @@ impl Found {
 impl fmt::Display for Found {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Found::Nothing { at, why } => write!(formatter, "nothing answers at {at} ({why})"),
-            Found::Redirect { status, to } => write!(formatter, "a redirect ({status}) to {to} came instead"),
-            Found::OtherAccount { thumbprint } => {
+            Found::Nothing { at, why, .. } => write!(formatter, "nothing answers at {at} ({why})"),
+            Found::Redirect { at, status, to } => {
+                write!(formatter, "a redirect ({status}) to {to} came instead from {at}")
+            }
+            Found::OtherAccount { at, thumbprint } => {
                 write!(
                     formatter,
-                    "the challenge of another account came instead, with the thumbprint {thumbprint}"
+                    "the challenge of another account came instead from {at}, with the thumbprint {thumbprint}"
                 )
             }
             Found::Other { at, status, server, proxy } => {
