@@ -4,8 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use der::asn1::{AnyRef, GeneralizedTime, ObjectIdentifier, OctetStringRef, UtcTime};
+use der::asn1::{AnyRef, BitStringRef, GeneralizedTime, ObjectIdentifier, OctetStringRef, UtcTime};
 use der::{Decode, Reader, SliceReader, Tag, TagNumber, Tagged};
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
@@ -68,7 +69,7 @@ impl Certificate {
         let mut dates = SliceReader::new(read_sequence(&mut fields)?)?;
         let validity = Validity { not_before: read_time(&mut dates)?, not_after: read_time(&mut dates)? };
         let subject = AnyRef::decode(&mut fields)?;
-        let _public_key = AnyRef::decode(&mut fields)?;
+        let public_key = read_sequence(&mut fields)?;
 
         let mut names = Vec::new();
         let mut subject_key_identifier = None;
@@ -88,13 +89,34 @@ impl Certificate {
         }
         // An authority with the same name has another key.
         let is_self_signed = issuer == subject
-            && (authority_key_identifier.is_none() || authority_key_identifier == subject_key_identifier);
+            && (authority_key_identifier.is_none()
+                || authority_key_identifier == subject_key_identifier
+                || is_signed_with(certificate, public_key).unwrap_or_default());
         let renewal_id = authority_key_identifier.map(|authority_key_identifier| RenewalId {
             authority_key_identifier,
             serial: serial.value().to_vec(),
         });
         Ok(Certificate { names, validity, renewal_id, is_self_signed, fingerprint })
     }
+}
+
+/// Whether a certificate is signed with a key (SubjectPublicKeyInfo). Both are without their tag and length. Keys and signatures that
+/// servers don't accept aren't recognized.
+fn is_signed_with(certificate: &[u8], public_key: &[u8]) -> der::Result<bool> {
+    let mut fields = SliceReader::new(certificate)?;
+    let signed = fields.tlv_bytes()?;
+    let signature_algorithm = read_sequence(&mut fields)?;
+    let signature = BitStringRef::decode(&mut fields)?;
+    let mut key = SliceReader::new(public_key)?;
+    let key_algorithm = read_sequence(&mut key)?;
+    let key = BitStringRef::decode(&mut key)?;
+
+    let known = default_provider().signature_verification_algorithms.all;
+    Ok(known.iter().any(|algorithm| {
+        algorithm.public_key_alg_id().as_ref() == key_algorithm
+            && algorithm.signature_alg_id().as_ref() == signature_algorithm
+            && algorithm.verify_signature(key.raw_bytes(), signed, signature.raw_bytes()).is_ok()
+    }))
 }
 
 /// Reads a SEQUENCE. Returns the content.
@@ -209,13 +231,20 @@ mod tests {
             |issued: &rcgen::Certificate| Certificate::from_der(issued.der()).unwrap().is_self_signed;
         assert!(is_self_signed(&params.self_signed(&KeyPair::generate().unwrap()).unwrap()));
 
+        // With an authority key identifier, but no subject key identifier to compare it to.
+        params.use_authority_key_identifier_extension = true;
+        for algorithm in [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_RSA_SHA256, &rcgen::PKCS_ED25519] {
+            let placeholder = params.self_signed(&KeyPair::generate_for(algorithm).unwrap()).unwrap();
+            assert!(Certificate::from_der(placeholder.der()).unwrap().renewal_id.is_some());
+            assert!(is_self_signed(&placeholder), "{algorithm:?}");
+        }
+
         // An authority may have the same name as what it issues.
         let mut of_authority = params.clone();
         of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         of_authority.use_authority_key_identifier_extension = true;
         let authority = CertifiedIssuer::self_signed(of_authority, KeyPair::generate().unwrap()).unwrap();
         assert!(is_self_signed(authority.as_ref()));
-        params.use_authority_key_identifier_extension = true;
         assert!(!is_self_signed(&params.signed_by(&KeyPair::generate().unwrap(), &authority).unwrap()));
     }
 
