@@ -1,6 +1,6 @@
 //! `cannery certificates`: obtains certificates and renews them, or shows those in a folder.
 
-mod for_server;
+pub(super) mod for_server;
 mod report;
 
 use std::path::Path;

@@ -94,14 +94,14 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     match role {
         Role::Only => {
             let compilers = Compilers::start(options, &mut config)?;
-            let issuing = CertificateProcess::start(options, &mut config)?;
+            let issuing = CertificateProcess::start(options, &config)?;
             serve(options, role, &config, compilers, issuing.as_ref())
         }
         Role::Supervisor { processes } => {
             // The archive is checked once for all processes. This must be done before starting them: the supervisor should not exit
             // in the middle of this, nor should a successor replace its predecessor in vain.
             options.own_archive.as_deref().map(own_archive::check_large).transpose()?;
-            let issuing = CertificateProcess::start(options, &mut config)?;
+            let issuing = CertificateProcess::start(options, &config)?;
             supervise(options, &config, processes, issuing.as_ref())
         }
         Role::Member { .. } => serve(options, role, &config, Compilers::default(), None),

@@ -602,7 +602,7 @@ impl Flags {
         config.security_headers.tls = responses.security_headers_tls;
         config.special_pages = special_pages;
         config.acme_webroot = responses.acme_webroot;
-        config.acme_thumbprint = responses.acme_thumbprint;
+        config.acme_thumbprint = responses.acme_thumbprint.into();
 
         config.admin = monitoring.admin_page();
         config.access_log = monitoring.into_access_log();

@@ -28,12 +28,12 @@ pub(crate) use managed::{STATE_SUFFIX, read_certificate};
 /// The process looks at its certificates and at the clock at least this often: the clock may be set, and a file removed.
 const NAP: Duration = Duration::from_secs(30);
 
-/// Settings of an [`Issuer`].
-#[derive(Clone, Debug)]
-pub struct Settings {
 /// The process looks for requests of the operator, who waits for a reaction, at this interval.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
 
+/// Settings of an [`Issuer`].
+#[derive(Clone, Debug)]
+pub struct Settings {
     /// The folder for certificates, states and the account key.
     pub folder: PathBuf,
     /// The names of each certificate.
@@ -75,6 +75,7 @@ impl Issuer {
     pub fn open(settings: Settings) -> Result<Issuer, Error> {
         let folder = Folder::open(&settings.folder, settings.readers)?;
         let key = AccountKey::load_or_generate(&folder)?;
+        key.publish_thumbprint(&folder)?;
         let authority = Authority::new(settings.authority)?;
         let certificates = settings.certificates.into_iter().map(Managed::new).collect();
         let challenges = Challenges { dns: settings.dns, self_check: settings.self_check };
@@ -128,6 +129,7 @@ impl Issuer {
         for managed in &mut self.certificates {
             is_requested |= managed.take_request(&self.folder);
         }
+        is_requested
     }
 
     /// Does what is due now, and returns whether each certificate is valid and not due.
@@ -153,6 +155,7 @@ impl Issuer {
         for position in 0..self.certificates.len() {
             let managed = &mut self.certificates[position];
             let looked = managed.look(&self.folder, self.authority.directory(), self.clock.now().wall);
+            managed.take_request(&self.folder);
             let time = match looked.and_then(|()| self.serve(position, on_event)) {
                 Ok(time) => {
                     self.certificates[position].fault = None;
@@ -162,7 +165,6 @@ impl Issuer {
                 Err(error @ Error::Terms { .. }) => return Err(error),
                 Err(error) => {
                     self.report_fault(position, &error, on_event);
-            managed.take_request(&self.folder);
                     NAP
                 }
             };

@@ -60,4 +60,4 @@ pub use issuer::{Issuer, Settings};
 pub use names::{BadName, Name, Names};
 pub use persistent_record::PersistentRecord;
 pub use schedule::{Advice, Attempt, Journal, LastError, Window};
-pub use status::{CertificateStatus, account_url, request_renewal, status, thumbprint};
+pub use status::{CertificateStatus, account_url, publish_thumbprint, request_renewal, status, thumbprint};

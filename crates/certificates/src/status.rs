@@ -60,6 +60,22 @@ pub fn thumbprint(path: &Path) -> Result<String, Error> {
     Ok(key.thumbprint().to_owned())
 }
 
+/// Returns the thumbprint, and writes it into the folder for a server that will read it there. If another process holds the folder, that
+/// process has done so.
+///
+/// # Errors
+/// Same as for [`thumbprint`].
+pub fn publish_thumbprint(path: &Path) -> Result<String, Error> {
+    let folder = match Folder::open(path, BundleReaders::Owner) {
+        Ok(folder) => folder,
+        Err(Error::Held { .. }) => return thumbprint(path),
+        Err(error) => return Err(error),
+    };
+    let key = AccountKey::load_or_generate(&folder)?;
+    key.publish_thumbprint(&folder)?;
+    Ok(key.thumbprint().to_owned())
+}
+
 /// Returns the URL of the account that a folder's key has at an authority. `directory` is the URL of its directory.
 ///
 /// # Errors

@@ -39,7 +39,7 @@ pub use preview_file::{PreviewFile, PreviewPassword};
 #[doc(hidden)]
 pub use site_directory::SiteDirectory;
 #[doc(hidden)]
-pub use thumbprint::{Thumbprint, ThumbprintError};
+pub use thumbprint::{SharedThumbprint, Thumbprint, ThumbprintError};
 pub use tls::{Http3, HttpsRedirect, IssuedCertificate, ListenerKind, Tls};
 pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
@@ -105,7 +105,7 @@ pub struct Config {
     /// Directory that contains ACME challenge tokens.
     pub acme_webroot: Option<PathBuf>,
     /// Thumbprint of the ACME account whose challenges are answered.
-    pub acme_thumbprint: Option<Thumbprint>,
+    pub acme_thumbprint: SharedThumbprint,
     /// The access log.
     pub access_log: Option<AccessLog>,
     /// The admin listener.
@@ -155,7 +155,7 @@ impl Config {
             special_pages: None,
             live_folder: None,
             acme_webroot: None,
-            acme_thumbprint: None,
+            acme_thumbprint: SharedThumbprint::default(),
             access_log: None,
             admin: None,
 

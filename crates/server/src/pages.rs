@@ -26,7 +26,7 @@ use std::sync::Arc;
 use cannery_site::Target;
 use cannery_wire::RequestHead;
 
-use crate::config::{LiveFolder, SpecialPages, Thumbprint};
+use crate::config::{LiveFolder, SharedThumbprint, SpecialPages};
 use crate::observe::CertificateHealth;
 use challenges::LookupResult;
 
@@ -38,7 +38,7 @@ pub(crate) struct BuiltinPages {
     pub(crate) special: Option<Arc<SpecialPages>>,
     pub(crate) live: Option<LiveFolder>,
     pub(crate) challenges: Option<Arc<Challenges>>,
-    pub(crate) thumbprint: Option<Thumbprint>,
+    pub(crate) thumbprint: SharedThumbprint,
     pub(crate) certificate_health: Arc<CertificateHealth>,
 }
 
@@ -86,15 +86,16 @@ impl BuiltinPages {
     /// Returns the ACME challenge at a path.
     #[cold]
     fn challenge(&self, path: &[u8]) -> Option<Page<'static>> {
-        if self.challenges.is_none() && self.thumbprint.is_none() {
+        let token = challenges::token(path)?;
+        let thumbprint = self.thumbprint.get();
+        if self.challenges.is_none() && thumbprint.is_none() {
             return None;
         }
-        let token = challenges::token(path)?;
         // See RFC 8555 §8.3.
         let page = |status, media_type, body| Page { status, media_type, body, fields: &[] };
         let found =
             self.challenges.as_ref().map_or(LookupResult::Missing, |challenges| challenges.find(token));
-        match (found, &self.thumbprint) {
+        match (found, thumbprint) {
             (LookupResult::File(file), _) => Some(page(200, "application/octet-stream", file.into())),
             // Any token: the authority made it, and only our account's key gives the answer a meaning. So no process has to know
             // the order that it belongs to.

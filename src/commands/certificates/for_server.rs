@@ -2,10 +2,11 @@
 //!
 //! Like the one that compiles a folder, it consists of two: one that issues, in a sandbox of its own, and one that starts it again
 //! if it ends, which the sandbox doesn't allow. The server is at the other end of their standard input. On standard output it
-//! expects one line, the thumbprint of the account key, and on standard input it sends a byte once it answers challenges.
+//! expects one line, the thumbprint of the account key or why there is none ([`LATER`], [`NEVER`]), and on standard input it sends a
+//! byte once it answers challenges.
 //!
-//! Whatever fails here, the server continues to serve. So errors are printed once, and tried again later. Only without a thumbprint at
-//! the first start there is nothing to try again, because the server answers no challenges.
+//! Whatever fails here, the server continues to serve. So errors are printed once, and tried again later. Only without a folder at the
+//! first start there is nothing to try again, because neither sandbox admits one that is created later.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read};
@@ -15,7 +16,7 @@ use std::process::{Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cannery_certificates::{Caller, Error, Issuer, Settings, thumbprint};
+use cannery_certificates::{Caller, Error, Issuer, Settings, publish_thumbprint};
 use cannery_server::config::Account;
 use cannery_server::process::restarts::Restarts;
 use cannery_server::sandbox::{Plan, Sandbox};
@@ -37,6 +38,15 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A takeover may last this long, so a lock that is held for longer is worth a message.
 const TAKEOVER_TIME: Duration = Duration::from_secs(60);
+
+/// The server reads another thumbprint from the folder within this time.
+const THUMBPRINT_TIME: Duration = Duration::from_secs(2);
+
+/// The first line if the server should look for the thumbprint in the folder.
+pub(crate) const LATER: &str = "later";
+
+/// The first line if there won't be a thumbprint.
+pub(crate) const NEVER: &str = "never";
 
 /// The server waits for the thumbprint, so we don't wait for the lock for longer than this.
 const FIRST_LOCK_TIME: Duration = Duration::from_secs(5);
@@ -109,16 +119,25 @@ fn issue(flags: &Certificates, server: &ForServer, start: IssueStart) -> Result<
     ended.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
 
     let mut messages = Messages::default();
+    // The thumbprint that the server has, as far as we know.
+    let mut known = None;
     let told = match created {
         Ok(()) => tell_thumbprint(&settings.folder),
         Err(source) => Err(Error::Folder { action: "create", path: settings.folder.clone(), source }),
     };
-    if let Err(error) = told {
-        messages.print(&error);
-        if start == IssueStart::First {
-            // The server should not wait any longer. Without the thumbprint it answers no challenges, so there is nothing left to do.
-            let _ = output::print("\n");
-            return Ok(());
+    match told {
+        // Later, the server reads the file.
+        Ok(thumbprint) => known = (start == IssueStart::First).then_some(thumbprint),
+        Err(error) => {
+            messages.print(&error);
+            if start == IssueStart::First {
+                // The server should not wait any longer. It will find the thumbprint in the folder.
+                let has_folder = settings.folder.is_dir();
+                let _ = output::print(format_args!("{}\n", if has_folder { LATER } else { NEVER }));
+                if !has_folder {
+                    return Ok(());
+                }
+            }
         }
     }
     if start == IssueStart::First {
@@ -131,6 +150,11 @@ fn issue(flags: &Certificates, server: &ForServer, start: IssueStart) -> Result<
         let error = match Issuer::open(settings.clone()) {
             Ok(mut issuer) => {
                 let opened = Instant::now();
+                if known.as_deref() != Some(issuer.thumbprint()) {
+                    // Without this, our check of the server would fail, and the next one would be a minute later.
+                    thread::sleep(THUMBPRINT_TIME);
+                    known = Some(issuer.thumbprint().to_owned());
+                }
                 let Err(error) = issuer.run(&mut |event| report.event(event));
                 if opened.elapsed() > RETRY_INTERVAL {
                     // It has worked meanwhile, so the same error is news.
@@ -210,11 +234,11 @@ fn enter_sandbox(settings: &Settings, server: &ForServer) -> Result<(), Failure>
     Ok(())
 }
 
-/// Prints the thumbprint of the account key, which is generated if there is none.
-fn tell_thumbprint(folder: &Path) -> Result<(), Error> {
+/// Prints and returns the thumbprint of the account key, which is generated if there is none.
+fn tell_thumbprint(folder: &Path) -> Result<String, Error> {
     let began = Instant::now();
     let thumbprint = loop {
-        match thumbprint(folder) {
+        match publish_thumbprint(folder) {
             // Another process generates the key right now.
             Err(Error::Held { .. }) if began.elapsed() < FIRST_LOCK_TIME => thread::sleep(LOCK_INTERVAL),
             other => break other?,
@@ -222,7 +246,7 @@ fn tell_thumbprint(folder: &Path) -> Result<(), Error> {
     };
     // If a former process has told it, the server doesn't read this.
     let _ = output::print(format_args!("{thumbprint}\n"));
-    Ok(())
+    Ok(thumbprint)
 }
 
 /// Waits until the server answers challenges.

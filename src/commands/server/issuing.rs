@@ -11,15 +11,17 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cannery_server::Config;
+use cannery_server::config::Thumbprint;
 
 use super::compilers::policy;
+use crate::commands::certificates::for_server::NEVER;
 use crate::flags::server::{Issuing, ServerOptions};
 use crate::output::{self, Failure, one_line};
 
 /// The program that obtains certificates. It must be next to this one.
 const PROGRAM: &str = "cannery";
 
-/// If the process doesn't tell the thumbprint within this time, the server starts without.
+/// If the process doesn't tell the thumbprint within this time, the server starts without, and reads it from the folder later.
 const THUMBPRINT_WITHIN: Duration = Duration::from_secs(15);
 
 /// A process that obtains certificates. It ends when this is dropped.
@@ -32,7 +34,7 @@ impl CertificateProcess {
     /// obtain.
     pub(super) fn start(
         options: &ServerOptions,
-        config: &mut Config,
+        config: &Config,
     ) -> Result<Option<CertificateProcess>, Failure> {
         let Some(issuing) = &options.issuing else { return Ok(None) };
         let failed = |error: std::io::Error| Failure::failed(format!("cannot start a process: {error}"));
@@ -41,21 +43,28 @@ impl CertificateProcess {
         let mut child =
             command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).spawn().map_err(failed)?;
 
-        let thumbprint = child.stdout.take().and_then(|output| {
-            // A pipe has no timeout, so another thread ends the wait. It ends with this function, because the sandbox comes later.
-            let mut line = String::new();
+        let mut line = String::new();
+        if let Some(output) = child.stdout.take() {
             read_line_within(output.into(), THUMBPRINT_WITHIN, &mut line);
-            line.trim().parse().ok()
-        });
-        let is_told = thumbprint.is_some();
-        config.acme_thumbprint = thumbprint;
-        if !is_told {
-            // The process has printed the reason, unless it hangs.
-            super::warn(
-                "the server does not answer challenges, so it gets no certificates until it is started again",
-            );
-            let _ = child.kill().and_then(|()| child.wait());
         }
+        // If there is no thumbprint, the process has printed the reason, unless it hangs.
+        let process = match line.trim() {
+            NEVER => {
+                super::warn(
+                    "the server does not answer challenges, so it gets no certificates until it is started again",
+                );
+                let _ = child.kill().and_then(|()| child.wait());
+                None
+            }
+            word => {
+                let thumbprint: Option<Thumbprint> = word.parse().ok();
+                if thumbprint.is_none() {
+                    super::warn("the server does not answer challenges until there is an account key");
+                }
+                config.acme_thumbprint.set(thumbprint);
+                Some(CertificateProcess { socket })
+            }
+        };
 
         if !options.quiet {
             for served in issuing.served().iter().filter(|served| !served.bundle.exists()) {
@@ -66,7 +75,7 @@ impl CertificateProcess {
             }
         }
         // The rest of the process ends along with the socket.
-        Ok(is_told.then_some(CertificateProcess { socket }))
+        Ok(process)
     }
 
     /// Tells the process that the server answers challenges.

@@ -32,7 +32,7 @@ fn addresses_add_up_and_replace_the_default() {
 fn thumbprint_may_begin_with_a_hyphen() {
     let thumbprint = "-jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI";
     let server = server(&format!("--archive a --acme-thumbprint {thumbprint}")).unwrap();
-    assert_eq!(server.config.acme_thumbprint, Some(thumbprint.parse().unwrap()));
+    assert_eq!(server.config.acme_thumbprint.get(), Some(thumbprint.parse().unwrap()));
 }
 
 #[test]

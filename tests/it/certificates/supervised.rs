@@ -255,6 +255,35 @@ fn site_is_served_without_a_certificate() {
     child.wait().unwrap();
 }
 
+/// Another process holds the folder when the server starts, so there is no account yet. Later, the operator removes its key.
+#[test]
+fn account_may_become_known_later() {
+    if skip_outside() {
+        return;
+    }
+    let machine = Machine::new();
+    let folder = machine.folder();
+    fs::create_dir_all(&folder).unwrap();
+    let lock = fs::File::create(folder.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let server = Server::run(machine.command(&["--processes", "2"]));
+    let token = || {
+        let response = server.get("/.well-known/acme-challenge/token");
+        String::from_utf8_lossy(&response.body).into_owned()
+    };
+    assert!(!token().starts_with("token."));
+    lock.unlock().unwrap();
+    server.await_line("example.test: a new certificate is in");
+    let thumbprint = || fs::read_to_string(folder.join("thumbprint")).unwrap_or_default();
+    let first = thumbprint();
+    assert_eq!((token(), mode(&folder.join("thumbprint"))), (format!("token.{}", first.trim()), 0o644));
+
+    fs::remove_file(folder.join("account.pem")).unwrap();
+    kill(machine.issuer().expect("it runs"));
+    wait_until("there is another key", || thumbprint() != first);
+    wait_until("the server knows it", || token() == format!("token.{}", thumbprint().trim()));
+}
+
 /// Services often have a mask that keeps other users out of all that they create.
 #[test]
 fn folders_above_can_be_entered_with_any_mask() {

@@ -20,6 +20,9 @@ use crate::folder::{self, Folder};
 /// Name of the key's file.
 pub(crate) const KEY_FILE: &str = "account.pem";
 
+/// Name of the file with the key's thumbprint.
+const THUMBPRINT_FILE: &str = "thumbprint";
+
 /// Name of the file with the accounts' URLs.
 pub(crate) const ACCOUNTS_FILE: &str = "account.json";
 
@@ -74,6 +77,15 @@ impl AccountKey {
     pub(super) fn public_key(&self) -> Value {
         let (x, y) = coordinates(&self.point);
         json!({ "crv": "P-256", "kty": "EC", "x": x, "y": y })
+    }
+
+    /// Writes the thumbprint for servers, which read it while they run.
+    pub(crate) fn publish_thumbprint(&self, folder: &Folder) -> Result<(), Error> {
+        let text = format!("{}\n", self.thumbprint);
+        if folder.read(THUMBPRINT_FILE)?.is_some_and(|found| found.as_slice() == text.as_bytes()) {
+            return Ok(());
+        }
+        folder.write_public(THUMBPRINT_FILE, text.as_bytes())
     }
 
     /// Returns the thumbprint, which is part of each response to an HTTP-01 challenge.

@@ -1,7 +1,7 @@
 //! The thumbprint of an ACME account key (RFC 8555 §8.1).
 
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Length of a SHA-256 digest in base64url.
 const LETTERS: usize = 43;
@@ -9,6 +9,29 @@ const LETTERS: usize = 43;
 /// The thumbprint of an account key. It isn't a secret: each response to an HTTP-01 challenge contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thumbprint(Arc<str>);
+
+/// The account whose challenges are answered, which may become known while the server runs. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct SharedThumbprint(Arc<Mutex<Option<Thumbprint>>>);
+
+impl SharedThumbprint {
+    /// Returns the thumbprint, or `None` if no challenges are answered.
+    #[must_use]
+    pub fn get(&self) -> Option<Thumbprint> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Answers the challenges of this account from now on.
+    pub fn set(&self, thumbprint: Option<Thumbprint>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = thumbprint;
+    }
+}
+
+impl From<Option<Thumbprint>> for SharedThumbprint {
+    fn from(thumbprint: Option<Thumbprint>) -> SharedThumbprint {
+        SharedThumbprint(Arc::new(Mutex::new(thumbprint)))
+    }
+}
 
 /// The text isn't a thumbprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,10 +1,12 @@
 //! Certificates, which are read at startup and again whenever their files change.
 //!
-//! The state of their renewals is read, too, from the files that the issuing process writes next to them.
+//! The state of their renewals is read, too, from the files that the issuing process writes next to them, and so is the account whose
+//! challenges the server answers.
 //!
 //! New certificates replace the old ones between two handshakes, unless they are invalid. Note that this
 //! module neither contains any keys itself nor serves connections.
 
+mod account;
 mod renewals;
 #[cfg(test)]
 mod tests;
@@ -23,6 +25,7 @@ use crate::content::Trigger;
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::{CertificateKind, CertificateStatus, Status};
+use account::Account;
 use renewals::Renewals;
 
 /// Loads certificates again when their files change.
@@ -33,6 +36,8 @@ pub(crate) struct CertificateLoader {
     /// Where each of the certificates comes from.
     origins: Vec<Origin>,
     renewals: Renewals,
+    /// The account of the process that renews certificates, if there is one.
+    account: Option<Account>,
     /// The files as they were when we last read or refused them.
     settled: Vec<Option<FileVersion>>,
     /// Why files were refused when we last read them.
@@ -96,12 +101,14 @@ impl CertificateLoader {
         // The process that renews certificates sends no SIGHUP.
         let watch = is_watching_archives || !tls.issued().is_empty();
         let renewals = Renewals::default();
+        let account = Account::of(&tls, &config.acme_thumbprint);
         Ok(Some(CertificateLoader {
             context,
             tls,
             names,
             origins,
             renewals,
+            account,
             settled: files.clone(),
             refused,
             tried: Instant::now(),
@@ -117,6 +124,9 @@ impl CertificateLoader {
 
     /// Checks the files, and loads any that have changed.
     pub(super) fn check(&mut self, trigger: Trigger, reporter: &Reporter) -> Outcome {
+        if let Some(account) = &mut self.account {
+            account.read();
+        }
         let notices = self.load_changed(trigger);
         self.report_to(&reporter.status);
         if notices.is_empty() {

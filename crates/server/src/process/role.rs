@@ -114,7 +114,7 @@ impl Role {
                 end_with_parent();
                 config.admin = None;
                 if let Ok(thumbprint) = std::env::var(THUMBPRINT_VARIABLE) {
-                    config.acme_thumbprint = thumbprint.parse().ok();
+                    config.acme_thumbprint.set(thumbprint.parse().ok());
                 }
                 let inheritance = &mut config.inheritance;
                 inheritance.verified = parse_versions(&std::env::var(VERIFIED_VARIABLE).unwrap_or_default());
@@ -193,7 +193,7 @@ pub fn supervise(
             // program.
             command.arg0(&successor).args(arguments()).env(PROCESS_VARIABLE, number.to_string());
             command.env(VERIFIED_VARIABLE, &verified);
-            match &config.acme_thumbprint {
+            match config.acme_thumbprint.get() {
                 Some(thumbprint) => command.env(THUMBPRINT_VARIABLE, thumbprint.as_str()),
                 None => command.env_remove(THUMBPRINT_VARIABLE),
             };
