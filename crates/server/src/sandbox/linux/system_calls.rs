@@ -1,7 +1,8 @@
 //! Lists the system calls that each role may make, and why. All others are denied.
 //!
 //! The list comes from tracing the server while running all tests, and each call has been justified. It
-//! also includes equivalents that are used by other C libraries or architectures.
+//! also includes equivalents that are used by other architectures. Calls that only musl makes are only
+//! allowed with musl.
 //!
 //! The kernel caches which calls a filter allows with any arguments, and does not run the filter for these.
 //! For this reason, the calls on the request path are allowed without conditions. The exceptions are
@@ -100,6 +101,8 @@ const EVERY: &[Call] = &[
     any(libc::SYS_ppoll),
     only(libc::SYS_sendto, &[Without(3, FAST_OPEN), Is(4, 0)]),
     only(libc::SYS_ioctl, &[Is(1, libc::TCGETS as u64)]),
+    // Whether standard error is a terminal, as musl finds out.
+    #[cfg(target_env = "musl")]
     only(libc::SYS_ioctl, &[Is(1, libc::TIOCGWINSZ as u64)]),
     any(libc::SYS_rt_sigaction),
     any(libc::SYS_rt_sigprocmask),
@@ -151,12 +154,13 @@ const WORKER: &[Call] = &[
 const LOADER: &[Call] = &[
     only(libc::SYS_openat, &[Without(2, WRITING)]),
     // On this architecture, musl prefers the older calls. Its `open` sets close-on-exec a second time, for old kernels.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_env = "musl"))]
     only(libc::SYS_open, &[Without(1, WRITING)]),
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_env = "musl"))]
     any(libc::SYS_stat),
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_env = "musl"))]
     any(libc::SYS_lstat),
+    #[cfg(target_env = "musl")]
     only(libc::SYS_fcntl, &[Is(1, libc::F_SETFD as u64)]),
     // Lists a release directory.
     any(libc::SYS_getdents64),
@@ -177,8 +181,9 @@ const LOADER: &[Call] = &[
 /// Calls for the log: reopen, and truncate if the disk is full and has cut a line.
 const LOG: &[Call] = &[
     any(libc::SYS_openat),
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_env = "musl"))]
     any(libc::SYS_open),
+    #[cfg(target_env = "musl")]
     only(libc::SYS_fcntl, &[Is(1, libc::F_SETFD as u64)]),
     any(libc::SYS_fstat),
     any(libc::SYS_statx),
@@ -277,6 +282,8 @@ const ISSUER: &[Call] = &[
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_open),
     #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_stat),
+    #[cfg(target_arch = "x86_64")]
     any(libc::SYS_access),
     any(libc::SYS_faccessat),
     any(libc::SYS_faccessat2),
@@ -285,6 +292,7 @@ const ISSUER: &[Call] = &[
     any(libc::SYS_readlinkat),
     any(libc::SYS_mmap),
     // Streams of musl.
+    #[cfg(target_env = "musl")]
     any(libc::SYS_readv),
     any(libc::SYS_sysinfo),
     any(libc::SYS_uname),
