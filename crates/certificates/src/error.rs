@@ -108,6 +108,17 @@ pub enum Error {
         records: Vec<PersistentRecord>,
     },
 
+    /// The authority refuses the external account of a registration.
+    #[error("the certificate authority refuses the external account `{id}`: {detail} ({kind})")]
+    ExternalAccount {
+        /// The key identifier.
+        id: String,
+        /// The last part of the problem type.
+        kind: String,
+        /// The authority's explanation.
+        detail: String,
+    },
+
     /// Our own request for a challenge got another response than the authority needs.
     #[error("http://{name}/ does not lead to this server: {}", outcomes(found, good))]
     Check {
@@ -222,6 +233,7 @@ impl Error {
             Error::Terms { .. } => "terms",
             Error::Refused { .. } => "refused",
             Error::NewAccount { .. } => "new_account",
+            Error::ExternalAccount { .. } => "external_account",
             Error::Check { .. } => "check",
             Error::Hook { .. } => "hook",
             Error::NoChallenge { .. } => "no_challenge",
@@ -248,6 +260,9 @@ impl Error {
     pub fn hint_for(&self, caller: Caller) -> Option<String> {
         match (caller, self) {
             (Caller::Command, _) => self.hint(),
+            (Caller::Server, Error::Folder { source, .. }) if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                Some(format!("{READ_ONLY}; `--acme-folder DIR` names another folder"))
+            }
             (Caller::Server, Error::Folder { .. }) => Some(
                 "let the server's user write to the folder (see `chown`), or choose another one with `--acme-folder DIR`"
                     .into(),
@@ -275,6 +290,7 @@ impl Error {
             Error::Folder { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "the user of this process must own the folder: see `chown`, or run the command as its owner".into()
             }
+            Error::Folder { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => READ_ONLY.into(),
             Error::Folder { .. } => return None,
             Error::Held { .. } => "stop that process, or use another folder for other names".into(),
             Error::Account { .. } => {
@@ -308,6 +324,11 @@ impl Error {
                 format!("set these DNS records, let them stay, and start the process again or wait: {}", listed(records))
             }
             Error::Check { found, thumbprint, .. } => found.first()?.hint(thumbprint),
+            Error::ExternalAccount { .. } => {
+                "check `--eab-id` and the key in the file of `--eab-key`: the authority gives out both together, and some of them only \
+                 accept them once"
+                    .into()
+            }
             Error::Hook { .. } => {
                 "run it by hand with the same arguments; its own messages are on standard error above".into()
             }
@@ -345,6 +366,10 @@ fn listed(records: &[PersistentRecord]) -> String {
         _ => format!("{}, and {more} more, which `cannery dns NAMES --account DIR` prints", shown.join(", ")),
     }
 }
+
+/// Says what to do if the folder can't be written by any user.
+const READ_ONLY: &str = "let the process write to its file system: in a systemd unit, `StateDirectory=` or `ReadWritePaths=` does, and \
+     in a container, a writable volume";
 
 /// Replaces the flags of `cannery certificates` by those of the server.
 fn with_server_flags(hint: &str) -> String {
@@ -393,6 +418,7 @@ fn refusal_hint(kind: &str) -> Option<&'static str> {
         "badSignatureAlgorithm" | "badPublicKey" | "badCSR" => {
             "try the other kind of key: `--key ecdsa` or `--key rsa`"
         }
+        "badNonce" => "nothing to do: the order is repeated later",
         "accountDoesNotExist" => "nothing to do: the account is registered again",
         "alreadyReplaced" => "nothing to do: the next order doesn't name the certificate that it replaces",
         _ => return None,

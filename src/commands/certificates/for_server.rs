@@ -103,7 +103,16 @@ fn run_once(program: &Path, start: IssueStart) -> io::Result<ExitStatus> {
 
 /// Issues certificates until the server ends.
 fn issue(flags: &Certificates, server: &ForServer, start: IssueStart) -> Result<(), Failure> {
-    let mut settings = settings(flags, Caller::Server)?;
+    let mut settings = match settings(flags, Caller::Server) {
+        Ok(settings) => settings,
+        // For example, the key of the external account is missing. The server doesn't wait for another attempt.
+        Err(failure) if start == IssueStart::First => {
+            let _ = output::report(Err(failure));
+            let _ = output::print("\n");
+            return Ok(());
+        }
+        Err(failure) => return Err(failure),
+    };
     if settings.folder.is_relative() {
         let absolute = std::path::absolute(&settings.folder);
         settings.folder = absolute.map_err(|error| Failure::failed(error.to_string()))?;

@@ -31,7 +31,8 @@ pub(super) fn register(
     settings: &AuthoritySettings,
 ) -> Result<String, Error> {
     let payload = payload(directory, key, settings)?.to_string();
-    let mut nonce = nonce(&send(http, Request::get(&directory.new_nonce), Bytes::new())?)?;
+    let new_nonce = || nonce(&send(http, Request::get(&directory.new_nonce), Bytes::new())?);
+    let mut nonce = new_nonce()?;
     for _ in 0..NONCES_MAX {
         let protected = json!({
             "alg": "ES256",
@@ -51,11 +52,24 @@ pub(super) fn register(
             .map_err(|_| senseless("a problem of a registration is not the JSON of RFC 7807"))?;
         match refused(&problem, http.last()) {
             Error::Refused { kind, .. } if kind == "badNonce" => {}
-            error => return Err(error),
+            error => return Err(of_external_account(error, settings)),
         }
-        nonce = self::nonce(&response)?;
+        // RFC 8555 §6.5 requires one in the response, but proxies may remove it.
+        nonce = self::nonce(&response).or_else(|_| new_nonce())?;
     }
     Err(senseless("it refuses its own nonces"))
+}
+
+/// Tells the refusal of an external account from others. RFC 8555 §7.3.4 doesn't say by which problem an authority refuses it.
+fn of_external_account(error: Error, settings: &AuthoritySettings) -> Error {
+    match (error, &settings.external_account) {
+        (Error::Refused { kind, detail, .. }, Some(external))
+            if matches!(kind.as_str(), "unauthorized" | "malformed" | "externalAccountRequired") =>
+        {
+            Error::ExternalAccount { id: external.id.clone(), kind, detail }
+        }
+        (error, _) => error,
+    }
 }
 
 fn payload(directory: &Directory, key: &AccountKey, settings: &AuthoritySettings) -> Result<Value, Error> {
