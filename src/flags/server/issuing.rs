@@ -14,6 +14,9 @@ use crate::output::Failure;
 /// The folder for certificates, unless a service manager names one for the state of the service.
 const DEFAULT_FOLDER: &str = "/var/lib/cannery/certificates";
 
+/// Where the terms of service of Let's Encrypt are.
+const LETS_ENCRYPT_TERMS: &str = "https://letsencrypt.org/repository/";
+
 /// Certificates to obtain, and how the process that does so is started.
 #[derive(Debug, Clone)]
 pub struct Issuing {
@@ -31,7 +34,7 @@ pub(super) struct IssuingFlags {
     /// in a sandbox of its own does so, and `cannery` must be next to this program for that. Until the certificate is there, a temporary
     /// one is served that no client trusts. Without any address, the server listens on ports 80 and 443 and redirects to https.
     /// Repeatable: each is a certificate.
-    #[arg(long, value_name = "NAMES", requires = "acme_agree", conflicts_with_all = ["acme_thumbprint", "dummy_delay"])]
+    #[arg(long, value_name = "NAMES", conflicts_with_all = ["acme_thumbprint", "dummy_delay"])]
     certificates: Vec<Names>,
 
     /// Agree to the terms of service of the authority; <https://letsencrypt.org/repository/> has those of Let's Encrypt.
@@ -94,7 +97,7 @@ impl IssuingFlags {
     /// Returns the certificates, or `None` if there are none to obtain.
     ///
     /// # Errors
-    /// Two certificates would have the same file, or a name is a wildcard.
+    /// Two certificates would have the same file, a name is a wildcard, or the terms of the authority aren't agreed to.
     pub(super) fn issuing(&self) -> Result<Option<Issuing>, Failure> {
         for (position, names) in self.certificates.iter().enumerate() {
             let stem = names.file_stem();
@@ -108,11 +111,27 @@ impl IssuingFlags {
                 ));
             }
         }
+        if self.is_given() && !self.acme_agree {
+            return Err(self.terms());
+        }
         Ok(self.is_given().then(|| Issuing {
             folder: self.folder(),
             certificates: self.certificates.clone(),
             arguments: self.arguments(),
         }))
+    }
+
+    /// Names the terms of the authority. Those of other authorities than Let's Encrypt are in their directory, which we don't request
+    /// here.
+    fn terms(&self) -> Failure {
+        let (owner, terms) = match &self.acme_directory_url {
+            Some(url) => ("the certificate authority", format!("{url}, under `termsOfService`")),
+            None => ("Let's Encrypt", LETS_ENCRYPT_TERMS.to_owned()),
+        };
+        Failure::usage(format!(
+            "{owner} issues certificates only to those who agree to its terms of service: {terms}"
+        ))
+        .hint("read them, and add `--acme-agree`")
     }
 
     fn folder(&self) -> PathBuf {
