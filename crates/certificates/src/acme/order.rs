@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use instant_acme::{
     Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeHandle, ChallengeType,
@@ -84,12 +84,13 @@ pub(super) async fn obtain(
         }
     }
 
-    let retries = RetryPolicy::new().timeout(ORDER_TIMEOUT);
+    let limit = timeout();
+    let retries = RetryPolicy::new().timeout(limit);
     match order.poll_ready(&retries).await {
         Ok(OrderStatus::Ready | OrderStatus::Valid) => {}
         Ok(OrderStatus::Pending | OrderStatus::Processing) | Err(instant_acme::Error::Timeout(_)) => {
             let retry_after = http.last().retry_after;
-            return Err(Error::Timeout { what: "checking the names", limit: ORDER_TIMEOUT, retry_after });
+            return Err(Error::Timeout { what: "checking the names", limit, retry_after });
         }
         // The order's error is often only a summary of those of its names.
         Ok(OrderStatus::Invalid) => return Err(why_invalid(&mut order, http, persistent).await),
@@ -156,7 +157,8 @@ async fn finish(
 /// If the authority can't issue it at the moment, we ask again once it permits that.
 async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>) -> Result<String, Error> {
     let failed = |error| translate(error, http.last());
-    let deadline = Instant::now() + ORDER_TIMEOUT;
+    let limit = timeout();
+    let deadline = Instant::now() + limit;
     let mut pause = POLL_INTERVAL_MIN;
     let mut refusal = None;
     let mut failed_poll = None;
@@ -207,8 +209,7 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
         if is_over {
             is_final.set(!is_refused);
             let retry_after = http.last().retry_after;
-            let timeout =
-                Error::Timeout { what: "issuing the certificate", limit: ORDER_TIMEOUT, retry_after };
+            let timeout = Error::Timeout { what: "issuing the certificate", limit, retry_after };
             // The next attempt should wait for as long as the authority has asked for.
             return Err(refusal.filter(|_| is_refused).or(failed_poll).unwrap_or(timeout));
         }
@@ -229,6 +230,13 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Returns the time that the authority has for each of its two steps. Tests of debug builds shorten it.
+fn timeout() -> Duration {
+    let shortened = if cfg!(debug_assertions) { std::env::var("CANNERY_ORDER_TIMEOUT_S").ok() } else { None };
+    let seconds = shortened.and_then(|seconds| seconds.parse().ok());
+    seconds.map_or(ORDER_TIMEOUT, Duration::from_secs)
 }
 
 /// Adds to an error of a challenge what it was about.
