@@ -1,6 +1,7 @@
 //! `cannery certificates` with Pebble as the authority, and `cannery-server` as the server that proves control of names.
 
 mod nodes;
+mod orders;
 mod pebble;
 mod persistent;
 mod proxy;
@@ -20,9 +21,8 @@ use serde_json::{Value, json};
 
 use crate::authority::Authority;
 use crate::harness::{Server, compile, pages, run, skip_outside, wait_until, write_folder};
-use crate::random::Random;
 use crate::transports::connect_tls_with;
-use pebble::Pebble;
+use pebble::{Options, Pebble};
 use proxy::{Fault, Proxy, problem, response};
 
 /// A folder, a server that answers challenges, and an authority behind a proxy.
@@ -41,8 +41,17 @@ impl World {
         World::behind(|address, _| address.to_owned())
     }
 
+    /// Creates a world with another authority than the usual.
+    fn with(options: &Options) -> World {
+        World::create(|address, _| address.to_owned(), options)
+    }
+
     /// Creates a world in which names lead to another address, which `front` returns for that of the server and the thumbprint.
     fn behind(front: impl FnOnce(&str, &str) -> String) -> World {
+        World::create(front, &Options::default())
+    }
+
+    fn create(front: impl FnOnce(&str, &str) -> String, options: &Options) -> World {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("tls");
         let printed = run("cannery", &["certificates", text(&folder), "--thumbprint"]);
@@ -53,7 +62,8 @@ impl World {
         let authority = Authority::new();
         fs::write(place.path().join("roots.pem"), authority.pem()).unwrap();
         let address = front(&server.address, thumbprint.trim());
-        let pebble = Pebble::start(place.path(), &authority, address.rsplit(':').next().unwrap());
+        let port = address.rsplit(':').next().unwrap();
+        let pebble = Pebble::start(place.path(), &authority, port, options);
         let proxy = Proxy::start(&authority, &pebble.address);
         World { place, folder, server, address, proxy, pebble }
     }
@@ -550,44 +560,6 @@ fn one_process_issues_per_folder() {
 fn end(child: &mut Child) {
     child.kill().unwrap();
     child.wait().unwrap();
-}
-
-/// Killed at a random moment, the process leaves the old bundle or a complete new one, and the next process doesn't order before
-/// the interval is over.
-#[test]
-fn killed_process_leaves_a_good_bundle_and_no_second_order() {
-    if skip_outside() {
-        return;
-    }
-    let world = World::new();
-    world.once(&["example.test"]).assert_issued();
-    let bundle = world.file("example.test.pem");
-    let mut kinds = 0;
-    let mut random = Random::new(38);
-    let kills = if std::env::var_os("CANNERY_SLOW").is_some() { 50 } else { 5 };
-    for kill in 0..kills {
-        world.pass_time("example.test");
-        world.proxy.plan(|_, _| Fault::None);
-        // Other names than those of the certificate: an order is due.
-        let names = ["example.test,a.example.test", "example.test"][kill % 2];
-        let mut child = world.command(&[names]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(random.below(1500)));
-        end(&mut child);
-
-        let ordered = world.proxy.count("/order-plz");
-        assert!(ordered <= 1, "kill {kill}: {ordered} orders");
-        let content = fs::read_to_string(&bundle).unwrap();
-        assert!(content.starts_with("-----BEGIN CERTIFICATE-----"), "kill {kill}");
-        assert!(content.trim_end().ends_with("-----END PRIVATE KEY-----"), "kill {kill}");
-
-        let next = world.once(&[names]);
-        let orders = world.proxy.count("/order-plz");
-        assert!(orders <= 1, "kill {kill}: {orders} orders, {next:#?}");
-        kinds |= 1 << ordered;
-    }
-    println!("kills before and after the order: {kinds:b}");
-    let server = Server::start(&["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", text(&bundle)]);
-    presented(&server.read_tls_address(), "example.test");
 }
 
 /// Killed after the authority was asked to issue, the process leaves the order to the next one.

@@ -1,18 +1,35 @@
 //! Pebble, the certificate authority for tests of Let's Encrypt, with a name server that says what a test wants.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
+use cannery_testkit::tls;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
 use crate::authority::{Authority, replace};
 use crate::harness::{free_address, request_at};
+use crate::transports::{connect, connect_tls};
+
+/// What an authority does other than the usual.
+#[derive(Default)]
+pub(crate) struct Options {
+    /// The key identifier and the MAC key in base64url of an external account, which new accounts must name.
+    pub(crate) external_account: Option<(&'static str, &'static str)>,
+    /// The percentage of good nonces that are refused.
+    pub(crate) refused_nonces: u32,
+}
 
 /// A running authority, and its name server. All names have the address 127.0.0.1.
 pub(crate) struct Pebble {
     processes: Vec<Child>,
+    /// The address at which the authority shows its root certificates.
+    management: String,
     /// The address of its HTTPS server.
     pub(crate) address: String,
     /// The address at which the name server takes orders.
@@ -21,12 +38,19 @@ pub(crate) struct Pebble {
 
 impl Pebble {
     /// Starts the authority. It requests challenges at `http_port`. Its own certificate is from `authority`.
-    pub(crate) fn start(place: &Path, authority: &Authority, http_port: &str) -> Pebble {
-        let [address, names, resolver] = std::array::from_fn(|_| free_address().to_string());
+    pub(crate) fn start(place: &Path, authority: &Authority, http_port: &str, options: &Options) -> Pebble {
+        let [address, management, names, resolver] = std::array::from_fn(|_| free_address().to_string());
         authority.certify(&["127.0.0.1"]).write_pair(place);
+        let external_account = options.external_account.map_or_else(String::new, |(id, key)| {
+            format!(
+                r#""externalAccountBindingRequired": true, "externalAccountMACKeys": {{ "{id}": "{key}" }},"#
+            )
+        });
         let config = format!(
             r#"{{ "pebble": {{
+                {external_account}
                 "listenAddress": "{address}",
+                "managementListenAddress": "{management}",
                 "certificate": "{certificate}",
                 "privateKey": "{key}",
                 "httpPort": {http_port},
@@ -50,10 +74,37 @@ impl Pebble {
 
         let mut pebble = Command::new(program("pebble"));
         pebble.arg("-config").arg(&config_path).args(["-dnsserver", &resolver, "-strict"]);
-        // It neither waits before it checks a name, nor refuses good nonces.
-        pebble.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_WFE_NONCEREJECT", "0");
+        // It doesn't wait before it checks a name.
+        pebble.env("PEBBLE_VA_NOSLEEP", "1");
+        pebble.env("PEBBLE_WFE_NONCEREJECT", options.refused_nonces.to_string());
         let pebble = start(&mut pebble, "ACME directory available");
-        Pebble { processes: vec![pebble, name_server], address, names }
+        Pebble { processes: vec![pebble, name_server], management, address, names }
+    }
+
+    /// Returns the root certificate of the authority in DER. Each authority has another one.
+    pub(crate) fn root(&self) -> CertificateDer<'static> {
+        let mut client = connect_tls(&self.management, &[]);
+        client.write_all(b"GET /roots/0 HTTP/1.0\r\n\r\n").unwrap();
+        let mut response = Vec::new();
+        // It may close the connection without saying so.
+        let _ = client.read_to_end(&mut response);
+        CertificateDer::from_pem_slice(&response).unwrap()
+    }
+
+    /// Does a handshake with the server of a name or address at `address`, as a client that trusts this authority. Returns the
+    /// server's certificate.
+    pub(crate) fn verify(&self, address: &str, name: &str) -> io::Result<CertificateDer<'static>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.root()).unwrap();
+        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let tls = tls::connect(connect(address), name, Arc::new(config))?;
+        Ok(tls.conn.peer_certificates().unwrap()[0].clone().into_owned())
+    }
+
+    /// Sends an order such as `add-a` to the name server.
+    pub(crate) fn instruct_names(&self, order: &str, content: &str) {
+        let rest = format!("Content-Length: {}\r\n\r\n{content}", content.len());
+        assert_eq!(request_at(&self.names, "POST", &format!("/{order}"), &rest).status, 200, "{content}");
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) enum Fault {
     Instead(String),
     /// The connection ends after this many bytes.
     CutAt(usize),
-    /// A text in the content is replaced by one of the same length.
+    /// A text in the content is replaced.
     Replace(&'static str, &'static str),
 }
 
@@ -103,10 +103,7 @@ fn serve(
             response.truncate(end);
             response
         }
-        Fault::Replace(old, new) => {
-            assert_eq!(old.len(), new.len(), "the length is in the head");
-            String::from_utf8(forward(&request, upstream)?).unwrap().replace(old, new).into_bytes()
-        }
+        Fault::Replace(old, new) => replace(&forward(&request, upstream)?, old, new),
     };
     client.write_all(&response)?;
     client.conn.send_close_notify();
@@ -143,6 +140,15 @@ fn forward(request: &str, upstream: &str) -> io::Result<Vec<u8>> {
     let mut response = Vec::new();
     authority.read_to_end(&mut response)?;
     Ok(response)
+}
+
+/// Replaces a text in the content of a response, and corrects its length.
+fn replace(response: &[u8], old: &str, new: &str) -> Vec<u8> {
+    let response = String::from_utf8(response.to_vec()).unwrap();
+    let (head, content) = response.split_once("\r\n\r\n").unwrap();
+    let replaced = content.replace(old, new);
+    let length = |content: &str| format!("Content-Length: {}", content.len());
+    format!("{}\r\n\r\n{replaced}", head.replace(&length(content), &length(&replaced))).into_bytes()
 }
 
 /// Returns a response with a problem document (RFC 7807), whose nonce is none of the authority's.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::pebble::Pebble;
+use super::pebble::{Options, Pebble};
 use super::proxy::{Fault, Proxy, problem};
 use super::{mode, presented, serve, text};
 use crate::authority::Authority;
@@ -20,16 +20,20 @@ use crate::harness::{
 use crate::random::Random;
 
 /// A machine with a site, and an authority behind a proxy that checks names at the machine's address.
-struct Machine {
-    place: tempfile::TempDir,
+pub(super) struct Machine {
+    pub(super) place: tempfile::TempDir,
     /// The address for plain HTTP.
     address: String,
-    proxy: Proxy,
+    pub(super) proxy: Proxy,
     _pebble: Pebble,
 }
 
 impl Machine {
-    fn new() -> Machine {
+    pub(super) fn new() -> Machine {
+        Machine::with(&Options::default())
+    }
+
+    pub(super) fn with(options: &Options) -> Machine {
         let place = tempfile::tempdir().unwrap();
         let source = place.path().join("site");
         write_folder(&source, &pages(&[("index.html", "<title>page</title>")]));
@@ -38,17 +42,23 @@ impl Machine {
         fs::write(place.path().join("roots.pem"), authority.pem()).unwrap();
 
         let address = free_address();
-        let pebble = Pebble::start(place.path(), &authority, &address.port().to_string());
+        let pebble = Pebble::start(place.path(), &authority, &address.port().to_string(), options);
         let proxy = Proxy::start(&authority, &pebble.address);
         Machine { place, address: address.to_string(), proxy, _pebble: pebble }
     }
 
-    fn folder(&self) -> PathBuf {
+    pub(super) fn folder(&self) -> PathBuf {
         self.place.path().join("state/tls")
     }
 
+    /// Moves the folder away once its process has ended.
+    pub(super) fn leave_folder(&self) {
+        wait_until("no process issues", || self.issuer().is_none());
+        fs::rename(self.folder(), self.place.path().join(format!("left-{}", self.proxy.count("")))).unwrap();
+    }
+
     /// Returns the command for a certificate. Of flags that are given twice, the last one counts.
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = server_command();
         command.arg(self.place.path().join("site.cdb")).args(["--threads", "1", "--bind", &self.address]);
         command.args(["--bind-tls", "127.0.0.1:0", "--certificates", "example.test,www.example.test"]);
@@ -66,7 +76,7 @@ impl Machine {
     }
 
     /// Lets the authority wait until the sender is dropped.
-    fn hold_authority(&self) -> Sender<()> {
+    pub(super) fn hold_authority(&self) -> Sender<()> {
         let (release, held) = channel::<()>();
         self.proxy.plan(move |_, _| {
             let _ = held.recv();
@@ -82,18 +92,18 @@ impl Machine {
     }
 
     /// Returns the process that holds the lock of the folder.
-    fn issuer(&self) -> Option<u32> {
+    pub(super) fn issuer(&self) -> Option<u32> {
         let process = fs::read_to_string(self.folder().join("lock")).ok()?.trim().parse().ok()?;
         is_issuer(process).then_some(process)
     }
 }
 
-fn is_issuer(process: u32) -> bool {
+pub(super) fn is_issuer(process: u32) -> bool {
     fs::read_to_string(format!("/proc/{process}/cmdline"))
         .is_ok_and(|line| line.contains("--for-server-issue"))
 }
 
-fn kill(process: u32) {
+pub(super) fn kill(process: u32) {
     assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
 }
 
