@@ -6,6 +6,7 @@ mod pebble;
 mod persistent;
 mod proxy;
 mod requested;
+mod sandboxed;
 mod supervised;
 
 use std::fs;
