@@ -5,6 +5,7 @@ mod orders;
 mod pebble;
 mod persistent;
 mod proxy;
+mod renewals;
 mod requested;
 mod sandboxed;
 mod supervised;
