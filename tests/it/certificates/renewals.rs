@@ -1,7 +1,7 @@
 //! Renewals that are interrupted, and many in a row. Meanwhile, a server presents a certificate that clients trust.
 
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cannery_testkit::tls::ClientOptions;
 use rustls::ServerConfig;
@@ -41,6 +41,7 @@ fn killed_process_leaves_a_good_bundle_and_no_second_order() {
     }
     let world = World::new();
     world.once(&["example.test"]).assert_issued();
+    let requests_of_order = world.proxy.count("");
     let bundle = world.file("example.test.pem");
     let flags = ["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", text(&bundle)];
     let server = Server::start(&flags);
@@ -55,23 +56,18 @@ fn killed_process_leaves_a_good_bundle_and_no_second_order() {
         // Other names than those of the certificate: an order is due.
         let names = ["example.test,a.example.test", "example.test"][kill % 2];
         let mut child = world.command(&[names]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // An order takes about 20 requests. The points are spread over all of them, and some come after the last one.
-        let requests = (24 * kill / kills) + usize::try_from(random.below(3)).unwrap();
-        let mut waited = Duration::ZERO;
-        while world.proxy.count("") < requests && waited < Duration::from_secs(4) {
+        // The points are spread over all requests of an order. The last ones may come after the end of it.
+        let requests = requests_of_order * kill / kills + usize::try_from(random.below(2)).unwrap();
+        let began = Instant::now();
+        while world.proxy.count("") < requests && began.elapsed() < Duration::from_secs(3) {
             std::thread::sleep(Duration::from_millis(2));
-            waited += Duration::from_millis(2);
         }
         std::thread::sleep(Duration::from_millis(random.below(20)));
         end(&mut child);
         // A request that was sent may still be on its way.
         let ordered = world.proxy.count("/order-plz");
         assert!(ordered <= 1, "kill {kill}: {ordered} orders");
-        if ordered == 0 {
-            before += 1
-        } else {
-            after += 1
-        }
+        *(if ordered == 0 { &mut before } else { &mut after }) += 1;
 
         load(&std::fs::read(&bundle).unwrap());
         let presented = world.pebble.verify(&address, "example.test");
