@@ -5,6 +5,7 @@
 mod authority;
 mod fixture_site;
 mod harness;
+mod program;
 mod random;
 mod transports;
 

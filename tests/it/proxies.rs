@@ -3,64 +3,14 @@
 //! Each proxy must deliver the same content as the server, in a coding that the client accepts.
 
 use std::fs;
-use std::io::{Read, Seek};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use crate::fixture_site::FixtureSite;
-use crate::harness::{decode, free_address, skip_outside};
+use crate::harness::{decode, skip_outside};
+use crate::program::Program;
 
-/// Limit for the start of a proxy.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A running proxy.
-pub(crate) struct Proxy {
-    child: Child,
-    pub(crate) address: String,
-    name: &'static str,
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Proxy {
-    /// Starts a program and waits until it listens. `arguments` returns its arguments for a free address.
-    pub(crate) fn start(
-        name: &'static str,
-        program: &str,
-        arguments: impl FnOnce(&str) -> Vec<String>,
-    ) -> Proxy {
-        let address = free_address().to_string();
-        let mut errors = tempfile::tempfile().unwrap();
-        let mut command = Command::new(program);
-        command.args(arguments(&address)).stdout(Stdio::null()).stderr(errors.try_clone().unwrap());
-        // Debian installs these programs in sbin.
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
-        let child = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{program}: {error}: `cargo xtask test` installs it"));
-        let mut proxy = Proxy { child, address, name };
-        let began = Instant::now();
-        while TcpStream::connect(&proxy.address).is_err() {
-            if let Some(status) = proxy.child.try_wait().unwrap() {
-                let mut text = String::new();
-                errors.rewind().unwrap();
-                errors.read_to_string(&mut text).unwrap();
-                panic!("{name}: {status}: {text}");
-            }
-            assert!(began.elapsed() < TIMEOUT, "{name} never listened");
-            std::thread::yield_now();
-        }
-        proxy
-    }
-
+impl Program {
     /// Sends a request with these fields by curl. Returns the status, the fields in lower case, and the coded content.
     fn fetch(&self, target: &str, fields: &[&str]) -> (u16, Vec<(String, String)>, Vec<u8>) {
         let heads = tempfile::NamedTempFile::new().unwrap();
@@ -90,10 +40,10 @@ fn write(place: &Path, name: &str, text: &str) -> String {
 }
 
 /// Starts nginx with a cache. `location` configures how it sends requests to the server.
-fn nginx(site: &FixtureSite, name: &'static str, location: &str) -> Proxy {
+fn nginx(site: &FixtureSite, name: &'static str, location: &str) -> Program {
     let place = site.place();
     let origin = &site.server.address;
-    Proxy::start(name, "nginx", |address| {
+    Program::start(name, "nginx", |address| {
         let folder = place.join(name);
         fs::create_dir(&folder).unwrap();
         let folder = folder.to_str().unwrap();
@@ -116,10 +66,10 @@ fn nginx(site: &FixtureSite, name: &'static str, location: &str) -> Proxy {
     })
 }
 
-fn haproxy(site: &FixtureSite) -> Proxy {
+fn haproxy(site: &FixtureSite) -> Program {
     let place = site.place();
     let origin = &site.server.address;
-    Proxy::start("HAProxy", "haproxy", |address| {
+    Program::start("HAProxy", "haproxy", |address| {
         let text = format!(
             "defaults\nmode http\ntimeout connect 10s\ntimeout client 10s\ntimeout server 10s\n\
              cache kept\ntotal-max-size 16\nmax-object-size 4000000\nmax-age 600\nprocess-vary on\n\
@@ -132,8 +82,8 @@ fn haproxy(site: &FixtureSite) -> Proxy {
 
 /// Starts HAProxy without a cache. `how` are options of its connection to the server, `place` is a directory for its
 /// configuration.
-pub(crate) fn haproxy_in_front_of(origin: &str, how: &str, place: &Path) -> Proxy {
-    Proxy::start("HAProxy", "haproxy", |address| {
+pub(crate) fn haproxy_in_front_of(origin: &str, how: &str, place: &Path) -> Program {
+    Program::start("HAProxy", "haproxy", |address| {
         let text = format!(
             "defaults\nmode http\ntimeout connect 10s\ntimeout client 10s\ntimeout server 10s\n\
              frontend front\nbind {address}\nunique-id-format %rt\ndefault_backend origin\n\
@@ -144,11 +94,11 @@ pub(crate) fn haproxy_in_front_of(origin: &str, how: &str, place: &Path) -> Prox
 }
 
 /// Starts Varnish, which revalidates stale responses. `ttl` is a duration in VCL.
-fn varnish(site: &FixtureSite, name: &'static str, ttl: &str) -> Proxy {
+fn varnish(site: &FixtureSite, name: &'static str, ttl: &str) -> Program {
     let place = site.place();
     let origin = &site.server.address;
     let (host, port) = origin.split_once(':').unwrap();
-    Proxy::start("Varnish", "varnishd", |address| {
+    Program::start("Varnish", "varnishd", |address| {
         let text = format!(
             "vcl 4.1;\nbackend default {{ .host = \"{host}\"; .port = \"{port}\"; }}\n\
              sub vcl_backend_response {{\nset beresp.ttl = {ttl};\nset beresp.grace = 0s;\nset beresp.keep = 1h;\n\
@@ -163,7 +113,7 @@ fn varnish(site: &FixtureSite, name: &'static str, ttl: &str) -> Proxy {
 }
 
 /// Requests each target in each coding twice: the first time from the server, then from the cache.
-fn assert_same_content(site: &FixtureSite, proxy: &Proxy) {
+fn assert_same_content(site: &FixtureSite, proxy: &Program) {
     let mut coded = 0;
 
     for line in fs::read_to_string(&site.list).unwrap().lines() {
@@ -194,7 +144,7 @@ fn assert_same_content(site: &FixtureSite, proxy: &Proxy) {
 }
 
 /// Requests ranges of identity and coded representations, with and without `If-Range`, and with conditions.
-fn assert_ranges_and_conditions(site: &FixtureSite, proxy: &Proxy) {
+fn assert_ranges_and_conditions(site: &FixtureSite, proxy: &Program) {
     for (target, accepted) in [("/noise.bin", "identity"), ("/big.txt", "gzip"), ("/big.txt", "identity")] {
         let accept = format!("Accept-Encoding: {accepted}");
 
@@ -229,7 +179,7 @@ fn assert_ranges_and_conditions(site: &FixtureSite, proxy: &Proxy) {
     }
 }
 
-fn check(site: &FixtureSite, proxy: &Proxy) {
+fn check(site: &FixtureSite, proxy: &Program) {
     assert_same_content(site, proxy);
     assert_ranges_and_conditions(site, proxy);
 }

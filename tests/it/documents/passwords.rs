@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::block;
 use crate::harness::{Server, compile, pages, skip_outside, write_folder};
-use crate::proxies::Proxy;
+use crate::program::Program;
 
 const PAGE: &str = "docs/passwords.md";
 
@@ -72,7 +72,7 @@ fn status(origin: &str, target: &str, password: &str) -> String {
 }
 
 /// Starts nginx with the page's file, whose `location /` may be replaced.
-fn nginx(origins: &Origins, change: impl FnOnce(String) -> String) -> Proxy {
+fn nginx(origins: &Origins, change: impl FnOnce(String) -> String) -> Program {
     let certificate = origins.path("cert.pem");
     let key = origins.path("key.pem");
     let mut openssl = Command::new("openssl");
@@ -92,7 +92,7 @@ fn nginx(origins: &Origins, change: impl FnOnce(String) -> String) -> Proxy {
     text = replace(&text, "/etc/nginx/passwords", &passwords);
     text = replace(&text, "/etc/nginx/tls/cert.pem", &certificate);
     text = replace(&text, "/etc/nginx/tls/key.pem", &key);
-    Proxy::start("nginx", "nginx", |address| {
+    Program::start("nginx", "nginx", |address| {
         let text = replace(&text, "listen 443 ssl;", &format!("listen {address} ssl;"));
         let folder = origins.place().display();
         let text = format!(
@@ -175,7 +175,7 @@ fn caddy_asks_for_a_password() {
         text = replace(&text, "basic_auth", "basicauth");
     }
 
-    let proxy = Proxy::start("Caddy", "env", |address| {
+    let proxy = Program::start("Caddy", "env", |address| {
         let text = replace(&text, "example.com {", &format!("http://{address} {{"));
         let path = origins.path("Caddyfile");
         fs::write(&path, format!("{{\nadmin off\n}}\n{text}")).unwrap();
