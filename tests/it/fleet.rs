@@ -3,64 +3,194 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::harness::{Server, request_at, signal, wait_until};
 use crate::processes::is_alive;
-use crate::push::Place;
+use crate::push::{Place, asset_content, asset_path, page};
 
-/// Three servers look at their directories at different moments. Without the wait between staging and switching, one of them serves a
-/// new page while another one doesn't know its script yet.
-#[test]
-fn no_server_lacks_the_files_of_another_ones_page() {
-    let is_slow = std::env::var_os("CANNERY_SLOW").is_some();
-    let place = Place::new();
-    let targets = ["one", "two", "three"].map(|name| place.text(name));
-    let site = place.text("public");
-    let push = |number: u32| {
-        place.write_site(number);
-        let [one, two, three] = &targets;
-        place.json(&["push", "--settle", "1500", one, two, three, &site]);
-    };
-    push(1);
-    let servers = targets.each_ref().map(|target| {
-        thread::sleep(Duration::from_millis(170));
-        Server::start(&["--releases", target])
-    });
-    let addresses = servers.each_ref().map(|server| server.address.clone());
-    let (is_done, seen) = (AtomicBool::new(false), AtomicU32::new(0));
-    let visit = |seed: usize| {
-        let mut random = seed;
-        let mut node = || {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            addresses[(random >> 33) % 3].as_str()
+/// Three servers with the same site, which look at their directories at different moments.
+struct Fleet {
+    place: Place,
+    targets: [String; 3],
+    servers: [Server; 3],
+}
+
+impl Fleet {
+    /// Starts servers with release 1.
+    fn start() -> Fleet {
+        let place = Place::new();
+        let targets = ["one", "two", "three"].map(|name| place.text(name));
+        push(&place, &targets, 1, "0");
+        let servers = targets.each_ref().map(|target| {
+            thread::sleep(Duration::from_millis(170));
+            Server::start(&["--releases", target])
+        });
+        Fleet { place, targets, servers }
+    }
+
+    fn push(&self, number: u32, settle: &str) {
+        push(&self.place, &self.targets, number, settle);
+    }
+
+    fn rollback(&self) {
+        let targets = self.targets.each_ref().map(String::as_str);
+        self.place.json(&[&["rollback"], &targets[..]].concat());
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.servers.iter().map(|server| server.address.clone()).collect()
+    }
+}
+
+fn push(place: &Place, targets: &[String], number: u32, settle: &str) {
+    place.write_site(number);
+    let targets: Vec<_> = targets.iter().map(String::as_str).collect();
+    place.json(&[&["push", "--settle", settle], &targets[..], &[&place.text("public")]].concat());
+}
+
+/// What visitors of a site have got.
+#[derive(Debug, Default)]
+struct Visits {
+    pages: AtomicU64,
+    assets: AtomicU64,
+    /// Responses without the page or the asset.
+    missing: AtomicU64,
+    /// Contents that belong to no release, or to another one.
+    mixed: AtomicU64,
+    wrong_types: AtomicU64,
+    /// The newest release of which a page was seen.
+    newest: AtomicU32,
+}
+
+impl Visits {
+    /// Requests a page, and then its asset, each from one of the addresses. Release `last` is the last one so far.
+    fn visit(&self, mut address: impl FnMut() -> String, last: impl Fn() -> u32) {
+        let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+        let get = |address: String, path: &str, media_type: &str| {
+            let response = request_at(&address, "GET", path, "");
+            if response.status != 200 {
+                count(&self.missing);
+                return None;
+            }
+            if response.field("Content-Type").is_none_or(|value| !value.starts_with(media_type)) {
+                count(&self.wrong_types);
+            }
+            Some(String::from_utf8(response.body).unwrap())
         };
-        while !is_done.load(Ordering::Relaxed) {
-            let page = String::from_utf8(request_at(node(), "GET", "/", "").body).unwrap();
-            let number = page.split_once("release ").unwrap().1.split('<').next().unwrap().to_owned();
-            let asset = request_at(node(), "GET", &format!("/_astro/app.A1b2C3d{number}.js"), "");
-            assert_eq!((asset.status, asset.body), (200, format!("run({number})").into_bytes()));
-            seen.fetch_max(number.parse().unwrap(), Ordering::Relaxed);
+
+        let Some(text) = get(address(), "/", "text/html") else { return };
+        count(&self.pages);
+        let last = last();
+        let number = text.split_once("release ").and_then(|(_, rest)| rest.split('<').next()?.parse().ok());
+        let Some(number) = number.filter(|number| *number <= last && text == page(*number)) else {
+            count(&self.mixed);
+            return;
+        };
+        self.newest.fetch_max(number, Ordering::Relaxed);
+
+        let Some(text) = get(address(), &format!("/{}", asset_path(number)), "text/javascript") else {
+            return;
+        };
+        count(&self.assets);
+        if text != asset_content(number) {
+            count(&self.mixed);
         }
-    };
-    let end = Instant::now() + Duration::from_secs(600);
-    let is_last = |number: u32| if is_slow { Instant::now() >= end || number == 9 } else { number == 4 };
+    }
+
+    fn faults(&self) -> [u64; 3] {
+        [&self.missing, &self.mixed, &self.wrong_types].map(|counter| counter.load(Ordering::Relaxed))
+    }
+}
+
+/// Publishes releases while two visitors of each list of addresses request pages. `publish` gets the number of a release and what
+/// was seen so far, and returns `false` after the last release.
+fn visit_meanwhile<const LISTS: usize>(
+    lists: [Vec<String>; LISTS],
+    publish: impl Fn(u32, &[Visits; LISTS]) -> bool,
+) -> [Visits; LISTS] {
+    /// Ends the visits, also if a test fails.
+    struct End<'a>(&'a AtomicBool);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    let visits = std::array::from_fn(|_| Visits::default());
+    let (is_done, last) = (AtomicBool::new(false), AtomicU32::new(1));
+    // In ten minutes there are enough visits with pauses, too.
+    let pause = if is_slow() { Duration::from_millis(5) } else { Duration::ZERO };
     thread::scope(|scope| {
-        let visitors = [1, 2].map(|seed| scope.spawn(move || visit(seed)));
+        let _end = End(&is_done);
+        for (addresses, visits) in lists.iter().zip(&visits) {
+            for seed in [1, 2] {
+                let (is_done, last) = (&is_done, &last);
+                scope.spawn(move || {
+                    let mut random: u64 = seed;
+                    let mut address = || {
+                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        addresses[usize::try_from(random >> 33).unwrap() % addresses.len()].clone()
+                    };
+                    while !is_done.load(Ordering::Relaxed) {
+                        visits.visit(&mut address, || last.load(Ordering::Relaxed));
+                        thread::sleep(pause);
+                    }
+                });
+            }
+        }
         for number in 2.. {
-            push(number);
-            if is_last(number) || visitors.iter().any(thread::ScopedJoinHandle::is_finished) {
+            last.store(number, Ordering::Relaxed);
+            if !publish(number, &visits) {
                 break;
             }
         }
-        is_done.store(true, Ordering::Relaxed);
-        for visitor in visitors {
-            visitor.join().unwrap();
-        }
     });
-    assert!(seen.load(Ordering::Relaxed) >= 3);
+    visits
+}
+
+fn is_slow() -> bool {
+    std::env::var_os("CANNERY_SLOW").is_some()
+}
+
+/// Without the wait between staging and switching, one server serves a new page while another one doesn't know its script yet.
+#[test]
+fn no_server_lacks_the_files_of_another_ones_page() {
+    let fleet = Fleet::start();
+    let (length, rollbacks) =
+        if is_slow() { (Duration::from_secs(600), 10) } else { (Duration::from_secs(4), 3) };
+    let began = Instant::now();
+    let [visits] = visit_meanwhile([fleet.addresses()], |number, _| {
+        fleet.push(number, "1500");
+        if number % rollbacks == 0 {
+            fleet.rollback();
+        }
+        let due = Duration::from_secs(3) * (number - 1);
+        if is_slow() {
+            thread::sleep(due.saturating_sub(began.elapsed()));
+        }
+        began.elapsed() < length
+    });
+    println!("{visits:?}");
+    assert_eq!(visits.faults(), [0; 3], "{visits:?}");
+    assert!(visits.newest.into_inner() >= 3);
+}
+
+/// The test above can fail: here, nothing waits.
+#[test]
+fn servers_lack_files_without_the_wait() {
+    let fleet = Fleet::start();
+    let [visits] = visit_meanwhile([fleet.addresses()], |number, [visits]| {
+        fleet.push(number, "0");
+        wait_until("the release is served", || visits.newest.load(Ordering::Relaxed) == number);
+        let is_enough = if is_slow() { number == 100 } else { visits.faults()[0] > 0 };
+        number < 100 && !is_enough
+    });
+    println!("{visits:?}");
+    let [missing, mixed, wrong_types] = visits.faults();
+    assert!(missing > 0 && (mixed, wrong_types) == (0, 0), "{visits:?}");
 }
 
 #[test]

@@ -36,14 +36,14 @@ impl Place {
         if site.exists() {
             fs::remove_dir_all(&site).unwrap();
         }
-        let page = format!("<!doctype html><title>release {number}</title>");
-        let asset = format!("_astro/app.A1b2C3d{number}.js");
+        let page = page(number);
+        let asset = asset_path(number);
         let large: String = (0..20_000).map(|line| format!("{}\n", line * 7919 % 10_007)).collect();
         write_folder(
             &site,
             &[
                 (b"index.html", page.as_bytes()),
-                (asset.as_bytes(), format!("run({number})").as_bytes()),
+                (asset.as_bytes(), asset_content(number).as_bytes()),
                 (b"large.txt", large.as_bytes()),
             ],
         );
@@ -102,6 +102,23 @@ impl Place {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path.to_str().unwrap().to_owned()
     }
+}
+
+/// Returns the page of release `number`.
+pub(crate) fn page(number: u32) -> String {
+    format!("<!doctype html><title>release {number}</title>")
+}
+
+/// Returns the path of the asset of release `number`, without a slash. The hash in such a name has eight characters.
+pub(crate) fn asset_path(number: u32) -> String {
+    match number {
+        0..10 => format!("_astro/app.A1b2C3d{number}.js"),
+        _ => format!("_astro/app.A1b2C{number:03}.js"),
+    }
+}
+
+pub(crate) fn asset_content(number: u32) -> String {
+    format!("run({number})")
 }
 
 fn stderr(output: &Output) -> String {
