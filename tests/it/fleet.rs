@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Server, request_at, signal, wait_until};
+use crate::harness::{Server, request_at, signal, skip_outside, wait_until};
 use crate::processes::is_alive;
+use crate::proxies::{haproxy_in_turn, varnish_in_turn};
 use crate::push::{Place, asset_content, asset_path, page};
 
 /// Three servers with the same site, which look at their directories at different moments.
@@ -191,6 +192,35 @@ fn servers_lack_files_without_the_wait() {
     println!("{visits:?}");
     let [missing, mixed, wrong_types] = visits.faults();
     assert!(missing > 0 && (mixed, wrong_types) == (0, 0), "{visits:?}");
+}
+
+/// Proxies that ask the servers in turn: HAProxy, and Varnish, which also stores the assets.
+#[test]
+fn no_file_is_missing_through_proxies() {
+    if skip_outside() {
+        return;
+    }
+    let fleet = Fleet::start();
+    let addresses = fleet.addresses();
+    let (haproxy, varnish) = (
+        haproxy_in_turn(&addresses, &fleet.place.path("")),
+        varnish_in_turn(&addresses, &fleet.place.path("")),
+    );
+    let lists = [&haproxy, &varnish].map(|proxy| vec![proxy.address.clone()]);
+    let last = if is_slow() { 100 } else { 3 };
+    let visits = visit_meanwhile(lists, |number, visits| {
+        fleet.push(number, "1500");
+        let is_seen = |visits: &Visits| visits.newest.load(Ordering::Relaxed) == number;
+        wait_until("the release is seen through both", || visits.iter().all(is_seen));
+        if number % 10 == 0 {
+            fleet.rollback();
+        }
+        number < last
+    });
+    println!("HAProxy: {:?}, Varnish: {:?}", visits[0], visits[1]);
+    for visits in visits {
+        assert_eq!(visits.faults(), [0; 3], "{visits:?}");
+    }
 }
 
 #[test]

@@ -93,6 +93,42 @@ pub(crate) fn haproxy_in_front_of(origin: &str, how: &str, place: &Path) -> Prog
     })
 }
 
+/// Starts HAProxy without a cache, in front of several servers that it asks in turn.
+pub(crate) fn haproxy_in_turn(origins: &[String], place: &Path) -> Program {
+    Program::start("HAProxy", "haproxy", |address| {
+        let mut text = format!(
+            "defaults\nmode http\ntimeout connect 10s\ntimeout client 10s\ntimeout server 10s\n\
+             frontend front\nbind {address}\ndefault_backend origins\nbackend origins\nbalance roundrobin\n"
+        );
+        for origin in origins {
+            text.push_str(&format!("server s{} {origin}\n", origin.replace([':', '.'], "-")));
+        }
+        vec!["-db".into(), "-f".into(), write(place, "haproxy.cfg", &text)]
+    })
+}
+
+/// Starts Varnish, which caches as responses say, in front of several servers that it asks in turn.
+pub(crate) fn varnish_in_turn(origins: &[String], place: &Path) -> Program {
+    Program::start("Varnish", "varnishd", |address| {
+        let (mut backends, mut members) = (String::new(), String::new());
+        for (number, origin) in origins.iter().enumerate() {
+            let (host, port) = origin.split_once(':').unwrap();
+            backends.push_str(&format!("backend s{number} {{ .host = \"{host}\"; .port = \"{port}\"; }}\n"));
+            members.push_str(&format!("origins.add_backend(s{number});\n"));
+        }
+        let text = format!(
+            "vcl 4.1;\nimport directors;\n{backends}\
+             sub vcl_init {{\nnew origins = directors.round_robin();\n{members}}}\n\
+             sub vcl_recv {{ set req.backend_hint = origins.backend(); }}\n"
+        );
+        let vcl = write(place, "in-turn.vcl", &text);
+        let folder = place.join("in-turn").to_str().unwrap().to_owned();
+        ["-F", "-j", "none", "-a", address, "-f", &vcl, "-n", &folder, "-s", "malloc,32m"]
+            .map(str::to_owned)
+            .to_vec()
+    })
+}
+
 /// Starts Varnish, which revalidates stale responses. `ttl` is a duration in VCL.
 fn varnish(site: &FixtureSite, name: &'static str, ttl: &str) -> Program {
     let place = site.place();
