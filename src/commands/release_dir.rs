@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cannery_archive::{Archive, Loading, OpenError};
 use cannery_archiver::manifest::Manifest;
-use cannery_publish::remove_abandoned;
+use cannery_publish::{file_system_time, inode_change, remove_abandoned};
 
 /// Name of the symbolic link.
 pub(super) const CURRENT: &str = "current";
@@ -39,8 +39,8 @@ pub(super) struct Release {
     pub(super) bytes: u64,
     /// File modification time in seconds since 1970.
     pub(super) written: Option<u64>,
-    /// How long the file has had its name at least. Other changes of the inode count, too.
-    pub(super) named_for: Duration,
+    /// When the file got its name at the latest. Other changes of the inode count, too.
+    named: Option<SystemTime>,
     /// Facts from the archive, or why it cannot be opened.
     pub(super) label: Result<Label, OpenError>,
 }
@@ -134,6 +134,16 @@ impl ReleaseDir {
         self.path.join(name)
     }
 
+    /// Returns how long a release has had its name at least. Zero if the directory can't be written.
+    ///
+    /// Both times are those of the file system: if our clock were an hour ahead of it, a new release would look old.
+    pub(super) fn named_for(&self, release: &Release) -> Duration {
+        let temporary = self.path.join(format!("{TEMPORARY_PREFIX}{}-time", std::process::id()));
+        let now = file_system_time(&temporary).ok();
+        let elapsed = now.zip(release.named).and_then(|(now, named)| now.duration_since(named).ok());
+        elapsed.unwrap_or_default()
+    }
+
     /// Makes a release the current one. The caller should hold the lock, and then [sync](Self::sync) the directory.
     ///
     /// # Errors
@@ -179,7 +189,7 @@ impl Release {
             name,
             bytes: metadata.len(),
             written: written.map(|time| time.as_secs()),
-            named_for: since_inode_change(&metadata),
+            named: inode_change(&metadata),
             label,
         })
     }
@@ -196,15 +206,6 @@ impl Release {
         let serial = self.label.as_ref().ok().map(|label| label.serial);
         (Reverse(serial), Reverse(self.date()), Reverse(self.name.clone()))
     }
-}
-
-/// Returns the time since the inode's last change, such as a rename. A time in the future counts as now.
-fn since_inode_change(metadata: &fs::Metadata) -> Duration {
-    let since_epoch = u64::try_from(metadata.ctime()).ok().zip(u32::try_from(metadata.ctime_nsec()).ok());
-    let changed = since_epoch
-        .and_then(|(seconds, nanoseconds)| UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds)));
-    let elapsed = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
-    elapsed.unwrap_or_default()
 }
 
 /// Start and end of the names of archives that are being received.

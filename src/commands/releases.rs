@@ -82,7 +82,7 @@ fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
 /// served, or if the release is current, there is nothing to wait for.
 pub(super) fn settle(directory: &ReleaseDir, release: &Release, settling: Settling) {
     if directory.current.is_some() && !directory.is_current(release) {
-        thread::sleep(settling.rest(release.bytes, release.named_for));
+        thread::sleep(settling.rest(release.bytes, directory.named_for(release)));
     }
 }
 

@@ -37,6 +37,7 @@ mod acme;
 mod admin;
 mod bundle;
 mod certificates;
+mod clocks;
 mod commands;
 mod defer_accept;
 mod documents;

@@ -29,7 +29,7 @@ fn write_release(place: &Place, number: u32) -> String {
 
 /// Writes a program that takes the arguments of `ssh`, and runs `cannery receive` with these flags whatever the client asks for, as a
 /// `command=` in `authorized_keys` does.
-fn forced_receive(place: &Place, flags: &str) -> String {
+pub(crate) fn forced_receive(place: &Place, flags: &str) -> String {
     let path = place.path("forced");
     let script = format!(
         "#!/bin/sh\nexec {} receive {} {flags}\n",

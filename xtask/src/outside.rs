@@ -31,7 +31,7 @@ enum Evidence {
 }
 
 /// The requirements of the tests.
-const FOR_TESTS: [Requirement; 23] = [
+const FOR_TESTS: [Requirement; 24] = [
     Requirement { package: "python3.11-doc", evidence: Evidence::Directory(PYTHON_DOCS) },
     Requirement { package: "tinycdb", evidence: Evidence::Program("cdb") },
     Requirement { package: "curl", evidence: Evidence::Program("curl") },
@@ -49,6 +49,7 @@ const FOR_TESTS: [Requirement; 23] = [
     Requirement { package: "varnish", evidence: Evidence::Program("varnishd") },
     Requirement { package: "docker-registry", evidence: Evidence::Program("docker-registry") },
     Requirement { package: "openssh-server", evidence: Evidence::Program("sshd") },
+    Requirement { package: "faketime", evidence: Evidence::Program("faketime") },
     Requirement { package: "minisign", evidence: Evidence::Program("minisign") },
     Requirement { package: "nodejs", evidence: Evidence::Program("node") },
     Requirement { package: "npm", evidence: Evidence::Program("npm") },

@@ -36,4 +36,4 @@ pub use receive::{Host, Source, drop_damaged, serve};
 pub use recipe::bodies::BodyIndex;
 pub use recipe::rebuild::{RebuildError, RebuildReport, rebuild};
 pub use recipe::{BODY_NAME_BYTES, BodyName, Recipe, RecipeBody, RecipeError};
-pub use replace::{remove_abandoned, replace};
+pub use replace::{file_system_time, inode_change, remove_abandoned, replace};

@@ -3,11 +3,15 @@
 //! The new content is written into a temporary file, which its process has locked, and whose name has the process ID. A later
 //! process removes it once its owner is gone: the lock is free, and no process has that ID. An ID can be used again, so a free lock
 //! is enough for a file that is an hour old. On a file system without locks, only the ID and the age count.
+//!
+//! On a shared disk, another machine may set the times of files, and its clock or ours may be wrong. So ages are differences between
+//! two times of the file system.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::path::Path;
-use std::time::Duration;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Age from which on the ID in a name may be that of another process.
 const REUSE_AGE: Duration = Duration::from_secs(3600);
@@ -44,11 +48,15 @@ fn create(path: &Path) -> io::Result<File> {
 /// Returns an error if it can't be removed, for example because it belongs to another user.
 pub fn remove_abandoned(path: &Path, owner: u32) -> io::Result<bool> {
     let Ok(file) = File::open(path) else { return Ok(false) };
-    let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
+    let modified = file.metadata()?.modified()?;
+    let is_older = |age: Duration| {
+        let now = file_system_time(&sibling(path, owner));
+        now.is_ok_and(|now| now.duration_since(modified).is_ok_and(|elapsed| elapsed >= age))
+    };
     let is_abandoned = match file.try_lock() {
-        Ok(()) => !is_alive(owner) || age >= REUSE_AGE,
+        Ok(()) => !is_alive(owner) || is_older(REUSE_AGE),
         Err(TryLockError::WouldBlock) => false,
-        Err(TryLockError::Error(_)) => !is_alive(owner) && age >= UNLOCKED_AGE,
+        Err(TryLockError::Error(_)) => !is_alive(owner) && is_older(UNLOCKED_AGE),
     };
     if !is_abandoned {
         return Ok(false);
@@ -61,6 +69,30 @@ pub fn remove_abandoned(path: &Path, owner: u32) -> io::Result<bool> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Returns the name of a temporary file of ours, beside the one of another process.
+fn sibling(path: &Path, owner: u32) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(name.replacen(&format!("{owner}-"), &format!("{}-time-", std::process::id()), 1))
+}
+
+/// Returns the current time of a file system, as it is given to changed inodes. `temporary` is a name as in [`replace()`]; the file is
+/// removed again.
+///
+/// # Errors
+/// Returns an error if the file can't be created.
+pub fn file_system_time(temporary: &Path) -> io::Result<SystemTime> {
+    let metadata = create(temporary).and_then(|file| file.metadata());
+    let _ = fs::remove_file(temporary);
+    inode_change(&metadata?).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Returns the time of the inode's last change, such as a rename, as its file system says it.
+#[must_use]
+pub fn inode_change(metadata: &fs::Metadata) -> Option<SystemTime> {
+    let (seconds, nanoseconds) = (metadata.ctime().try_into().ok()?, metadata.ctime_nsec().try_into().ok()?);
+    UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
 }
 
 /// Whether a process of this machine has this ID. Without `/proc`, only the lock tells.
@@ -90,7 +122,7 @@ mod tests {
     #[test]
     fn only_files_without_an_owner_are_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
+        let path = folder.path().join(format!(".tmp-{}-a", std::process::id()));
         let file = create(&path).unwrap();
         assert!(!remove_abandoned(&path, NOBODY).unwrap(), "it is locked");
         drop(file);
@@ -102,5 +134,16 @@ mod tests {
         file.set_modified(std::time::SystemTime::now() - REUSE_AGE).unwrap();
         drop(file);
         assert!(remove_abandoned(&path, std::process::id()).unwrap(), "the process is another one");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn names_for_the_time_are_those_of_temporary_files() {
+        let own = std::process::id();
+        for (name, expected) in
+            [(".tmp-12-a", format!(".tmp-{own}-time-a")), (".12-a.tmp", format!(".{own}-time-a.tmp"))]
+        {
+            assert_eq!(sibling(Path::new(name), 12).to_str(), Some(&*expected));
+        }
     }
 }
