@@ -7,6 +7,9 @@ mod hook_process;
 mod report;
 mod state;
 
+#[cfg(test)]
+mod simulation;
+
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};

@@ -20,7 +20,7 @@ use self::preview::SelectedPreview;
 use super::on_activate::{Activation, Hook};
 use super::release_dir::{self, IncomingFile, NAME_DIGITS, Release, ReleaseDir, is_pushed_name};
 use super::release_trust::{self, ReleaseTrust};
-use super::releases::{self, Asker};
+use super::releases::{self, Asker, Clock, SystemClock};
 use crate::flags::publish::Receive;
 use crate::flags::settling::Settling;
 use crate::output::Failure;
@@ -64,6 +64,8 @@ pub(super) struct DirectoryHost {
     hook: Option<Hook>,
     /// Whether a release was current before the last switch.
     had_current: bool,
+    /// Waits before switches.
+    clock: Box<dyn Clock>,
     /// The preview whose release directory `path` is.
     preview: Option<SelectedPreview>,
     /// The domains of previews. If there are any, `path` is a directory of sites until a preview is selected.
@@ -80,9 +82,16 @@ impl DirectoryHost {
             verified: None,
             hook: None,
             had_current: false,
+            clock: Box::new(SystemClock),
             preview: None,
             preview_domains: Vec::new(),
         }
+    }
+
+    /// Waits by another clock.
+    #[cfg(test)]
+    pub(super) fn with_clock(self, clock: impl Clock + 'static) -> DirectoryHost {
+        DirectoryHost { clock: Box::new(clock), ..self }
     }
 
     /// Checks a statement about the release with this digest, if the host demands one. Returns what was seen afterwards.
@@ -419,7 +428,7 @@ impl DirectoryHost {
             // Without the lock, so that others can publish meanwhile.
             let directory = self.read()?;
             let release = select(&directory, &activate.release)?;
-            releases::settle(&directory, release, Settling::requested(milliseconds));
+            releases::settle(&mut *self.clock, &directory, release, Settling::requested(milliseconds));
         }
         let lock = self.lock()?;
         release_dir::clean(&self.path, &lock).map_err(|error| self.refusal("cannot clean", &error))?;

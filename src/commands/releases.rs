@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
 use std::thread;
+use std::time::Duration;
 
 use cannery_archive::{Archive, Corrupt, Record, RecordKind};
 use cannery_base::FileVersion;
@@ -34,7 +35,7 @@ pub fn run(flags: &Releases) -> Result<(), Failure> {
     if let Some(wanted) = &flags.selected {
         let release = find(&directory, wanted, Asker::User)?;
         let name = release.name.clone();
-        settle(&directory, release, flags.settle());
+        settle(&mut SystemClock, &directory, release, flags.settle());
         // The whole archive should be verified before the switch, as damage would otherwise only be noticed
         // afterwards.
         let path = directory.release_path(&name);
@@ -78,11 +79,32 @@ fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
     })
 }
 
+/// Measures how old releases are, and waits. Simulations have another one.
+pub(super) trait Clock: Send {
+    fn age(&self, directory: &ReleaseDir, release: &Release) -> Duration;
+
+    fn sleep(&mut self, time: Duration);
+}
+
+/// The clocks of the system and of the directory's file system.
+pub(super) struct SystemClock;
+
+impl Clock for SystemClock {
+    fn age(&self, directory: &ReleaseDir, release: &Release) -> Duration {
+        directory.named_for(release)
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        thread::sleep(time);
+    }
+}
+
 /// Waits until all processes of the server have noticed a release that was put into the directory just now. Without pages that are
 /// served, or if the release is current, there is nothing to wait for.
-pub(super) fn settle(directory: &ReleaseDir, release: &Release, settling: Settling) {
+pub(super) fn settle(clock: &mut dyn Clock, directory: &ReleaseDir, release: &Release, settling: Settling) {
     if directory.current.is_some() && !directory.is_current(release) {
-        thread::sleep(settling.rest(release.bytes, directory.named_for(release)));
+        let age = clock.age(directory, release);
+        clock.sleep(settling.rest(release.bytes, age));
     }
 }
 

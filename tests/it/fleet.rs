@@ -109,7 +109,7 @@ impl Visits {
 /// Publishes releases while two visitors of each list of addresses request pages. `publish` gets the number of a release and what
 /// was seen so far, and returns `false` after the last release.
 fn visit_meanwhile<const LISTS: usize>(
-    lists: [Vec<String>; LISTS],
+    lists: &[Vec<String>; LISTS],
     publish: impl Fn(u32, &[Visits; LISTS]) -> bool,
 ) -> [Visits; LISTS] {
     /// Ends the visits, also if a test fails.
@@ -163,7 +163,7 @@ fn no_server_lacks_the_files_of_another_ones_page() {
     let (length, rollbacks) =
         if is_slow() { (Duration::from_secs(600), 10) } else { (Duration::from_secs(4), 3) };
     let began = Instant::now();
-    let [visits] = visit_meanwhile([fleet.addresses()], |number, _| {
+    let [visits] = visit_meanwhile(&[fleet.addresses()], |number, _| {
         fleet.push(number, "1500");
         if number % rollbacks == 0 {
             fleet.rollback();
@@ -183,7 +183,7 @@ fn no_server_lacks_the_files_of_another_ones_page() {
 #[test]
 fn servers_lack_files_without_the_wait() {
     let fleet = Fleet::start();
-    let [visits] = visit_meanwhile([fleet.addresses()], |number, [visits]| {
+    let [visits] = visit_meanwhile(&[fleet.addresses()], |number, [visits]| {
         fleet.push(number, "0");
         wait_until("the release is served", || visits.newest.load(Ordering::Relaxed) == number);
         let is_enough = if is_slow() { number == 100 } else { visits.faults()[0] > 0 };
@@ -208,7 +208,7 @@ fn no_file_is_missing_through_proxies() {
     );
     let lists = [&haproxy, &varnish].map(|proxy| vec![proxy.address.clone()]);
     let last = if is_slow() { 100 } else { 3 };
-    let visits = visit_meanwhile(lists, |number, visits| {
+    let visits = visit_meanwhile(&lists, |number, visits| {
         fleet.push(number, "1500");
         let is_seen = |visits: &Visits| visits.newest.load(Ordering::Relaxed) == number;
         wait_until("the release is seen through both", || visits.iter().all(is_seen));
