@@ -55,6 +55,7 @@ mod live_folder;
 mod live_reload;
 mod mutants;
 mod odd_names;
+mod other_stores;
 mod previews;
 mod processes;
 mod profile;

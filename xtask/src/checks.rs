@@ -39,6 +39,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.run("h2spec", outside::install_h2spec);
         steps.run("quic-go", outside::install_quic_go);
         steps.run("pebble", outside::install_pebble);
+        steps.run("registries", outside::install_stores);
     }
     let packages = packages_of(extent);
     steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
@@ -139,6 +140,7 @@ fn with_programs(mut command: Command, extent: Extent) -> Command {
     command.env("CANNERY_H2SPEC", outside::h2spec());
     command.env("CANNERY_QUIC_GO", outside::quic_go());
     command.env("CANNERY_PEBBLE", outside::pebble_directory());
+    command.env("CANNERY_STORES", outside::stores_directory());
     command.env("CANNERY_PYTHON_DOCS", outside::PYTHON_DOCS);
 
     if let Some(chromium) = project::program("chromium") {

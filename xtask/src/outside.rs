@@ -86,16 +86,20 @@ const NPM_PACKAGES: [(&str, &str); 2] =
     [("playwright-core", "1.65.1"), ("@fortawesome/fontawesome-free", "7.3.1")];
 
 /// PyPI packages with the versions that the tests are written for.
-const PYPI_PACKAGES: [(&str, &str); 13] = [
+const PYPI_PACKAGES: [(&str, &str); 16] = [
     ("aiohttp", "3.14.5"),
     ("aioquic", "1.7.2"),
     ("brotli", "1.2.1"),
     // libcurl with HTTP/3, which Debian's doesn't have.
     ("curl_cffi", "0.16.3"),
+    // The server of moto.
+    ("Flask", "3.1.3"),
+    ("flask-cors", "6.0.5"),
     // httpx speaks HTTP/2 if this is installed.
     ("h2", "4.4.1"),
     ("httplint", "2026.10.4"),
     ("httpx", "0.28.1"),
+    ("moto", "5.2.5"),
     ("mypy", "2.4.1"),
     ("prometheus_client", "0.26.0"),
     // QPACK of aioquic.
@@ -135,6 +139,7 @@ pub(crate) fn missing() -> &'static [&'static str] {
             (h2spec().is_file(), "h2spec"),
             (quic_go().is_file(), "quic-go"),
             (pebble_directory().join("pebble").is_file(), "pebble"),
+            (has_stores(), "registries"),
         ];
         let built = built.into_iter().filter(|(is_installed, _)| !is_installed);
         programs.map(|program| program.package).chain(built.map(|(_, name)| name)).collect()
@@ -345,6 +350,35 @@ pub(crate) fn install_pebble() -> Result<(), Error> {
     go.args(["build", "-mod=readonly", "-o"]).arg(directory.join(""));
     go.args(PACKAGES.map(|package| format!("github.com/letsencrypt/pebble/v2/cmd/{package}")));
     project::run(go.current_dir(project::root().join("tests/outside/pebble")).stdin(Stdio::null()))
+}
+
+/// Returns the directory of registries, which are stores of the tests.
+pub(crate) fn stores_directory() -> PathBuf {
+    project::outside().join("go")
+}
+
+/// Paths of their packages, whose last part is the name of the program.
+const STORES: [&str; 2] = [
+    "github.com/google/go-containerregistry/cmd/crane",
+    "github.com/distribution/distribution/v3/cmd/registry",
+];
+
+/// Builds them, at the versions in `tests/outside/stores`.
+pub(crate) fn install_stores() -> Result<(), Error> {
+    if has_stores() {
+        return Ok(());
+    }
+    let directory = stores_directory();
+    fs::create_dir_all(&directory).map_err(|source| Error::file(&directory, source))?;
+    let mut go = Command::new("go");
+    // With several packages, the path must be recognizable as a directory.
+    go.args(["build", "-mod=readonly", "-o"]).arg(directory.join("")).args(STORES);
+    project::run(go.current_dir(project::root().join("tests/outside/stores")).stdin(Stdio::null()))
+}
+
+fn has_stores() -> bool {
+    let names = STORES.iter().filter_map(|package| package.rsplit('/').next());
+    names.map(|name| stores_directory().join(name)).all(|path| path.is_file())
 }
 
 fn is_installed(directory: &Path, name: &str, version: &str) -> bool {
