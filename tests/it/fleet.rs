@@ -52,7 +52,7 @@ fn push(place: &Place, targets: &[String], number: u32, settle: &str) {
     place.json(&[&["push", "--settle", settle], &targets[..], &[&place.text("public")]].concat());
 }
 
-/// What visitors of a site have got.
+/// Counts of the responses that visitors of a site have got.
 #[derive(Debug, Default)]
 struct Visits {
     pages: AtomicU64,

@@ -72,7 +72,7 @@ struct Published {
     assets: BTreeSet<u64>,
 }
 
-/// What all tasks know.
+/// State that all tasks share.
 struct World {
     turns: Turns,
     shelf: Mutex<Shelf>,
@@ -83,7 +83,7 @@ struct World {
     is_calm: AtomicBool,
 }
 
-/// What the servers of a node know about it.
+/// A node as its servers know it.
 struct Node {
     directory: PathBuf,
     /// Whether a look of the node at the store is going on, and when the last one ended in milliseconds. Without one, nothing changes in

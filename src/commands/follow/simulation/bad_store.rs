@@ -11,7 +11,7 @@ use cannery_store::{Blob, Look, Opened, Store, StoreError, StoreErrorKind, Store
 
 use super::{Random, World, lock};
 
-/// What the store has.
+/// Contents of the store.
 #[derive(Default)]
 pub(super) struct Shelf {
     blobs: HashMap<[u8; 32], Arc<Vec<u8>>>,
@@ -37,7 +37,7 @@ pub(super) struct BadStore {
     random: Option<Random>,
 }
 
-/// What happens to a response.
+/// A fault of a response.
 enum Fault {
     None,
     Lost,

@@ -37,7 +37,7 @@ struct Process {
     current: Option<(String, Version)>,
 }
 
-/// What visitors and processes have seen.
+/// Counts of visits and switches.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) pages: u64,
