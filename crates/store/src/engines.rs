@@ -24,6 +24,12 @@ fn blob_path(hex: &str) -> String {
     format!("blobs/sha256/{hex}")
 }
 
+/// The error of a publisher that has lost a race.
+fn replaced_meanwhile(place: &str) -> StoreError {
+    let message = format!("{place} was replaced by another publisher meanwhile");
+    StoreError::new(StoreErrorKind::Failing, message).hint("run the same command again")
+}
+
 /// The address of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {

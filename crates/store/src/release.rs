@@ -1,4 +1,4 @@
-//! The document that names the current release of a site, and where its parts are.
+//! The document that names the current release of a site, a staged one if there is any, and where their parts are.
 //!
 //! It is JSON. Everything in it is checked before use, and what matters is signed: the statement has the digest of the archive, and no
 //! other part of the document can lead to an archive with another one.
@@ -8,6 +8,7 @@ use cannery_base::hex::{self, Hex};
 use cannery_publish::trust::Signed;
 use serde::{Deserialize, Serialize};
 
+use crate::error::StoreError;
 use crate::limits::{DOCUMENT_BYTES_MAX, EARLIER_MAX, PATCHES_MAX, RECIPE_BLOB_BYTES_MAX};
 
 /// Version of the document.
@@ -18,6 +19,8 @@ const VERSION: u32 = 1;
 pub struct StoredSite {
     /// The release that nodes should serve.
     pub current: StoredRelease,
+    /// The release that will become current, which nodes should have by then. Programs of versions without it ignore this member.
+    pub staged: Option<StoredRelease>,
     /// Other releases, newest first.
     pub earlier: Vec<StoredRelease>,
 }
@@ -63,8 +66,28 @@ pub struct Blob {
 
 /// Why bytes aren't such a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the document about the releases is malformed: {0}")]
-pub struct ReleaseError(pub(crate) String);
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// It was written by a later program.
+    #[error("the document about the releases has version {0}, and this program reads version {VERSION}")]
+    Version(u32),
+    /// It is no such document, or was changed.
+    #[error("the document about the releases is malformed: {0}")]
+    Malformed(String),
+}
+
+impl ReleaseError {
+    /// Makes an error of a store's document.
+    pub(crate) fn in_document(&self, place: &str) -> StoreError {
+        let hint = match self {
+            ReleaseError::Version(_) => "update Cannery here: a later version has written the store",
+            ReleaseError::Malformed(_) => {
+                "the store or something on the way to it is at fault: check the address, or push the site into an empty store"
+            }
+        };
+        StoreError::wrong(format!("{place}: {self}")).hint(hint)
+    }
+}
 
 impl Blob {
     /// Returns the digest as in OCI: `sha256:` and 64 hexadecimal digits.
@@ -84,10 +107,17 @@ impl Blob {
     }
 }
 
+#[derive(Deserialize)]
+struct VersionJson {
+    cannery: u32,
+}
+
 #[derive(Serialize, Deserialize)]
 struct DocumentJson {
     cannery: u32,
     current: ReleaseJson,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    staged: Option<ReleaseJson>,
     #[serde(default)]
     earlier: Vec<ReleaseJson>,
 }
@@ -126,6 +156,7 @@ impl StoredSite {
         let document = DocumentJson {
             cannery: VERSION,
             current: self.current.to_document(),
+            staged: self.staged.as_ref().map(StoredRelease::to_document),
             earlier: self.earlier.iter().map(StoredRelease::to_document).collect(),
         };
         let mut text = serde_json::to_vec_pretty(&document).unwrap_or_default();
@@ -138,32 +169,40 @@ impl StoredSite {
     /// # Errors
     /// Returns [`ReleaseError`] if it is malformed, too long, or of a later version.
     pub fn parse(bytes: &[u8]) -> Result<StoredSite, ReleaseError> {
-        let malformed = |why: &str| ReleaseError(why.to_owned());
+        let malformed = |why: &str| ReleaseError::Malformed(why.to_owned());
         if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
             return Err(malformed("it is too long"));
         }
-        let document: DocumentJson =
-            serde_json::from_slice(bytes).map_err(|error| ReleaseError(error.to_string()))?;
-        if document.cannery != VERSION {
-            return Err(ReleaseError(format!(
-                "it has version {}, and this program reads version {VERSION}",
-                document.cannery
-            )));
+        // The version comes first: other members may have changed with it.
+        let VersionJson { cannery } =
+            serde_json::from_slice(bytes).map_err(|error| malformed(&error.to_string()))?;
+        if cannery != VERSION {
+            return Err(ReleaseError::Version(cannery));
         }
+        let document: DocumentJson =
+            serde_json::from_slice(bytes).map_err(|error| malformed(&error.to_string()))?;
         if document.earlier.len() > EARLIER_MAX {
             return Err(malformed("it has too many releases"));
         }
         let earlier: Option<Vec<_>> = document.earlier.into_iter().map(StoredRelease::of_document).collect();
         let current = StoredRelease::of_document(document.current);
-        match (current, earlier) {
-            (Some(current), Some(earlier)) => Ok(StoredSite { current, earlier }),
-            _ => Err(malformed("a digest or length")),
+        let staged = document.staged.map(StoredRelease::of_document);
+        match (current, staged, earlier) {
+            (_, Some(None), _) | (None, ..) | (.., None) => Err(malformed("a digest or length")),
+            (Some(current), staged, Some(earlier)) => {
+                Ok(StoredSite { current, staged: staged.flatten(), earlier })
+            }
         }
     }
 
-    /// Returns all releases, the current one first.
+    /// Returns all releases: the current one, the staged one, and then the earlier ones. The staged one may be among these, too.
     pub fn releases(&self) -> impl Iterator<Item = &StoredRelease> {
-        std::iter::once(&self.current).chain(&self.earlier)
+        std::iter::once(&self.current).chain(&self.staged).chain(&self.earlier)
+    }
+
+    /// Returns all files of all releases.
+    pub fn blobs(&self) -> impl Iterator<Item = Blob> {
+        self.releases().flat_map(StoredRelease::blobs)
     }
 }
 
@@ -236,13 +275,24 @@ mod tests {
                 blob: blob(6),
             }],
         };
-        StoredSite { current: release(2), earlier: vec![release(1)] }
+        StoredSite { current: release(2), staged: Some(release(3)), earlier: vec![release(1)] }
     }
 
     #[test]
     fn documents_are_read_as_written() {
         let site = sample();
         assert_eq!(StoredSite::parse(&site.to_json()), Ok(site));
+    }
+
+    #[test]
+    fn staged_release_may_be_missing() {
+        let site = StoredSite { staged: None, ..sample() };
+        let text = String::from_utf8(site.to_json()).unwrap();
+        assert!(!text.contains("staged"), "older programs get what they know");
+        assert_eq!(StoredSite::parse(text.as_bytes()), Ok(site));
+        // Like older programs, we ignore members that we don't know.
+        let extended = text.replacen('{', "{\"added_later\": [1],", 1);
+        assert!(StoredSite::parse(extended.as_bytes()).is_ok());
     }
 
     #[test]
@@ -259,8 +309,12 @@ mod tests {
         ] {
             assert!(StoredSite::parse(wrong.as_bytes()).is_err(), "{wrong:.200}");
         }
+        assert_eq!(StoredSite::parse(b"{\"cannery\": 2}"), Err(ReleaseError::Version(2)));
         let mut many = sample();
         many.earlier = vec![many.current.clone(); EARLIER_MAX + 1];
         assert!(StoredSite::parse(&many.to_json()).is_err());
+        let mut wrong = sample();
+        wrong.staged.as_mut().unwrap().recipe.bytes = u64::MAX;
+        assert!(StoredSite::parse(&wrong.to_json()).is_err());
     }
 }

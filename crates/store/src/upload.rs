@@ -1,5 +1,7 @@
 //! Uploads a release: archive, recipe, patches against earlier releases, and then the document that names it.
 
+use std::collections::HashSet;
+
 use cannery_archive::{Archive, Digest};
 use cannery_publish::trust::Signed;
 use cannery_publish::{Recipe, RecipeError};
@@ -99,22 +101,96 @@ impl Blob {
 }
 
 impl StoredSite {
-    /// Returns the document after a release was made current, which may be one of the earlier ones, and the files that no release of
-    /// the document has any more. At most `keep` releases stay.
+    /// Returns the document after a release was made current, which may be the staged or an earlier one, and the files that no release of
+    /// the document has any more. At most `keep` releases stay. Another release that was staged has never been current, and isn't kept.
     #[must_use]
     pub fn with_current(
         before: Option<&StoredSite>,
         current: StoredRelease,
         keep: usize,
     ) -> (StoredSite, Vec<Blob>) {
-        let others = before.into_iter().flat_map(StoredSite::releases);
+        let others = before.into_iter().flat_map(|site| std::iter::once(&site.current).chain(&site.earlier));
         let mut others: Vec<_> = others.filter(|other| other.digest != current.digest).cloned().collect();
         others.sort_by_key(|release| std::cmp::Reverse((release.serial, release.date)));
-        let dropped = others.split_off(others.len().min(keep.saturating_sub(1).min(EARLIER_MAX)));
-        let site = StoredSite { current, earlier: others };
-        let is_used =
-            |blob: &Blob| site.releases().any(|release| release.blobs().any(|other| other == *blob));
-        let unused = dropped.iter().flat_map(StoredRelease::blobs).filter(|blob| !is_used(blob)).collect();
+        others.truncate(keep.saturating_sub(1).min(EARLIER_MAX));
+        let site = StoredSite { current, staged: None, earlier: others };
+        let unused = before.map_or(Vec::new(), |before| unused(before, &site));
         (site, unused)
+    }
+
+    /// Returns the document after a release was staged, and the files that no release of the document has any more. A release that was
+    /// staged before and never became current isn't kept.
+    #[must_use]
+    pub fn with_staged(before: &StoredSite, staged: StoredRelease) -> (StoredSite, Vec<Blob>) {
+        // Before a rollback, an earlier release is staged. It stays in the list, in case that another one is staged instead.
+        let site = StoredSite { staged: Some(staged), ..before.clone() };
+        let unused = unused(before, &site);
+        (site, unused)
+    }
+}
+
+/// Returns the files that only the document before has.
+fn unused(before: &StoredSite, after: &StoredSite) -> Vec<Blob> {
+    let used: HashSet<_> = after.blobs().collect();
+    let unused: HashSet<_> = before.blobs().filter(|blob| !used.contains(blob)).collect();
+    unused.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn release(serial: u64) -> StoredRelease {
+        let byte = u8::try_from(serial).unwrap();
+        let blob = |part: u8| Blob { sha256: [byte, part].repeat(16).try_into().unwrap(), bytes: 1 };
+        StoredRelease {
+            serial,
+            digest: Digest([byte; Digest::BYTES]),
+            date: serial,
+            signed: None,
+            archive: blob(0),
+            recipe: blob(1),
+            patches: Vec::new(),
+        }
+    }
+
+    fn set(blobs: impl IntoIterator<Item = Blob>) -> HashSet<Blob> {
+        blobs.into_iter().collect()
+    }
+
+    fn serials(site: &StoredSite) -> (u64, Option<u64>, Vec<u64>) {
+        let earlier = site.earlier.iter().map(|release| release.serial).collect();
+        (site.current.serial, site.staged.as_ref().map(|release| release.serial), earlier)
+    }
+
+    #[test]
+    fn releases_are_staged_and_then_current() {
+        let (site, unused) = StoredSite::with_current(None, release(1), 10);
+        assert_eq!((serials(&site), unused.len()), ((1, None, vec![]), 0));
+        let (site, _) = StoredSite::with_staged(&site, release(2));
+        let (site, _) = StoredSite::with_current(Some(&site), release(2), 10);
+        assert_eq!(serials(&site), (2, None, vec![1]));
+
+        // A release that never became current leaves with its files.
+        let (site, _) = StoredSite::with_staged(&site, release(3));
+        let (site, unused) = StoredSite::with_staged(&site, release(4));
+        assert_eq!(serials(&site), (2, Some(4), vec![1]));
+        assert_eq!(set(unused), set(release(3).blobs()));
+        let (again, unused) = StoredSite::with_staged(&site, release(4));
+        assert!(again == site && unused.is_empty());
+
+        let (site, unused) = StoredSite::with_current(Some(&site), release(5), 3);
+        assert_eq!(serials(&site), (5, None, vec![2, 1]));
+        assert_eq!(set(unused), set(release(4).blobs()));
+        let (site, unused) = StoredSite::with_current(Some(&site), release(6), 3);
+        assert_eq!(serials(&site), (6, None, vec![5, 2]));
+        assert_eq!(set(unused), set(release(1).blobs()));
+
+        // A rollback, whose release isn't lost if another one is staged instead.
+        let (site, _) = StoredSite::with_staged(&site, release(2));
+        let (other, unused) = StoredSite::with_staged(&site, release(7));
+        assert_eq!((serials(&other), unused.len()), ((6, Some(7), vec![5, 2]), 0));
+        let (site, _) = StoredSite::with_current(Some(&site), release(2), 3);
+        assert_eq!(serials(&site), (2, None, vec![6, 5]));
     }
 }

@@ -8,7 +8,7 @@ use ureq::Body;
 
 use super::credentials::Credentials;
 use super::folder::digest_version;
-use super::{DOCUMENT, blob_path};
+use super::{DOCUMENT, blob_path, replaced_meanwhile};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::http::{Call, Http, read_all, unexpected};
 use crate::limits::DOCUMENT_BYTES_MAX;
@@ -99,10 +99,7 @@ pub(super) fn compare<'a>(call: Call<'a>, seen: Option<&str>) -> Result<Call<'a>
 pub(super) fn check_written(response: Response<Body>, url: &str) -> Result<(), StoreError> {
     match response.status() {
         status if status.is_success() => Ok(()),
-        StatusCode::PRECONDITION_FAILED | StatusCode::CONFLICT => {
-            let message = format!("{url} was replaced by another publisher meanwhile");
-            Err(StoreError::new(StoreErrorKind::Failing, message).hint("run the same command again"))
-        }
+        StatusCode::PRECONDITION_FAILED | StatusCode::CONFLICT => Err(replaced_meanwhile(url)),
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
             let message = format!("{url} can't be written: the server has no PUT");
             Err(StoreError::new(StoreErrorKind::Denied, message)
@@ -129,9 +126,17 @@ pub(super) fn parse_document(
     if known == Some(&version) {
         return Ok(Look::Same);
     }
-    let site = StoredSite::parse(&bytes).map_err(|error| StoreError::wrong(format!("{url}: {error}")))?;
+    let site = StoredSite::parse(&bytes).map_err(|error| error.in_document(url))?;
     Ok(Look::New { site: Box::new(site), version })
 }
+
+/// What to do if a server is wrong about ranges.
+const RANGES: &str = "the server or a proxy before it is at fault: turn off what changes its responses to range requests, \
+                      or name another address of the store";
+
+/// What to do if a file is shorter than it was.
+const LOST: &str = "the store or a proxy before it has only a part of this file: empty that cache, or push the same site again, \
+                    which replaces what is damaged";
 
 /// Sends a request for a range, which must be closed: some registries refuse others.
 pub(super) fn open_range(
@@ -151,7 +156,16 @@ pub(super) fn open_range(
         StatusCode::OK => 0,
         StatusCode::PARTIAL_CONTENT => content_range_start(response.headers()).ok_or_else(|| {
             StoreError::wrong(format!("{} answers 206 without saying which range it sends", call.shown()))
+                .hint(RANGES)
         })?,
+        StatusCode::RANGE_NOT_SATISFIABLE => {
+            let range = format!("{}-{}", range.start, range.end.saturating_sub(1));
+            return Err(StoreError::wrong(format!(
+                "{} answers 416: it has no bytes {range}, though the release has",
+                call.shown()
+            ))
+            .hint(LOST));
+        }
         _ => return Err(unexpected(response, call.shown())),
     };
     if start > range.start {
@@ -159,7 +173,8 @@ pub(super) fn open_range(
             "{} sends another range than was asked for: from {start} instead of {}",
             call.shown(),
             range.start
-        )));
+        ))
+        .hint(RANGES));
     }
     Ok(Opened { start, reader: Box::new(response.into_body().into_reader()) })
 }

@@ -8,17 +8,17 @@ mod token;
 
 use std::ops::Range;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, LOCATION, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderName, LOCATION, WWW_AUTHENTICATE};
 use http::{Method, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use ureq::Body;
 
 pub use image::ImageReport;
 
-use super::Address;
 use super::credentials::Credentials;
 use super::folder::digest_version;
 use super::https::{check_written, open_range};
+use super::{Address, replaced_meanwhile};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::http::{Call, Content, Http, is_loopback, is_same_host, parse_url, read_all, resolve, unexpected};
 use crate::limits::{DOCUMENT_BYTES_MAX, RESPONSE_BYTES_MAX};
@@ -38,6 +38,9 @@ const PATCH: &str = "application/vnd.cannery.recipe.patch.v1+zstd";
 /// The tag that stands for the current release, if the user names no other.
 const TAG: &str = "live";
 
+/// Number of digest digits in the tag of a release.
+const TAG_DIGITS: usize = 12;
+
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
 pub(super) struct OciStore {
@@ -49,6 +52,8 @@ pub(super) struct OciStore {
     credentials: Credentials,
     /// The value of `Authorization` that was accepted last.
     authorization: Option<String>,
+    /// The entity tag and the version of the manifest that was read last, for registries that don't state its digest.
+    etag: Option<(String, String)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -119,7 +124,7 @@ impl OciStore {
             repository.to_owned()
         };
         let base = format!("{scheme}://{host}/v2/{repository}");
-        OciStore { http, base, repository, tag: tag.to_owned(), credentials, authorization: None }
+        OciStore { http, base, repository, tag: tag.to_owned(), credentials, authorization: None, etag: None }
     }
 
     /// Sends a request, and authorizes it if the registry asks for that.
@@ -224,8 +229,12 @@ impl Store for OciStore {
             StatusCode::NOT_FOUND => return Ok(Look::Empty),
             _ => return Err(unexpected(response, &call.url)),
         }
-        let digest = response.headers().get(CONTENT_DIGEST).and_then(|value| value.to_str().ok());
-        if digest.is_some() && digest == known {
+        let is_same = match (field(&response, CONTENT_DIGEST), field(&response, ETAG), &self.etag) {
+            (Some(digest), ..) => Some(digest) == known,
+            (None, Some(etag), Some((last, version))) => etag == last && Some(&**version) == known,
+            (None, ..) => false,
+        };
+        if is_same {
             return Ok(Look::Same);
         }
         let call = Call::new(Method::GET, call.url.clone()).header(ACCEPT, MANIFEST)?;
@@ -234,8 +243,10 @@ impl Store for OciStore {
             return Err(unexpected(response, &call.url));
         }
         // The tag may have moved since the first request, so the version is that of what is read.
+        let etag = field(&response, ETAG).map(str::to_owned);
         let bytes = read_all(response, DOCUMENT_BYTES_MAX, &call.url)?;
         let version = format!("sha256:{}", digest_version(&bytes));
+        self.etag = etag.map(|etag| (etag, version.clone()));
         if known == Some(&version) {
             return Ok(Look::Same);
         }
@@ -251,7 +262,7 @@ impl Store for OciStore {
         let config = config.filter(|config| config.bytes <= DOCUMENT_BYTES_MAX);
         let document =
             self.read_blob(&config.ok_or_else(|| wrong("its config has no digest, or is too long"))?)?;
-        let site = StoredSite::parse(&document).map_err(|error| wrong(&error.to_string()))?;
+        let site = StoredSite::parse(&document).map_err(|error| error.in_document(&call.url))?;
         Ok(Look::New { site: Box::new(site), version })
     }
 
@@ -282,22 +293,46 @@ impl Store for OciStore {
         self.upload(blob, Content::Bytes(content))
     }
 
-    fn point(&mut self, site: &StoredSite, _: Option<&str>) -> Result<(), StoreError> {
+    fn point(&mut self, site: &StoredSite, seen: Option<&str>) -> Result<(), StoreError> {
         let document = site.to_json();
         let config = Blob::of(&document);
         if !self.has(&config)? {
             self.put(&config, &document)?;
         }
-        let manifest = manifest(&site.current, &config);
-        // The release's own tag comes first: the tag that nodes look at must not name something that may be collected.
-        self.put_manifest(MANIFEST, &manifest, &format!("release-{}", site.current.serial))?;
+        let current = manifest(&site.current, &config);
+        // The releases' own tags come first: the tag that nodes look at must not name something that may be collected.
+        if let Some(staged) = &site.staged {
+            self.put_manifest(MANIFEST, &manifest(staged, &config), &release_tag(staged))?;
+        }
+        self.put_manifest(MANIFEST, &current, &release_tag(&site.current))?;
+        // Registries don't compare, so another publisher can still replace the tag between this look and our request.
+        let is_as_seen = match (self.look(seen)?, seen) {
+            (Look::Same, Some(_)) | (Look::Empty, None) => true,
+            (Look::New { version, .. }, seen) => Some(&*version) == seen,
+            _ => false,
+        };
+        if !is_as_seen {
+            return Err(replaced_meanwhile(&self.url(&format!("manifests/{}", self.tag))));
+        }
         let tag = self.tag.clone();
-        self.put_manifest(MANIFEST, &manifest, &tag)
+        self.put_manifest(MANIFEST, &current, &tag)
     }
 
     fn remove(&mut self, _: &Blob) -> Result<(), StoreError> {
         Ok(())
     }
+}
+
+/// Returns the tag that keeps a release's files from being collected. Two publishers may choose the same serial, so it has a part of the
+/// digest. Tags of earlier versions have only the serial; they stay, and nothing reads any of these tags.
+fn release_tag(release: &StoredRelease) -> String {
+    let digest = release.digest.to_string();
+    format!("release-{}-{}", release.serial, digest.get(..TAG_DIGITS).unwrap_or(&digest))
+}
+
+/// Returns the value of a field, if it is text.
+fn field(response: &Response<Body>, name: HeaderName) -> Option<&str> {
+    response.headers().get(name)?.to_str().ok()
 }
 
 fn manifest(release: &StoredRelease, config: &Blob) -> Vec<u8> {
