@@ -163,8 +163,8 @@ struct ContentFlags {
     #[arg(long, value_name = "[HOST=]DIR", value_parser = parse_named_archive)]
     releases: Vec<NamedArchive>,
 
-    /// Serve immutable files from this many other archives of each release directory, the newest first; with `--sites`, from at most
-    /// 1,000.
+    /// Serve immutable files from this many other archives of each release directory: the last one that came, the last one that was
+    /// current, and those with the highest serials; with `--sites`, from at most 1,000.
     #[arg(long, value_name = "N", default_value_t = 5, hide_short_help = true)]
     releases_kept: u16,
 

@@ -5,6 +5,9 @@
 //! we only do this for the newest ones; the others will follow in the background, so that large archives do
 //! not delay the start. Damaged archives are skipped with a notice, whereas archives that are still being
 //! copied are skipped silently. The current archive is not included here.
+//!
+//! Only some archives are open at a time: the one that arrived last, since it may be staged, the one that was current before, and those
+//! with the highest serials.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -41,6 +44,11 @@ pub(crate) struct Releases {
     is_incomplete: bool,
     virtual_hosts: VirtualHosts,
     files: BTreeMap<OsString, File>,
+    /// The digest of the current release, and of the one that was current before in this process.
+    current: Option<Digest>,
+    replaced: Option<Digest>,
+    /// Number of the last listing of the directory.
+    listing: u64,
     /// Names of the files being served, newest first.
     served: Vec<OsString>,
     /// The error of the last attempt to read the directory, which we have reported.
@@ -51,6 +59,8 @@ pub(crate) struct Releases {
 #[derive(Debug)]
 struct File {
     version: FileVersion,
+    /// The listing that has found this version of the file first.
+    listing: u64,
     state: State,
     /// Set if the system could not read the file at the last attempt.
     unreadable: Option<Unreadable>,
@@ -138,6 +148,9 @@ impl Releases {
             is_incomplete: false,
             virtual_hosts,
             files: BTreeMap::new(),
+            current: None,
+            replaced: None,
+            listing: 0,
             served: Vec::new(),
             unreadable: None,
         }
@@ -191,6 +204,10 @@ impl Releases {
         notices: &mut Vec<Notice>,
     ) -> ScanOutcome {
         let mut retired = Vec::new();
+        let digest = current.facts().digest;
+        if self.current != Some(digest) {
+            self.replaced = self.current.replace(digest);
+        }
         match (trigger != Trigger::Continuation).then(|| self.list()) {
             None => {}
             Some(Ok((found, error))) => {
@@ -270,6 +287,7 @@ impl Releases {
         retired: &mut Vec<OpenRelease>,
         notices: &mut Vec<Notice>,
     ) {
+        self.listing += 1;
         // Files that were deleted are not served any more.
         self.files.retain(|name, file| {
             let stays = found.contains_key(name);
@@ -290,7 +308,8 @@ impl Releases {
                 }
                 known => {
                     retired.extend(known.and_then(File::close));
-                    let mut file = File { version, state: State::New, unreadable: None };
+                    let listing = self.listing;
+                    let mut file = File { version, listing, state: State::New, unreadable: None };
                     if is_complete {
                         notices.extend(file.learn(&path, Label::of(&path)));
                     }
@@ -300,24 +319,36 @@ impl Releases {
         }
     }
 
-    /// Selects the releases to serve and opens those that are not open yet. Returns their file names.
-    fn choose(&mut self, current: &Archive, trigger: Trigger, notices: &mut Vec<Notice>) -> Vec<OsString> {
+    /// Returns the names of all archives but the current one, those first that should be served first.
+    ///
+    /// Their order by serial isn't enough. A release that was staged just now will become current, even if its serial is lower, and
+    /// other machines may serve its pages already. After a rollback, the release that was replaced is the one with the most open pages.
+    fn ranked(&self) -> Vec<(Label, OsString)> {
+        let mut ranked: Vec<_> =
+            self.files.iter().filter_map(|(name, file)| Some((file.label()?, file, name))).collect();
+        ranked.retain(|(label, ..)| Some(label.digest) != self.current);
+        let arrived = |(_, file, name): &(Label, &File, &OsString)| {
+            (file.listing, file.version.modified_ns, (*name).clone())
+        };
+        let last = ranked.iter().max_by_key(|release| arrived(release)).map(|(label, ..)| label.digest);
+        let is_first = |label: &Label| {
+            let digest = Some(label.digest);
+            (digest != last, digest != self.replaced)
+        };
         // Higher serial numbers come first, then files that were modified later.
-        let mut ranked: Vec<_> = self
-            .files
-            .iter()
-            .filter_map(|(name, file)| Some((file.label()?, file.version.modified_ns, name.clone())))
-            .collect();
-        ranked.sort_by_key(|(label, modified_ns, name)| {
-            (Reverse(label.serial), Reverse(*modified_ns), Reverse(name.clone()))
-        });
+        ranked.sort_by_key(|(label, file, name)| (is_first(label), newest_first(label, file, name)));
+        ranked.into_iter().map(|(label, _, name)| (label, name.clone())).collect()
+    }
 
+    /// Selects the releases to serve and opens those that are not open yet. Returns their file names, newest first.
+    fn choose(&mut self, current: &Archive, trigger: Trigger, notices: &mut Vec<Notice>) -> Vec<OsString> {
+        let ranked = self.ranked();
         let mut served = Vec::new();
         let mut digests = vec![current.facts().digest];
         let mut copied_bytes = copied_bytes_of(current);
         let mut verified_bytes = 0u64;
         self.is_incomplete = false;
-        for (label, _, name) in ranked {
+        for (label, name) in ranked {
             if served.len() == self.directory.kept {
                 break;
             }
@@ -384,8 +415,19 @@ impl Releases {
                 unreadable.since = Instant::now();
             }
         }
+        // A path that several releases have comes from the newest one.
+        let rank = |name: &OsString| {
+            let file = self.files.get(name)?;
+            Some(newest_first(&file.label()?, file, name))
+        };
+        served.sort_by_cached_key(rank);
         served
     }
+}
+
+/// Orders archives by serial, then by the time of their last change, then by name.
+fn newest_first(label: &Label, file: &File, name: &OsString) -> impl Ord + use<> {
+    (Reverse(label.serial), Reverse(file.version.modified_ns), Reverse(name.clone()))
 }
 
 impl File {
@@ -503,7 +545,7 @@ mod tests {
             let path = folder.path().join(name);
             fs::write(&path, "").unwrap();
             let version = FileVersion::at(&path).unwrap();
-            let mut file = File { version, state: State::New, unreadable: None };
+            let mut file = File { version, listing: 1, state: State::New, unreadable: None };
             let fails = || Err(OpenError::Io(io::Error::from_raw_os_error(libc::EMFILE)));
             assert_eq!(file.learn(&path, fails()).is_some(), is_reported, "{name}");
             assert!(matches!(file.state, State::New), "{name}");
@@ -541,6 +583,34 @@ mod tests {
         }
         fs::rename(&hidden, folder.path().join("3.cdb")).unwrap();
         assert_eq!(scan(&mut releases), (false, 2));
+    }
+
+    #[test]
+    fn staged_and_replaced_releases_are_open_whatever_their_serials() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str| {
+            fs::write(folder.path().join(format!("{name}.cdb")), simulation::archive(name)).unwrap();
+        };
+        ["4", "5", "6", "7", "8", "9"].iter().for_each(|name| write(name));
+        let current = |name: &str| Archive::from_bytes(simulation::archive(name)).unwrap();
+        let directory = ReleaseDirectory::new(folder.path().to_owned(), 3);
+        let mut releases = Releases::new(directory, VirtualHosts::Enabled);
+        let scan = |releases: &mut Releases, current: &Archive| {
+            releases.scan(current, Trigger::Request, &mut Vec::new());
+            let names: Vec<_> = releases.served.iter().map(|name| name.to_string_lossy()).collect();
+            names.join(" ")
+        };
+        assert_eq!(scan(&mut releases, &current("9")), "8.cdb 7.cdb 6.cdb");
+        // Rolled back: the release that was replaced has open pages.
+        assert_eq!(scan(&mut releases, &current("5")), "9.cdb 8.cdb 7.cdb");
+        assert_eq!(scan(&mut releases, &current("4")), "9.cdb 8.cdb 5.cdb");
+        assert_eq!(scan(&mut releases, &current("4")), "9.cdb 8.cdb 5.cdb");
+        // Staged.
+        write("2");
+        assert_eq!(scan(&mut releases, &current("4")), "9.cdb 5.cdb 2.cdb");
+        write("3");
+        assert_eq!(scan(&mut releases, &current("4")), "9.cdb 5.cdb 3.cdb");
+        assert_eq!(scan(&mut releases, &current("3")), "9.cdb 4.cdb 2.cdb");
     }
 
     #[test]

@@ -44,6 +44,8 @@ impl Releases {
 ///
 /// `/middle` has a gzip and an identity representation, both large enough to be sent from the archive without
 /// a copy. The same is true for the 400 page, while the 408 page takes several calls to send.
+///
+/// A release that is a number has this serial.
 pub(crate) fn archive(release: &str) -> Vec<u8> {
     let mut writer =
         Writer::new(tempfile::tempfile().expect("a temporary file"), Format::Cdb).expect("a writer");
@@ -80,6 +82,7 @@ pub(crate) fn archive(release: &str) -> Vec<u8> {
     let scope = NewScope { error_pages, ..NewScope::default() };
     writer.scope(None, Key::ROOT, &scope).expect("a scope");
 
+    writer.set_serial(release.parse().unwrap_or(0));
     let (mut file, _) = writer.finish().expect("an archive");
     let mut bytes = Vec::new();
     file.rewind().expect("a temporary file");
