@@ -75,6 +75,35 @@ impl Client {
         Ok((client, hello))
     }
 
+    /// Says hello, and asks for an activation at the same time, so that this takes a single round trip. The host refuses the second
+    /// message if it doesn't know our version. Callers should then call [`activated`](Client::activated).
+    ///
+    /// # Errors
+    /// Returns [`ClientError`] if the other side is not a host of a compatible version.
+    pub fn greet_and_activate(
+        input: Box<dyn Read + Send>,
+        output: Box<dyn Write + Send>,
+        activate: &Activate,
+    ) -> Result<(Client, Hello), ClientError> {
+        let mut client = Client { input, output };
+        let hello = Frame::json(FrameKind::Hello, &Hello::own());
+        let written = write_frame(&mut client.output, &hello)
+            .and_then(|()| write_frame(&mut client.output, &Frame::json(FrameKind::Activate, activate)))
+            .and_then(|()| client.output.flush());
+        client.check_sent(written)?;
+        let hello: Hello = client.receive_message(FrameKind::Hello)?;
+        hello.check()?;
+        Ok((client, hello))
+    }
+
+    /// Waits for the outcome of the activation that was asked for with the hello.
+    ///
+    /// # Errors
+    /// As for [`activate`](Client::activate).
+    pub fn activated(&mut self) -> Result<Activated, ClientError> {
+        self.receive_message(FrameKind::Activated)
+    }
+
     /// Lists the releases of the host.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod support;
 
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cannery_archive::{Archive, RecordKind};
@@ -420,4 +421,73 @@ impl Read for EndlessFrames {
         self.at = (self.at + count) % self.frame.len();
         Ok(count)
     }
+}
+
+/// Counts how often a client waits for the host after it has sent something.
+#[derive(Clone, Default)]
+struct Turns {
+    count: Arc<AtomicUsize>,
+    has_sent: Arc<AtomicBool>,
+}
+
+struct Counted<T> {
+    pipe: T,
+    turns: Turns,
+}
+
+impl<T: Write> Write for Counted<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.turns.has_sent.store(true, Ordering::Relaxed);
+        self.pipe.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pipe.flush()
+    }
+}
+
+impl<T: Read> Read for Counted<T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.turns.has_sent.swap(false, Ordering::Relaxed) {
+            self.turns.count.fetch_add(1, Ordering::Relaxed);
+        }
+        self.pipe.read(buffer)
+    }
+}
+
+/// Runs a client against a host with two releases, and returns the number of its turns and the host's current release.
+fn turns(
+    client: impl FnOnce(Box<dyn Read + Send>, Box<dyn Write + Send>, &Activate) -> Activated,
+) -> (usize, u64) {
+    let (old, new) = sites();
+    let release = Selector::Digest(new.archive().facts().digest.to_string());
+    let activate = Activate { release, keep: None, signed: None, settle_ms: None };
+    let mut host = MemoryHost::with(&[old, new]);
+    let (mut host_input, output) = io::pipe().unwrap();
+    let (input, mut host_output) = io::pipe().unwrap();
+    let server = std::thread::spawn(move || {
+        serve(&mut host_input, &mut host_output, &mut host).unwrap();
+        host.current_serial()
+    });
+    let turns = Turns::default();
+    let input = Counted { pipe: input, turns: turns.clone() };
+    let output = Counted { pipe: output, turns: turns.clone() };
+    assert_eq!(client(Box::new(input), Box::new(output), &activate).before.as_deref(), Some("0"));
+    (turns.count.load(Ordering::Relaxed), server.join().unwrap())
+}
+
+#[test]
+fn activation_can_take_one_turn() {
+    let at_once = turns(|input, output, activate| {
+        let (mut client, hello) = Client::greet_and_activate(input, output, activate).unwrap();
+        assert_eq!(hello, Hello::own());
+        client.activated().unwrap()
+    });
+    assert_eq!(at_once, (1, 2));
+    let in_steps = turns(|input, output, activate| {
+        let (mut client, _) = Client::greet(input, output).unwrap();
+        assert_eq!(client.list().unwrap().releases.len(), 2);
+        client.activate(activate).unwrap()
+    });
+    assert_eq!(in_steps, (3, 2));
 }
