@@ -20,6 +20,10 @@ struct State {
     store_serial: Option<u64>,
     behind_since: Option<u64>,
     reached: Option<u64>,
+    failing_since: Option<u64>,
+    error: Option<String>,
+    #[serde(default)]
+    failures_total: u64,
     #[serde(default)]
     on_activate_failures_total: u64,
 }
@@ -33,9 +37,16 @@ impl Followers {
 
 /// Parses a state. Returns `None` for other files.
 fn parse(state: &[u8]) -> Option<FollowStatus> {
-    let State { store_serial, behind_since, reached, on_activate_failures_total } =
-        serde_json::from_slice(state).ok()?;
-    Some(FollowStatus { store_serial, behind_since, reached, hook_failures: on_activate_failures_total })
+    let state: State = serde_json::from_slice(state).ok()?;
+    Some(FollowStatus {
+        store_serial: state.store_serial,
+        behind_since: state.behind_since,
+        reached: state.reached,
+        failing_since: state.failing_since,
+        error: state.error,
+        failures: state.failures_total,
+        hook_failures: state.on_activate_failures_total,
+    })
 }
 
 #[cfg(test)]
@@ -45,9 +56,16 @@ mod tests {
     #[test]
     fn states_are_read_and_other_files_are_not() {
         let state = br#"{"store": "a", "store_serial": 7, "behind_since": 5, "reached": 9, "error": "b",
-            "on_activate_failures_total": 3}"#;
-        let expected =
-            FollowStatus { store_serial: Some(7), behind_since: Some(5), reached: Some(9), hook_failures: 3 };
+            "failing_since": 6, "failures_total": 4, "on_activate_failures_total": 3}"#;
+        let expected = FollowStatus {
+            store_serial: Some(7),
+            behind_since: Some(5),
+            reached: Some(9),
+            failing_since: Some(6),
+            error: Some("b".to_owned()),
+            failures: 4,
+            hook_failures: 3,
+        };
         assert_eq!(parse(state), Some(expected));
         assert_eq!(parse(b"{}"), Some(FollowStatus::default()));
         for other in [&b"7"[..], b"", br#"{"behind_since": -1}"#] {

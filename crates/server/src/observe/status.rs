@@ -78,7 +78,7 @@ pub(crate) struct SiteStatus {
 }
 
 /// State of a process that pulls releases of a store into a release directory. Times are seconds since 1970.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FollowStatus {
     /// The serial of the release that the store names.
     pub(crate) store_serial: Option<u64>,
@@ -86,6 +86,12 @@ pub(crate) struct FollowStatus {
     pub(crate) behind_since: Option<u64>,
     /// When the store was reached last.
     pub(crate) reached: Option<u64>,
+    /// Since when its looks at the store fail.
+    pub(crate) failing_since: Option<u64>,
+    /// Why the last look failed.
+    pub(crate) error: Option<String>,
+    /// How many looks have failed.
+    pub(crate) failures: u64,
     /// How often the command of `--on-activate` has failed.
     pub(crate) hook_failures: u64,
 }

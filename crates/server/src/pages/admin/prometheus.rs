@@ -283,7 +283,7 @@ fn releases(metrics: &mut Metrics, stats: &Stats) {
 /// Release directories into which `cannery follow` pulls.
 fn followers(metrics: &mut Metrics, stats: &Stats) {
     type Metric = (&'static str, &'static str, &'static str, fn(&FollowStats) -> Option<u64>);
-    let exported: [Metric; 4] = [
+    let exported: [Metric; 5] = [
         (
             "release_behind",
             "gauge",
@@ -299,6 +299,12 @@ fn followers(metrics: &mut Metrics, stats: &Stats) {
         ("release_store_reached_timestamp_seconds", "gauge", "When the store was reached last.", |follow| {
             follow.reached
         }),
+        (
+            "release_follow_failures_total",
+            "counter",
+            "Looks at the store that have failed, or whose release was refused.",
+            |follow| Some(follow.failures),
+        ),
         (
             "release_on_activate_failures_total",
             "counter",

@@ -116,7 +116,7 @@ pub(super) struct SiteStats {
 }
 
 /// State of a process that pulls releases of a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FollowStats {
     /// The serial of the release that the store names.
     pub(super) store_serial: Option<u64>,
@@ -124,6 +124,15 @@ pub(super) struct FollowStats {
     pub(super) behind_seconds: Option<u64>,
     /// When the store was reached last, as Unix time in seconds.
     pub(super) reached: Option<u64>,
+    /// How long looks at the store have failed, in seconds. `None` if the last one succeeded.
+    #[serde(default)]
+    pub(super) failing_seconds: Option<u64>,
+    /// Why the last look failed.
+    #[serde(default)]
+    pub(super) error: Option<String>,
+    /// How many looks have failed.
+    #[serde(default)]
+    pub(super) failures: u64,
     /// How often the command of `--on-activate` has failed.
     #[serde(default)]
     pub(super) on_activate_failures: u64,
@@ -278,10 +287,13 @@ impl SiteStats {
             path: site.path.to_string_lossy().into_owned(),
             current: ReleaseStats::of(&site.current),
             previous: site.previous.as_ref().map(ReleaseStats::of),
-            follow: site.follow.map(|follow| FollowStats {
+            follow: site.follow.as_ref().map(|follow| FollowStats {
                 store_serial: follow.store_serial,
                 behind_seconds: follow.behind_since.map(|since| now.saturating_sub(since)),
                 reached: follow.reached,
+                failing_seconds: follow.failing_since.map(|since| now.saturating_sub(since)),
+                error: follow.error.clone(),
+                failures: follow.failures,
                 on_activate_failures: follow.hook_failures,
             }),
         }
