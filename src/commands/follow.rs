@@ -1,4 +1,5 @@
-//! `cannery follow`: pulls the current release of a store into a release directory, again and again.
+//! `cannery follow`: pulls the current release of a store into a release directory, again and again. It also pulls a staged release, so
+//! that the server has its files before another node switches to it.
 //!
 //! The directory is that of `cannery receive`, and releases get into it in the same way ([`DirectoryHost`]). So whatever happens to
 //! this process, the directory has only complete releases, and the server serves one of them.
@@ -20,6 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cannery_publish::protocol::{Activate, Offer, Refusal, RefusalKind, Selector};
+use cannery_publish::trust::{Seen, Statement};
 use cannery_publish::{Host, RebuildError};
 use cannery_server::sandbox::{Plan, Sandbox};
 use cannery_store::{Address, Look, PullError, PullReport, Store, StoredRelease, pull};
@@ -67,7 +69,8 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
     }
     let directory = prepare_directory(&flags.into)?;
     let _lock = lock(&directory)?;
-    let store = store_access::open(&address, &flags.connection)?;
+    let store = store_access::open(&address, &flags.connection)
+        .map_err(|failure| store_access::named(&address, failure))?;
     // Loads what the C library needs to resolve names, while that is possible.
     let _ = ("localhost", 0).to_socket_addrs();
     let hook = HookProcess::start(flags)?;
@@ -208,12 +211,44 @@ struct Follower {
     report: Report,
 }
 
-/// Why a release isn't served.
+/// Why a release isn't served or staged.
 enum Obstacle {
     /// It won't be acceptable later, either.
     Refused(Failure),
     /// The next attempt may succeed.
     Failed(Failure),
+}
+
+impl Obstacle {
+    /// Says that the staged release is meant.
+    fn about_staged(self, serial: u64) -> Obstacle {
+        let named = |failure: Failure| match failure {
+            Failure::Message { exit, message, hint, .. } => {
+                let message = format!("the staged release {serial} can't be pulled: {message}");
+                hint.into_iter().fold(Failure::new(exit, message), Failure::hint)
+            }
+            other => other,
+        };
+        match self {
+            Obstacle::Refused(failure) => Obstacle::Refused(named(failure)),
+            Obstacle::Failed(failure) => Obstacle::Failed(named(failure)),
+        }
+    }
+}
+
+/// What a look at the store has led to.
+struct Looked {
+    /// The switch, if another release became current.
+    activation: Option<Activation>,
+    /// The release that should be pulled without a switch.
+    staged: Option<StoredRelease>,
+    /// Why the current release of the store isn't served.
+    refusal: Option<Failure>,
+}
+
+/// A fault of this machine.
+fn local(refusal: Refusal) -> Obstacle {
+    Obstacle::Failed(refusal_failure(&refusal))
 }
 
 impl Follower {
@@ -234,29 +269,46 @@ impl Follower {
         }
     }
 
-    /// Looks at the store once, and pulls what is new. Then runs the command of `--on-activate`. Failures are reported.
+    /// Looks at the store once, and pulls what is new. Runs the command of `--on-activate` after a switch, and then pulls the staged release.
+    /// Failures are reported.
     fn step(&mut self) -> Result<(), Failure> {
-        let outcome = self.look();
+        let looked = self.look();
+        let hook_outcome = match &looked {
+            Ok(Looked { activation: Some(activation), .. }) => {
+                self.state.record(None, false);
+                self.run_hook(activation)
+            }
+            _ => Ok(()),
+        };
+        let outcome = match looked {
+            Ok(Looked { staged, refusal, .. }) => {
+                // A current release that was refused may be the reason why another one is staged.
+                let staged = staged.map_or(Ok(()), |staged| self.stage(&staged));
+                if matches!(staged, Err(Obstacle::Failed(_))) {
+                    // The next look must try again.
+                    self.version = None;
+                }
+                match (staged, refusal) {
+                    (Ok(()) | Err(Obstacle::Refused(_)), Some(refusal)) => Err(Obstacle::Refused(refusal)),
+                    (staged, _) => staged,
+                }
+            }
+            Err(obstacle) => Err(obstacle),
+        };
         let error = match &outcome {
-            Ok(_) => None,
+            Ok(()) => None,
             Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => Some(failure),
         };
         let is_refused = matches!(outcome, Err(Obstacle::Refused(_)));
         let is_new = self.state.record(error.map(super::publish::reason), is_refused);
         // A single look returns its failure.
         if let (Some(failure), true, false) = (error, is_new, self.once) {
-            self.report.event(&Event::Failed { failure, serial: self.state.serial });
+            self.report.event(&Event::Failed { failure, state: &self.state });
         }
+        self.write_state();
         match outcome {
-            Ok(Some(activation)) => self.run_hook(&activation),
-            Ok(None) => {
-                self.write_state();
-                Ok(())
-            }
-            Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => {
-                self.write_state();
-                Err(failure)
-            }
+            Ok(()) => hook_outcome,
+            Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => Err(failure),
         }
     }
 
@@ -301,46 +353,104 @@ impl Follower {
         }
     }
 
-    /// Looks at the store. Returns the switch if another release became current.
-    fn look(&mut self) -> Result<Option<Activation>, Obstacle> {
+    /// Looks at the store, and serves its current release.
+    fn look(&mut self) -> Result<Looked, Obstacle> {
         let failed = |failure: Failure| Obstacle::Failed(failure);
         let look = self.store.look(self.version.as_deref());
         match look.map_err(|error| failed(store_access::failure(&self.address, &error)))? {
             Look::Same => match self.state.refusal() {
                 Some(reason) => Err(Obstacle::Refused(Failure::failed(reason))),
-                None => Ok(None),
+                None => Ok(Looked { activation: None, staged: None, refusal: None }),
             },
             Look::Empty => Err(failed(
                 Failure::failed(format!("{} has no release yet", self.address))
                     .hint("push one with `cannery push`"),
             )),
             Look::New { site, version } => {
-                self.state.announce(&site.current);
-                let applied = self.apply(&site.current);
-                if !matches!(applied, Err(Obstacle::Failed(_))) {
-                    self.version = Some(version);
-                }
-                applied
+                self.state.announce(&site);
+                let (activation, refusal) = match self.apply(&site.current) {
+                    Ok(activation) => (activation, None),
+                    Err(Obstacle::Refused(refusal)) => (None, Some(refusal)),
+                    Err(failed) => return Err(failed),
+                };
+                self.version = Some(version);
+                Ok(Looked { activation, staged: site.staged, refusal })
             }
         }
+    }
+
+    /// Checks the signature of a release, before anything is transferred. Returns the statement if one is demanded, and what was seen
+    /// after it.
+    fn check(&mut self, release: &StoredRelease) -> Result<Option<(Statement, Seen)>, Obstacle> {
+        let digest = release.digest.to_string();
+        // Faults of this machine may end, but a release that was refused does not change.
+        let refused = |refusal: Refusal| match refusal.kind {
+            RefusalKind::Host => Obstacle::Failed(refusal_failure(&refusal)),
+            _ => Obstacle::Refused(refusal_failure(&refusal)),
+        };
+        let checked = self.host.check_signed(release.signed.as_ref(), &digest).map_err(refused)?;
+        let offer = Offer { digest, base: None, signed: release.signed.clone(), retries: false };
+        self.host.admit(&offer).map_err(refused)?;
+        Ok(checked)
+    }
+
+    /// Pulls a release into the directory, under a name of its own. Returns the name. `bytes` is the length of the archive, if its
+    /// signature says it.
+    fn pull(
+        &mut self,
+        release: &StoredRelease,
+        bytes: Option<u64>,
+    ) -> Result<(String, PullReport), Obstacle> {
+        let sources = self.host.sources();
+        let host = &mut self.host;
+        let mut create = || host.create().map_err(|refusal| with_hint(&refusal));
+        let (file, report) = match pull(&mut *self.store, release, sources, bytes, &mut create) {
+            Ok(pulled) => pulled,
+            Err(error) => {
+                self.host.abandon();
+                return Err(Obstacle::Failed(self.pull_failure(&error)));
+            }
+        };
+        for name in &report.damaged {
+            output::note(format_args!(
+                "note: {} is damaged, so its contents were transferred again; delete it",
+                one_line(name)
+            ));
+        }
+        Ok((self.host.publish(file).map_err(local)?, report))
+    }
+
+    /// Pulls the release that the store will make current, and doesn't switch to it. The server answers for its immutable files, so other
+    /// nodes may switch before this one. Its statement must be as good as that of a current release, but isn't recorded as seen.
+    fn stage(&mut self, release: &StoredRelease) -> Result<(), Obstacle> {
+        let started = Instant::now();
+        let checked = self.check(release).map_err(|obstacle| obstacle.about_staged(release.serial))?;
+        if self.host.find_intact(&release.digest.to_string()).map_err(local)?.is_none() {
+            let bytes = checked.as_ref().map(|(statement, _)| statement.bytes);
+            let (name, transfer) =
+                self.pull(release, bytes).map_err(|obstacle| obstacle.about_staged(release.serial))?;
+            // Otherwise, a store could fill the disk with releases that never become current.
+            if let Err(refusal) = self.host.prune_after_staging(&name, self.keep) {
+                output::note(format_args!("note: {}", one_line(&with_hint(&refusal))));
+            }
+            self.state.transferred(&transfer);
+            self.report.event(&Event::Staged {
+                name: &name,
+                serial: release.serial,
+                transfer: &transfer,
+                archive_bytes: release.archive.bytes,
+                elapsed: started.elapsed(),
+            });
+        }
+        self.state.stage(release);
+        Ok(())
     }
 
     /// Serves a release, after it was pulled if necessary. Returns the switch unless the release was current before.
     fn apply(&mut self, release: &StoredRelease) -> Result<Option<Activation>, Obstacle> {
         let started = Instant::now();
         let digest = release.digest.to_string();
-        let offer =
-            Offer { digest: digest.clone(), base: None, signed: release.signed.clone(), retries: false };
-        // Faults of this machine may end, but a release that was refused does not change.
-        let refused = |refusal: Refusal| match refusal.kind {
-            RefusalKind::Host => Obstacle::Failed(refusal_failure(&refusal)),
-            _ => Obstacle::Refused(refusal_failure(&refusal)),
-        };
-        let local = |refusal: Refusal| Obstacle::Failed(refusal_failure(&refusal));
-
-        // Nothing is transferred before the signature is known to be right.
-        let checked = self.host.check_signed(release.signed.as_ref(), &digest).map_err(refused)?;
-        self.host.admit(&offer).map_err(refused)?;
+        let checked = self.check(release)?;
         let before = self.host.releases().map_err(local)?;
         let is_current = before.current().is_some_and(|current| current.digest.as_deref() == Some(&*digest));
         let seen = self.host.seen().map_err(local)?;
@@ -353,26 +463,9 @@ impl Follower {
         let mut transfer = PullReport::default();
         let mut name = self.host.find_intact(&digest).map_err(local)?;
         if name.is_none() {
-            let sources = self.host.sources();
             let bytes = checked.as_ref().map(|(statement, _)| statement.bytes);
-            let host = &mut self.host;
-            let mut create = || host.create().map_err(|refusal| with_hint(&refusal));
-            let pulled = pull(&mut *self.store, release, sources, bytes, &mut create);
-            let (file, report) = match pulled {
-                Ok(pulled) => pulled,
-                Err(error) => {
-                    self.host.abandon();
-                    return Err(Obstacle::Failed(self.pull_failure(&error)));
-                }
-            };
-            for name in &report.damaged {
-                output::note(format_args!(
-                    "note: {} is damaged, so its contents were transferred again; delete it",
-                    one_line(name)
-                ));
-            }
-            transfer = report;
-            name = Some(self.host.publish(file).map_err(local)?);
+            let (pulled, report) = self.pull(release, bytes)?;
+            (name, transfer) = (Some(pulled), report);
         }
         let activate = Activate {
             release: Selector::Digest(digest),

@@ -202,12 +202,14 @@ impl DirectoryHost {
         release_dir::remedy(&self.path, error).into_iter().fold(refusal, Refusal::hint)
     }
 
-    /// Removes the oldest releases that were pushed, except for the current one and the `keep` newest. Adds their names to `removed`.
-    fn prune(&self, keep: usize, removed: &mut Vec<String>) -> Result<(), Refusal> {
+    /// Removes the oldest releases that were pushed, except for the current one, the staged one if there is any, and the `keep` newest. Adds
+    /// their names to `removed`.
+    fn prune(&self, keep: usize, staged: Option<&str>, removed: &mut Vec<String>) -> Result<(), Refusal> {
         let directory = self.read()?;
         for release in directory.releases.iter().filter(|release| release.label.is_ok()).skip(keep) {
             let name = release.name.to_string_lossy();
-            if !directory.is_current(release) && is_pushed_name(&name) {
+            let is_needed = directory.is_current(release) || staged == Some(&*name);
+            if !is_needed && is_pushed_name(&name) {
                 fs::remove_file(directory.release_path(&release.name))
                     .map_err(|error| self.refusal("cannot remove an old release from", &error))?;
                 release_trust::remove_signed(&self.path, &name);
@@ -418,6 +420,12 @@ impl DirectoryHost {
         Activation { target, release, serial, before }
     }
 
+    /// Removes old releases after one was staged, which may be older than those.
+    pub(super) fn prune_after_staging(&mut self, staged: &str, keep: u32) -> Result<(), Refusal> {
+        let _lock = self.lock()?;
+        self.prune(usize::try_from(keep).unwrap_or(usize::MAX), Some(staged), &mut Vec::new())
+    }
+
     /// Makes another release current, and removes old ones.
     pub(super) fn switch(&mut self, activate: &Activate) -> Result<Activated, Refusal> {
         self.check_is_releases()?;
@@ -473,7 +481,7 @@ impl DirectoryHost {
         let mut removed = Vec::new();
         let pruned = activate.keep.map_or(Ok(()), |keep| {
             let keep = usize::try_from(keep).unwrap_or(usize::MAX);
-            self.prune(keep, &mut removed).map_err(|refusal| refusal.message)
+            self.prune(keep, None, &mut removed).map_err(|refusal| refusal.message)
         });
         Ok(Activated {
             name: text(&name),

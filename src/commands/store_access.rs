@@ -20,15 +20,15 @@ pub(super) fn parse(word: &str) -> Result<Option<Address>, Failure> {
     }
 }
 
-/// Opens a store with the credentials of this user.
+/// Opens a store with the credentials of this user. Callers should [name](named) the store in a failure.
 pub(super) fn open(address: &Address, flags: &StoreFlags) -> Result<Box<dyn Store>, Failure> {
     let settings = StoreSettings {
         roots: flags.store_roots.as_deref().map(read_roots).transpose()?,
         endpoint: flags.s3_endpoint.clone(),
         allows_plain_credentials: flags.store_plain_http,
     };
-    let credentials = Credentials::find(address).map_err(|error| failure(address, &error))?;
-    address.open(&settings, credentials).map_err(|error| failure(address, &error))
+    let credentials = Credentials::find(address).map_err(|error| explain(&error))?;
+    address.open(&settings, credentials).map_err(|error| explain(&error))
 }
 
 /// Pushes a container image with the credentials of this user. `layout` is a folder with the image.
@@ -58,9 +58,25 @@ fn read_roots(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// Explains what went wrong with a store.
+/// Explains what went wrong with a store, and names it.
 pub(super) fn failure(address: &Address, error: &StoreError) -> Failure {
-    let failure = Failure::failed(format!("{address}: {error}"));
+    named(address, explain(error))
+}
+
+/// Names the store that a failure is about.
+pub(super) fn named(address: &Address, failure: Failure) -> Failure {
+    match failure {
+        Failure::Message { exit, message, hint, .. } => {
+            let failure = Failure::new(exit, format!("{address}: {message}"));
+            hint.into_iter().fold(failure, Failure::hint)
+        }
+        other => other,
+    }
+}
+
+/// Explains what went wrong with a store that is named elsewhere.
+pub(super) fn explain(error: &StoreError) -> Failure {
+    let failure = Failure::failed(error.to_string());
     match (&error.hint, error.kind) {
         (Some(hint), _) => failure.hint(hint),
         (None, StoreErrorKind::Unreachable | StoreErrorKind::Cut) => {
@@ -72,6 +88,9 @@ pub(super) fn failure(address: &Address, error: &StoreError) -> Failure {
         (None, StoreErrorKind::Missing) => {
             failure.hint("push the release again: the store has lost a part of it")
         }
+        (None, StoreErrorKind::Wrong) => failure.hint(
+            "the store or a proxy before it is at fault: check that the address is that of a store, and read the server's log",
+        ),
         (None, _) => failure,
     }
 }

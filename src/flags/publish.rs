@@ -9,13 +9,13 @@ use cannery_archiver::Options;
 use cannery_base::date::parse_rfc3339;
 use clap::{Args, value_parser};
 
-use super::examples;
 use super::folder::FolderFlags;
 use super::follow::StoreFlags;
 use super::on_activate::HookFlags;
 use super::preview::PreviewFlags;
-use super::settling::{SETTLE_MS, SETTLE_MS_MAX, Settling};
+use super::settling::{SETTLE_MS, SETTLE_MS_MAX, SETTLE_NODES_MS, SETTLE_NODES_MS_MAX, Settling};
 use super::signing::{SigningFlags, TrustFlags};
+use super::examples;
 
 /// Publishes a site on other machines: sends what these don't have, and switches to the new release at once.
 #[derive(Debug, Args)]
@@ -43,7 +43,8 @@ pub struct Push {
     #[arg(value_name = "TARGET", required = true)]
     pub words: Vec<String>,
 
-    /// Only transfer the release. The same command without this flag then makes it current, without transferring anything.
+    /// Only transfer the release. Nodes that follow a store pull it then. The same command without this flag makes it
+    /// current, without transferring anything.
     #[arg(long)]
     pub stage_only: bool,
 
@@ -61,6 +62,12 @@ pub struct Push {
     /// each gigabyte of the archive, unless this is 0.
     #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=SETTLE_MS_MAX))]
     settle: u64,
+
+    /// Milliseconds between staging a release in a store and making it current there, in which all nodes pull it. So none of them
+    /// lacks the files of a page that another one serves already. Nodes look every 5 seconds by default. There is no wait for the
+    /// first release of a store. If this is 0, the release isn't staged.
+    #[arg(long, value_name = "MS", default_value_t = SETTLE_NODES_MS, value_parser = value_parser!(u64).range(..=SETTLE_NODES_MS_MAX))]
+    settle_nodes: u64,
 
     /// Keep this many releases in each target, and remove older ones that were pushed. The current one is never removed.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
@@ -160,6 +167,12 @@ impl Push {
         Settling { milliseconds: self.settle }
     }
 
+    /// Returns the time between staging a release in a store and making it current.
+    #[must_use]
+    pub fn settle_nodes(&self) -> Duration {
+        Duration::from_millis(self.settle_nodes)
+    }
+
     /// Returns the targets and the site.
     #[must_use]
     pub fn targets_and_site(&self) -> (&[String], &str) {
@@ -243,6 +256,11 @@ pub struct Rollback {
     #[arg(long, value_name = "MS", default_value_t = SETTLE_MS, value_parser = value_parser!(u64).range(..=SETTLE_MS_MAX))]
     pub settle: u64,
 
+    /// Milliseconds between staging the release in a store and making it current there. Nodes still have most earlier releases, so
+    /// this is only needed for one that newer nodes have never had.
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = value_parser!(u64).range(..=SETTLE_NODES_MS_MAX))]
+    settle_nodes: u64,
+
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
 
@@ -255,6 +273,14 @@ pub struct Rollback {
     /// Print the result as one JSON value.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+}
+
+impl Rollback {
+    /// Returns the time between staging the release in a store and making it current.
+    #[must_use]
+    pub fn settle_nodes(&self) -> Duration {
+        Duration::from_millis(self.settle_nodes)
+    }
 }
 
 /// Lists the releases of targets: which one is current, and whether the targets have the same one.

@@ -9,6 +9,13 @@ pub(super) const SETTLE_MS: u64 = 800;
 /// Maximum in milliseconds.
 pub(super) const SETTLE_MS_MAX: u64 = 600_000;
 
+/// The default for nodes that pull from a store, in milliseconds. By default, they look every 5 to 6.25 seconds, and their servers need
+/// 1.5 seconds. The rest is for pulling a few megabytes.
+pub(super) const SETTLE_NODES_MS: u64 = 15_000;
+
+/// Maximum for nodes that pull from a store, in milliseconds: a node looks at least once in a day and a quarter, by `--interval`.
+pub(super) const SETTLE_NODES_MS_MAX: u64 = 108_000_000;
+
 /// How long to wait after staging, so that all servers and their processes know the files of a release before one serves its pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Settling {

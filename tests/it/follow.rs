@@ -615,3 +615,43 @@ fn unsigned_release_after_a_signed_one_is_noted() {
     let warning = unsigned["targets"][0]["warning"].as_str().unwrap_or_default();
     assert!(warning.contains("the live release is signed"), "{unsigned}");
 }
+
+#[test]
+fn failed_looks_are_counted_and_explained() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    push(&place, &store, 1, &[]);
+    followed(&place, &store, "node", &["--unsigned"]);
+    let server = Server::start(&["--releases", &place.text("node"), "--admin", "127.0.0.1:0"]);
+    let admin = server.read_admin_address();
+    let page = |path: &str| String::from_utf8(request_at(&admin, "GET", path, "").body).unwrap();
+    let facts = || {
+        let facts: Value = serde_json::from_str(&page("/facts.json")).unwrap();
+        facts["sites"][0]["follow"].clone()
+    };
+    wait_until("the state is known", || facts()["failures"] == 0);
+    assert_eq!((&facts()["error"], &facts()["failing_seconds"]), (&Value::Null, &Value::Null));
+
+    push(&place, &store, 2, &[]);
+    fs::rename(place.path("store/blobs"), place.path("away")).unwrap();
+    assert!(!follow(&place, &store, "node", &["--unsigned"]).status.success());
+    let line = "cannery_release_follow_failures_total{host=\"\"} 1\n";
+    wait_until("the failure is counted", || page("/metrics").contains(line));
+    let shown = facts();
+    assert!(shown["error"].as_str().unwrap().contains("No such file"), "{shown}");
+    assert!(shown["failing_seconds"].is_u64() && shown["failures"] == 1, "{shown}");
+
+    // The line for people says what is served and what isn't. It is printed once for each error.
+    fs::remove_file(place.path("node/.follow.json")).unwrap();
+    let into = place.text("node");
+    let arguments = ["follow", &store, "--into", &into, "--unsigned", "--interval", "1", "--quiet"];
+    let mut follower =
+        place.command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it has failed", || {
+        fs::read(place.path("node/.follow.json")).is_ok() && state(&place, "node")["failures_total"] == 1
+    });
+    follower.kill().unwrap();
+    let text = stderr(&follower.wait_with_output().unwrap());
+    assert!(text.contains("and the store has named release 2 since 20"), "{text}");
+    assert!(text.contains("looks fail since 20") && text.contains(" UTC"), "{text}");
+}

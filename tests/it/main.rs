@@ -70,9 +70,11 @@ mod served_folder;
 mod signatures;
 mod sites;
 mod special_pages;
+mod staged_stores;
 mod start_and_stop;
 mod static_memory;
 mod stores;
+mod switch_faults;
 mod trusted_proxies;
 mod workers;
 

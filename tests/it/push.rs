@@ -53,9 +53,12 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
         command.args(arguments).env("XDG_CACHE_HOME", self.path("cache")).stdin(Stdio::null());
         // Tests that don't ask several servers needn't wait for all of them.
-        let is_settled = !arguments.contains(&"--settle") && !arguments.contains(&"--");
-        if matches!(arguments.first(), Some(&"push" | &"follow")) && is_settled {
+        let is_missing = |flag: &str| !arguments.contains(&flag) && !arguments.contains(&"--");
+        if matches!(arguments.first(), Some(&"push" | &"follow")) && is_missing("--settle") {
             command.args(["--settle", "0"]);
+        }
+        if arguments.first() == Some(&"push") && is_missing("--settle-nodes") {
+            command.args(["--settle-nodes", "0"]);
         }
         command
     }

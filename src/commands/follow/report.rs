@@ -7,8 +7,9 @@ use cannery_publish::protocol::Activated;
 use cannery_store::{Address, PullReport};
 use serde_json::{Value, json};
 
+use super::state::State;
 use crate::commands::on_activate::Activation;
-use crate::format::{bytes, percent, seconds};
+use crate::format::{bytes, minute, percent, seconds};
 use crate::output::{self, Failure, Paint, one_line};
 
 /// How events are printed.
@@ -31,10 +32,18 @@ pub(super) enum Event<'a> {
         archive_bytes: u64,
         elapsed: Duration,
     },
-    /// The serial is that of the release that is still current.
+    /// A release is here, and isn't current yet.
+    Staged {
+        name: &'a str,
+        serial: u64,
+        transfer: &'a PullReport,
+        archive_bytes: u64,
+        elapsed: Duration,
+    },
+    /// The state says which release is still current.
     Failed {
         failure: &'a Failure,
-        serial: Option<u64>,
+        state: &'a State,
     },
     /// The command of `--on-activate` has ended.
     HookEnded {
@@ -83,27 +92,32 @@ fn as_text(event: &Event<'_>) -> String {
             )
         }
         Event::Activated { activated, transfer, archive_bytes, elapsed } => {
-            let total = transfer.recipe_bytes + transfer.range_bytes;
             let before = match &activated.before {
                 Some(before) => format!(", instead of {}", one_line(before)),
                 None => String::new(),
             };
-            let elapsed = seconds(elapsed.as_secs_f64());
-            format!(
-                "{} is live{before}; transferred {} of {}, {}, in {elapsed}",
-                one_line(&activated.name),
-                bytes(total),
-                bytes(*archive_bytes),
-                percent(total, *archive_bytes)
-            )
+            let transferred = transferred(transfer, *archive_bytes, *elapsed);
+            format!("{} is live{before}; {transferred}", one_line(&activated.name))
         }
-        Event::Failed { failure, serial } => {
-            let served = match serial {
+        Event::Staged { name, transfer, archive_bytes, elapsed, .. } => {
+            format!("{} is staged; {}", one_line(name), transferred(transfer, *archive_bytes, *elapsed))
+        }
+        Event::Failed { failure, state } => {
+            let served = match state.serial {
                 Some(serial) => format!("release {serial} is still served"),
                 None => "nothing is served yet".to_owned(),
             };
+            let behind = match (state.store_serial, state.behind_since) {
+                (Some(serial), Some(since)) => {
+                    format!(", and the store has named release {serial} since {} UTC", minute(since))
+                }
+                _ => String::new(),
+            };
+            let failing =
+                state.failing_since.map(|since| format!("; looks fail since {} UTC", minute(since)));
             let reason = one_line(&crate::commands::publish::reason(failure));
-            format!("{} {reason}; {served}", Paint::for_errors().error("error:"))
+            let error = Paint::for_errors().error("error:");
+            format!("{error} {reason}; {served}{behind}{}", failing.unwrap_or_default())
         }
         Event::HookEnded { activation, error, elapsed } => {
             let release = one_line(&activation.release);
@@ -119,6 +133,17 @@ fn as_text(event: &Event<'_>) -> String {
             }
         }
     }
+}
+
+fn transferred(transfer: &PullReport, archive_bytes: u64, elapsed: Duration) -> String {
+    let total = transfer.recipe_bytes + transfer.range_bytes;
+    format!(
+        "transferred {} of {}, {}, in {}",
+        bytes(total),
+        bytes(archive_bytes),
+        percent(total, archive_bytes),
+        seconds(elapsed.as_secs_f64())
+    )
 }
 
 fn as_json(event: &Event<'_>) -> Value {
@@ -139,9 +164,25 @@ fn as_json(event: &Event<'_>) -> Value {
             "range_bytes": transfer.range_bytes,
             "seconds": elapsed.as_secs_f64(),
         }),
-        Event::Failed { failure, serial } => {
-            json!({ "event": "failed", "error": failure.to_json(), "served_serial": serial })
-        }
+        Event::Staged { name, serial, transfer, archive_bytes, elapsed } => json!({
+            "event": "staged",
+            "release": name,
+            "serial": serial,
+            "archive_bytes": archive_bytes,
+            "recipe_bytes": transfer.recipe_bytes,
+            "recipe_is_patch": transfer.is_patch,
+            "ranges": transfer.ranges,
+            "range_bytes": transfer.range_bytes,
+            "seconds": elapsed.as_secs_f64(),
+        }),
+        Event::Failed { failure, state } => json!({
+            "event": "failed",
+            "error": failure.to_json(),
+            "served_serial": state.serial,
+            "store_serial": state.store_serial,
+            "behind_since": state.behind_since,
+            "failing_since": state.failing_since,
+        }),
         Event::HookEnded { activation, error, elapsed } => json!({
             "event": "on_activate",
             "release": activation.release,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use cannery_server::short_file::{self, SETTINGS_BYTES_MAX};
-use cannery_store::{PullReport, StoredRelease};
+use cannery_store::{PullReport, StoredRelease, StoredSite};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::keys::now;
@@ -25,14 +25,16 @@ pub(super) struct State {
     /// Its digest.
     digest: Option<String>,
     /// The serial of the release that the store names.
-    store_serial: Option<u64>,
+    pub(super) store_serial: Option<u64>,
+    /// The serial of the release that the store has staged, once it is here.
+    staged_serial: Option<u64>,
     /// Since when the store names another release than the one that is current here. `None` if it is the same.
-    behind_since: Option<u64>,
+    pub(super) behind_since: Option<u64>,
     /// When the store was reached last.
     reached: Option<u64>,
     /// Why the last look failed, and since when looks fail.
     error: Option<String>,
-    failing_since: Option<u64>,
+    pub(super) failing_since: Option<u64>,
     /// Whether the release of the store was refused for good.
     refused: bool,
     /// Total numbers of failed looks, of pulled releases and of bytes that were transferred for them.
@@ -59,9 +61,11 @@ impl State {
         replace(&directory.join(FILE), &serde_json::to_vec_pretty(self)?)
     }
 
-    /// The store names this release.
-    pub(super) fn announce(&mut self, release: &StoredRelease) {
+    /// The store has these releases.
+    pub(super) fn announce(&mut self, site: &StoredSite) {
+        let release = &site.current;
         self.store_serial = Some(release.serial);
+        self.staged_serial = None;
         if self.digest.as_ref() != Some(&release.digest.to_string()) && self.behind_since.is_none() {
             self.behind_since = Some(now());
         }
@@ -72,6 +76,11 @@ impl State {
         self.serial = Some(release.serial);
         self.digest = Some(release.digest.to_string());
         self.behind_since = None;
+    }
+
+    /// This release is here, and isn't current.
+    pub(super) fn stage(&mut self, release: &StoredRelease) {
+        self.staged_serial = Some(release.serial);
     }
 
     pub(super) fn transferred(&mut self, transfer: &PullReport) {

@@ -1,10 +1,12 @@
 //! Connections to targets: a child process, whose standard input and output carry the protocol.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use cannery_publish::protocol::{FrameError, Hello, PROTOCOL_WITH_PREVIEWS, Preview, RefusalKind, Releases};
+use cannery_publish::protocol::{
+    Activate, Activated, FrameError, Hello, PROTOCOL_WITH_PREVIEWS, Preview, RefusalKind, Releases,
+};
 use cannery_publish::{Client, ClientError};
 
 use super::target::{Target, quote};
@@ -25,6 +27,9 @@ pub(super) struct Connector {
     /// The preview that is published. Targets are directories of sites then.
     preview: Option<Preview>,
 }
+
+/// A program, what it writes, and what it reads.
+type Started = (Child, Box<dyn Read + Send>, Box<dyn Write + Send>);
 
 /// A connected target.
 pub(super) struct Connection {
@@ -54,15 +59,8 @@ impl Connector {
 
     /// Connects to a target and lists its releases.
     pub(super) fn connect(&self, target: &Target) -> Result<Connection, Failure> {
-        let mut command = self.command(target)?;
-        let program = command.get_program().to_string_lossy().into_owned();
-        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = spawned.map_err(|error| start_failure(&program, &error))?;
-        let (Some(output), Some(input)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Failure::failed(format!("`{program}` has no pipes")));
-        };
-
-        let greeted = Client::greet(Box::new(input), Box::new(output));
+        let (mut child, input, output) = self.start(target)?;
+        let greeted = Client::greet(input, output);
         if let (Some(_), Ok((_, hello))) = (&self.preview, &greeted) {
             check_previews(target, hello)?;
         }
@@ -78,6 +76,31 @@ impl Connector {
             // The pipes are closed by now, so the program ends.
             Err(error) => Err(self.greeting_failure(target, &error, child.wait().ok())),
         }
+    }
+
+    /// Connects to a target, and makes it serve a release, in a single round trip.
+    pub(super) fn activate(&self, target: &Target, activate: &Activate) -> Result<Activated, Failure> {
+        let (mut child, input, output) = self.start(target)?;
+        let (mut client, _) = match Client::greet_and_activate(input, output, activate) {
+            Ok(greeted) => greeted,
+            Err(error) => return Err(self.greeting_failure(target, &error, child.wait().ok())),
+        };
+        let activated = client.activated().map_err(|error| client_failure(&error));
+        drop(client);
+        let _ = child.wait();
+        activated
+    }
+
+    /// Starts the program on the other side. Returns its output and its input.
+    fn start(&self, target: &Target) -> Result<Started, Failure> {
+        let mut command = self.command(target)?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| start_failure(&program, &error))?;
+        let (Some(output), Some(input)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failure::failed(format!("`{program}` has no pipes")));
+        };
+        Ok((child, Box::new(input), Box::new(output)))
     }
 
     fn command(&self, target: &Target) -> Result<Command, Failure> {

@@ -6,9 +6,9 @@ use super::connection::{Connection, Connector};
 use super::target::Target;
 use crate::output::Failure;
 
-/// A target with the outcome of the last step.
-pub(super) struct Member<T> {
-    pub(super) target: Target,
+/// A target, or a store, with the outcome of the last step.
+pub(super) struct Member<T, K = Target> {
+    pub(super) target: K,
     pub(super) outcome: Result<T, Failure>,
     /// Whether the failure was printed.
     pub(super) is_reported: bool,
@@ -29,17 +29,25 @@ pub(super) fn parse(words: &[String]) -> Result<Vec<Target>, Failure> {
 
 /// Connects to all targets at a time.
 pub(super) fn connect(connector: &Connector, targets: Vec<Target>) -> Vec<Member<Connection>> {
+    start(targets, |target| connector.connect(target))
+}
+
+/// Begins with all targets at a time.
+pub(super) fn start<T: Send, K: Send>(
+    targets: Vec<K>,
+    step: impl Fn(&K) -> Result<T, Failure> + Sync,
+) -> Vec<Member<T, K>> {
     each(targets, |target| {
-        let outcome = connector.connect(&target);
+        let outcome = step(&target);
         Member { target, outcome, is_reported: false }
     })
 }
 
 /// Continues with the connected targets, all at a time. The others keep their failures.
-pub(super) fn then<T: Send, U: Send>(
-    members: Vec<Member<T>>,
-    step: impl Fn(&Target, T) -> Result<U, Failure> + Sync,
-) -> Vec<Member<U>> {
+pub(super) fn then<T: Send, U: Send, K: Send>(
+    members: Vec<Member<T, K>>,
+    step: impl Fn(&K, T) -> Result<U, Failure> + Sync,
+) -> Vec<Member<U, K>> {
     each(members, |Member { target, outcome, is_reported }| {
         let outcome = outcome.and_then(|state| step(&target, state));
         Member { target, outcome, is_reported }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -232,7 +233,7 @@ fn release_name(archive: &Archive) -> String {
     format!("release {}", archive.facts().serial)
 }
 
-fn quorum(flags: &Push, count: usize) -> Result<usize, Failure> {
+pub(super) fn quorum(flags: &Push, count: usize) -> Result<usize, Failure> {
     match flags.quorum {
         Some(quorum) if quorum == 0 || quorum > count => Err(Failure::usage(format!(
             "`--quorum {quorum}` is not between 1 and the number of targets, {count}"
@@ -242,8 +243,8 @@ fn quorum(flags: &Push, count: usize) -> Result<usize, Failure> {
 }
 
 /// Checks that enough targets are left. Otherwise, names those that failed, and says what the others have.
-fn check_quorum<T>(
-    members: &mut [Member<T>],
+pub(super) fn check_quorum<T, K: Display>(
+    members: &mut [Member<T, K>],
     quorum: usize,
     step: &str,
     flags: &Push,

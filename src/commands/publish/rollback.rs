@@ -1,5 +1,7 @@
 //! `cannery rollback`: makes targets serve an earlier release.
 
+use std::fmt::Display;
+
 use cannery_publish::protocol::{Activate, Activated, ReleaseInfo, Releases, Selector};
 use cannery_publish::trust::Signed;
 use serde::Serialize;
@@ -35,24 +37,29 @@ pub fn run(flags: &Rollback) -> Result<(), Failure> {
         return stores::rollback(flags, addresses).map_err(as_json);
     }
     let connector = Connector::new(&flags.connection).map_err(as_json)?;
-    let members = fleet::connect(&connector, fleet::parse(&flags.targets).map_err(as_json)?);
+    let targets = fleet::parse(&flags.targets).map_err(as_json)?;
     let signer = Signer::read(&flags.signing).map_err(as_json)?;
-    let members = fleet::then(members, |_, mut connection| {
-        let mut activate = Activate {
-            release: Selector::Name(flags.to.clone()),
-            keep: None,
-            signed: None,
-            settle_ms: Some(flags.settle),
-        };
-        if let (Some(signer), Some(_)) = (&signer, &connection.releases.trust) {
-            let (digest, signed) = sign_again(signer, &connection.releases, &flags.to)?;
-            activate.release = Selector::Digest(digest);
-            activate.signed = Some(signed);
-        }
-        let activated = connection.client.activate(&activate).map_err(|error| client_failure(&error))?;
-        connection.close();
-        Ok(activated)
-    });
+    let activate = Activate {
+        release: Selector::Name(flags.to.clone()),
+        keep: None,
+        signed: None,
+        settle_ms: Some(flags.settle),
+    };
+    let members = match &signer {
+        // Only a new statement depends on the list of releases.
+        None => fleet::start(targets, |target| connector.activate(target, &activate)),
+        Some(signer) => fleet::then(fleet::connect(&connector, targets), |_, mut connection| {
+            let mut activate = activate.clone();
+            if connection.releases.trust.is_some() {
+                let (digest, signed) = sign_again(signer, &connection.releases, &flags.to)?;
+                activate.release = Selector::Digest(digest);
+                activate.signed = Some(signed);
+            }
+            let activated = connection.client.activate(&activate).map_err(|error| client_failure(&error))?;
+            connection.close();
+            Ok(activated)
+        }),
+    };
 
     if flags.json {
         output::print_json(&members.iter().map(json).collect::<Vec<_>>())?;
@@ -104,7 +111,7 @@ fn find<'a>(releases: &'a Releases, wanted: &str) -> Result<&'a ReleaseInfo, Fai
 }
 
 /// Names the targets that failed.
-pub(super) fn failures<T>(members: &[Member<T>]) -> Result<(), Failure> {
+pub(super) fn failures<T, K: Display>(members: &[Member<T, K>]) -> Result<(), Failure> {
     let failed = members.iter().filter_map(|member| Some((&member.target, member.outcome.as_ref().err()?)));
     let failed: Vec<_> = failed.collect();
     match failed.as_slice() {

@@ -2,28 +2,32 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Loading};
 use cannery_publish::trust::Statement;
 use cannery_publish::{RebuildError, Recipe};
 use cannery_store::{
-    Address, Look, PullError, Store, StoreErrorKind, StoredRelease, StoredSite, UploadError, UploadReport,
-    pull, upload,
+    Address, Blob, Look, PullError, Store, StoreErrorKind, StoredRelease, StoredSite, UploadError,
+    UploadReport, pull, upload,
 };
 use serde::Serialize;
 
 use super::cache::Cache;
 use super::compile::{Previous, compile_after};
+use super::fleet::{self, Member};
 use super::hooks::hook_outcome;
 use super::moment::wait_until;
+use super::push::{check_quorum, quorum};
+use super::rollback::failures;
 use super::signer::{Signer, UNSIGNED, not_ours};
 use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::workplace::Workplace;
 use crate::commands::{keys, open, release_dir, release_trust, store_access, verify};
 use crate::flags::follow::StoreFlags;
 use crate::flags::publish::{Push, Rollback, Status};
-use crate::format::{Table, bytes, minute, percent, seconds};
+use crate::format::{Table, bytes, counted, minute, percent, seconds};
 use crate::output::{self, Failure, Paint, one_line};
 
 /// Number of earlier releases that patches are made against.
@@ -34,17 +38,31 @@ const BASES_FETCHED: usize = 3;
 
 /// A store that was opened and read.
 struct Opened {
-    address: Address,
     store: Box<dyn Store>,
     site: Option<StoredSite>,
     version: Option<String>,
+}
+
+/// A store that has the files of a release.
+struct Uploaded {
+    opened: Opened,
+    release: StoredRelease,
+    report: UploadReport,
+    /// Whether the release was current before.
+    was_current: bool,
+    /// Whether the document names the release as the staged one, so that nodes pull it.
+    is_staged: bool,
 }
 
 /// Returns the stores among the targets. Either all targets are stores, or none.
 pub(super) fn parse(words: &[String]) -> Result<Option<Vec<Address>>, Failure> {
     let mut addresses = Vec::new();
     for word in words {
-        addresses.extend(store_access::parse(word)?);
+        let Some(address) = store_access::parse(word)? else { continue };
+        if addresses.contains(&address) {
+            return Err(Failure::usage(format!("the target {address} is named twice")));
+        }
+        addresses.push(address);
     }
     match addresses.len() {
         0 => Ok(None),
@@ -54,31 +72,32 @@ pub(super) fn parse(words: &[String]) -> Result<Option<Vec<Address>>, Failure> {
     }
 }
 
-fn open_all(addresses: Vec<Address>, flags: &StoreFlags) -> Result<Vec<Opened>, Failure> {
-    addresses
-        .into_iter()
-        .map(|address| {
-            let mut store = store_access::open(&address, flags)?;
-            let look = store.look(None).map_err(|error| store_access::failure(&address, &error))?;
-            let (site, version) = match look {
-                Look::New { site, version } => (Some(*site), Some(version)),
-                Look::Empty | Look::Same => (None, None),
-            };
-            Ok(Opened { address, store, site, version })
-        })
-        .collect()
+fn open_all(addresses: Vec<Address>, flags: &StoreFlags) -> Vec<Member<Opened, Address>> {
+    fleet::start(addresses, |address| {
+        let mut store = store_access::open(address, flags)?;
+        let look = store.look(None).map_err(|error| store_access::explain(&error))?;
+        let (site, version) = match look {
+            Look::New { site, version } => (Some(*site), Some(version)),
+            Look::Empty | Look::Same => (None, None),
+        };
+        Ok(Opened { store, site, version })
+    })
+}
+
+fn opened(members: &[Member<Opened, Address>]) -> impl Iterator<Item = (&Address, &Opened)> {
+    members.iter().filter_map(|member| Some((&member.target, member.outcome.as_ref().ok()?)))
 }
 
 /// Returns the statements of all stores that our key has signed.
-fn own_statements(signer: &Signer, opened: &[Opened]) -> Vec<Statement> {
+fn own_statements(signer: &Signer, members: &[Member<Opened, Address>]) -> Vec<Statement> {
     let own =
         |release: &StoredRelease| signer.own_statement(release.signed.as_ref(), &release.digest.to_string());
-    releases(opened).filter_map(own).collect()
+    releases(members).filter_map(own).collect()
 }
 
 /// Returns the highest sequence in the statements of all stores.
-fn claimed_sequence(opened: &[Opened]) -> u64 {
-    releases(opened).filter_map(claimed_statement).map(|statement| statement.sequence).max().unwrap_or(0)
+fn claimed_sequence(members: &[Member<Opened, Address>]) -> u64 {
+    releases(members).filter_map(claimed_statement).map(|statement| statement.sequence).max().unwrap_or(0)
 }
 
 /// Returns what a store says that was signed.
@@ -86,8 +105,8 @@ fn claimed_statement(release: &StoredRelease) -> Option<Statement> {
     Statement::parse(&release.signed.as_ref()?.statement).ok()
 }
 
-fn releases(opened: &[Opened]) -> impl Iterator<Item = &StoredRelease> {
-    opened.iter().filter_map(|opened| opened.site.as_ref()).flat_map(StoredSite::releases)
+fn releases(members: &[Member<Opened, Address>]) -> impl Iterator<Item = &StoredRelease> {
+    opened(members).filter_map(|(_, opened)| opened.site.as_ref()).flat_map(StoredSite::releases)
 }
 
 #[derive(Serialize)]
@@ -96,13 +115,15 @@ struct PushedJson {
     digest: String,
     archive_bytes: u64,
     url: Option<String>,
-    targets: Vec<PushedStore>,
+    targets: Vec<PushedStoreJson>,
 }
 
-#[derive(Serialize)]
-struct PushedStore {
+#[derive(Default, Serialize)]
+struct PushedStoreJson {
     target: String,
     activated: bool,
+    /// Whether nodes pull the release, although it isn't current.
+    staged: bool,
     /// Whether the store had the archive before.
     known: bool,
     uploaded_bytes: u64,
@@ -111,11 +132,25 @@ struct PushedStore {
     warning: Option<String>,
     /// Why the command of `--on-activate` failed.
     on_activate_error: Option<String>,
+    error: Option<serde_json::Value>,
 }
 
-/// Pushes into stores: uploads to all of them, and then makes the release current in all.
+/// A store at the end.
+struct Pushed {
+    report: UploadReport,
+    was_current: bool,
+    is_staged: bool,
+    is_activated: bool,
+    /// The serial of the release that was current before.
+    before: Option<u64>,
+    warning: Option<String>,
+    hook_error: Option<String>,
+}
+
+/// Pushes into stores: uploads to all of them, lets nodes pull the release, and then makes it current in all.
 pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<(), Failure> {
     let started = Instant::now();
+    let quorum = quorum(flags, addresses.len())?;
     if !Path::new(site).exists() {
         return Err(Failure::input(format!("{}: no such file or folder", one_line(site)))
             .hint("the site comes last: `cannery push TARGET... SITE`"));
@@ -132,13 +167,14 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
             _ => {}
         }
     }
-    let mut opened = open_all(addresses, &flags.store)?;
+    let mut members = open_all(addresses, &flags.store);
+    check_quorum(&mut members, quorum, "connected", flags)?;
 
     let cache = Cache::open(flags.cache.as_deref());
     let workplace = Workplace::new(Cache::workplace(cache.as_ref()))?;
     let is_folder = Path::new(site).is_dir();
     let path = if is_folder {
-        let previous = previous(&mut opened, signer.as_ref(), cache.as_ref(), workplace.path())?;
+        let previous = previous(&mut members, signer.as_ref(), cache.as_ref(), workplace.path())?;
         compile_after(flags, Path::new(site), previous, cache.as_ref(), workplace.path())?
     } else {
         PathBuf::from(site)
@@ -149,108 +185,163 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
         Recipe::of(&archive).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
     let signed = match &signer {
         Some(signer) => {
-            let own = own_statements(signer, &opened);
-            Some(signer.sign(&archive, &own, claimed_sequence(&opened))?)
+            let own = own_statements(signer, &members);
+            Some(signer.sign(&archive, &own, claimed_sequence(&members))?)
         }
         None => release_trust::read_signed(Path::new(site)).map_err(|error| {
             Failure::input(format!("cannot read the signature of {}: {error}", one_line(site)))
         })?,
     };
 
-    let mut uploaded = Vec::new();
-    for target in &mut opened {
-        let bases = bases(target.site.as_ref(), cache.as_ref());
-        let result = upload(&mut *target.store, &archive, &recipe, &bases, signed.clone(), keys::now());
-        uploaded.push(result.map_err(|error| upload_failure(&target.address, &error))?);
-    }
+    let stages_first = flags.stage_only || flags.activate_at.is_some() || !flags.settle_nodes().is_zero();
+    let mut staged = fleet::then(members, |_, mut opened| {
+        let bases = bases(opened.site.as_ref(), cache.as_ref());
+        let uploaded = upload(&mut *opened.store, &archive, &recipe, &bases, signed.clone(), keys::now());
+        let (release, report) = uploaded.map_err(|error| upload_failure(&error))?;
+        let is_staged = stages_first && stage(&mut opened, &release)?;
+        let current = opened.site.as_ref().map(|site| &site.current);
+        let was_current = current.is_some_and(|current| current.digest == release.digest);
+        Ok(Uploaded { opened, release, report, was_current, is_staged })
+    });
     if let Some(cache) = &cache {
         cache.add_recipe(&recipe);
         if is_folder {
             cache.add_archive(&archive.facts().digest.to_string(), &path);
         }
     }
-    if let Some(moment) = flags.activate_at {
+    check_quorum(&mut staged, quorum, "staged", flags)?;
+    if !flags.stage_only {
         workplace.farewell(
             "interrupted: the release was uploaded, and no store was switched to it; the same command without \
              `--activate-at` switches"
                 .to_owned(),
         );
-        wait_until(moment);
+        settle(flags, &staged);
         workplace.farewell(
             "interrupted while stores were switching: `cannery status` shows which ones have".to_owned(),
         );
     }
-    let mut targets = Vec::new();
-    for (target, (release, report)) in opened.iter_mut().zip(uploaded) {
-        let is_signature_lost = |live: &StoredRelease| {
-            live.signed.is_some() && release.signed.is_none() && live.digest != release.digest
-        };
-        let live = target.site.as_ref().map(|site| &site.current);
-        let warning = live.is_some_and(is_signature_lost).then(|| UNSIGNED.to_owned());
-        if let Some(warning) = &warning {
-            output::note(format_args!("{}: note: {warning}", target.address));
-        }
-        if !flags.stage_only {
-            make_current(target, release, flags.keep)?;
-        }
-        targets.push(PushedStore { warning, ..pushed(target, &report, !flags.stage_only) });
-    }
+
+    let mut pushed = fleet::then(staged, |address, uploaded| switch(flags, address, uploaded));
     drop(workplace);
-    let failed = run_hooks(flags, &mut targets, archive.facts().serial);
-    print(flags, &archive, targets, started)?;
+    let failed = run_hooks(flags, &mut pushed, archive.facts().serial);
+    print(flags, &archive, &pushed, started)?;
+    // The JSON value has the failures already.
+    check_quorum(&mut pushed, quorum, if flags.stage_only { "staged" } else { "activated" }, flags)?;
     hook_outcome(failed)
 }
 
+/// Names a release as the staged one of a store, so that its nodes pull it. Returns `false` if there is nothing to wait for: a store
+/// without releases has no pages that could need files, and a current release is everywhere.
+fn stage(opened: &mut Opened, release: &StoredRelease) -> Result<bool, Failure> {
+    let Some(site) = opened.site.as_ref().filter(|site| site.current.digest != release.digest) else {
+        return Ok(false);
+    };
+    let (next, unused) = StoredSite::with_staged(site, release.clone());
+    point(opened, next, &unused)?;
+    Ok(true)
+}
+
+/// Waits until nodes have pulled the release, and then for the moment that the user has chosen.
+fn settle(flags: &Push, staged: &[Member<Uploaded, Address>]) {
+    let staged = staged.iter().filter_map(|member| member.outcome.as_ref().ok());
+    let count = staged.filter(|staged| staged.is_staged).count() as u64;
+    if count > 0 && !flags.settle_nodes().is_zero() {
+        if !flags.quiet && !flags.json {
+            let left = seconds(flags.settle_nodes().as_secs_f64());
+            output::note(format_args!(
+                "staged in {}, so that nodes pull the release; switching in {left} (`--settle-nodes`)",
+                counted(count, "store")
+            ));
+        }
+        thread::sleep(flags.settle_nodes());
+    }
+    if let Some(moment) = flags.activate_at {
+        wait_until(moment);
+    }
+}
+
+/// Makes the release current in a store, unless it should only be staged.
+fn switch(flags: &Push, address: &Address, uploaded: Uploaded) -> Result<Pushed, Failure> {
+    let Uploaded { mut opened, release, report, was_current, is_staged } = uploaded;
+    let live = opened.site.as_ref().map(|site| &site.current);
+    let before = live.map(|live| live.serial);
+    let is_signature_lost = live.is_some_and(|live| live.signed.is_some());
+    let is_signature_lost = is_signature_lost && release.signed.is_none() && !was_current;
+    let warning = is_signature_lost.then(|| UNSIGNED.to_owned());
+    if let Some(warning) = &warning {
+        output::note(format_args!("{address}: note: {warning}"));
+    }
+    if !flags.stage_only {
+        make_current(&mut opened, release, flags.keep)?;
+    }
+    let is_activated = !flags.stage_only;
+    Ok(Pushed { report, was_current, is_staged, is_activated, before, warning, hook_error: None })
+}
+
 /// Runs the command of `--on-activate` for each store that has switched. Returns how often it failed.
-fn run_hooks(flags: &Push, targets: &mut [PushedStore], serial: u64) -> u64 {
+fn run_hooks(flags: &Push, members: &mut [Member<Pushed, Address>], serial: u64) -> u64 {
     let Some(hook) = Hook::from_flags(&flags.hook) else { return 0 };
     let mut failed = 0;
-    for pushed in targets.iter_mut().filter(|pushed| pushed.activated && pushed.before != Some(serial)) {
+    for Member { target, outcome, .. } in members {
+        let Ok(pushed) = outcome else { continue };
+        if !pushed.is_activated || pushed.was_current {
+            continue;
+        }
         let run = hook.run(&Activation {
-            target: pushed.target.clone(),
+            target: target.to_string(),
             release: serial.to_string(),
             serial,
             before: pushed.before.map(|serial| serial.to_string()),
         });
         if let Err(why) = run {
-            output::note(format_args!("{}: {} {why}", pushed.target, Paint::for_errors().error("failed:")));
-            pushed.on_activate_error = Some(why);
+            output::note(format_args!("{target}: {} {why}", Paint::for_errors().error("failed:")));
+            pushed.hook_error = Some(why);
             failed += 1;
         }
     }
     failed
 }
 
-fn pushed(target: &Opened, report: &UploadReport, activated: bool) -> PushedStore {
-    PushedStore {
-        target: target.address.to_string(),
-        activated,
-        known: report.was_known,
-        uploaded_bytes: report.bytes,
-        before: target.site.as_ref().map(|site| site.current.serial),
-        warning: None,
-        on_activate_error: None,
-    }
-}
-
-fn upload_failure(address: &Address, error: &UploadError) -> Failure {
+fn upload_failure(error: &UploadError) -> Failure {
     match error {
-        UploadError::Store(error) => store_access::failure(address, error),
+        UploadError::Store(error) => store_access::explain(error),
         _ => Failure::input(error.to_string()),
     }
 }
 
-/// Replaces the document of a store, and then removes what no release needs any more.
-fn make_current(target: &mut Opened, release: StoredRelease, keep: u32) -> Result<(), Failure> {
+/// Makes a release current, and then removes what no release needs any more.
+fn make_current(opened: &mut Opened, release: StoredRelease, keep: u32) -> Result<(), Failure> {
     let keep = usize::try_from(keep).unwrap_or(usize::MAX);
-    let (site, unused) = StoredSite::with_current(target.site.as_ref(), release, keep);
-    target
-        .store
-        .point(&site, target.version.as_deref())
-        .map_err(|error| store_access::failure(&target.address, &error))?;
-    for blob in unused {
-        // It only takes space.
-        let _ = target.store.remove(&blob);
+    let (next, unused) = StoredSite::with_current(opened.site.as_ref(), release, keep);
+    point(opened, next, &unused)
+}
+
+/// Replaces the document of a store, unless another publisher has replaced it since we have read or written it. Then removes files that no
+/// release has any more.
+fn point(opened: &mut Opened, next: StoredSite, unused: &[Blob]) -> Result<(), Failure> {
+    let explain = |error| store_access::explain(&error);
+    if opened.site.is_some() && opened.version.is_none() {
+        // It was written by us, and stores don't say which version it has.
+        opened.version = match opened.store.look(None).map_err(explain)? {
+            Look::New { site, version } if opened.site.as_ref() == Some(&*site) => Some(version),
+            _ => {
+                let message = "the list of releases was replaced by another publisher meanwhile";
+                return Err(Failure::failed(message).hint("run the same command again"));
+            }
+        };
+    }
+    opened.store.point(&next, opened.version.as_deref()).map_err(explain)?;
+    (opened.site, opened.version) = (Some(next), None);
+
+    // Another publisher may have named these files meanwhile.
+    if !unused.is_empty()
+        && let Ok(Look::New { site, .. }) = opened.store.look(None)
+    {
+        for blob in unused.iter().filter(|unused| site.blobs().all(|blob| blob != **unused)) {
+            // It only takes space.
+            let _ = opened.store.remove(blob);
+        }
     }
     Ok(())
 }
@@ -258,19 +349,20 @@ fn make_current(target: &mut Opened, release: StoredRelease, keep: u32) -> Resul
 /// Returns the serial of the newest release, and the archive of the newest one that may be built upon. The new release contains files
 /// of it, so with a signer it must be one of ours.
 fn previous(
-    opened: &mut [Opened],
+    members: &mut [Member<Opened, Address>],
     signer: Option<&Signer>,
     cache: Option<&Cache>,
     workplace: &Path,
 ) -> Result<Previous, Failure> {
-    let serial = releases(opened).map(|release| release.serial).max().unwrap_or(0);
+    let serial = releases(members).map(|release| release.serial).max().unwrap_or(0);
     let is_trusted = |release: &StoredRelease| {
         let statement =
             |signer: &Signer| signer.own_statement(release.signed.as_ref(), &release.digest.to_string());
         signer.is_none_or(|signer| statement(signer).is_some())
     };
-    let all = opened.iter().enumerate().flat_map(|(index, opened)| {
-        let releases = opened.site.iter().flat_map(StoredSite::releases);
+    let all = members.iter().enumerate().flat_map(|(index, member)| {
+        let site = member.outcome.as_ref().ok().and_then(|opened| opened.site.as_ref());
+        let releases = site.into_iter().flat_map(StoredSite::releases);
         releases.filter(|release| is_trusted(release)).map(move |release| (index, release.clone()))
     });
     let mut candidates: Vec<_> = all.collect();
@@ -285,17 +377,17 @@ fn previous(
             linked.map_err(|error| Failure::output(format!("cannot write {}: {error}", path.display())))?;
             return Ok(Previous { serial, path: Some(path) });
         }
-        let target = &mut opened[*index];
-        match fetch(target, release, &path) {
+        let Member { target, outcome: Ok(opened), .. } = &mut members[*index] else { continue };
+        match fetch(opened, release, &path) {
             Ok(()) => {}
             Err(error) if is_damage(&error) => {
                 output::note(format_args!(
-                    "{}: note: release {} is damaged there, so it isn't built upon: {error}",
-                    target.address, release.serial
+                    "{target}: note: release {} is damaged there, so it isn't built upon: {error}",
+                    release.serial
                 ));
                 continue;
             }
-            Err(error) => return Err(pull_failure(&target.address, &error)),
+            Err(error) => return Err(pull_failure(target, &error)),
         }
         if let Some(cache) = cache {
             cache.add_archive(&digest, &path);
@@ -317,7 +409,7 @@ fn previous(
 }
 
 /// Pulls the archive of a release into a file, which may be there from an attempt that failed.
-fn fetch(target: &mut Opened, release: &StoredRelease, path: &Path) -> Result<(), PullError> {
+fn fetch(opened: &mut Opened, release: &StoredRelease, path: &Path) -> Result<(), PullError> {
     let mut create = || {
         File::options()
             .read(true)
@@ -327,7 +419,7 @@ fn fetch(target: &mut Opened, release: &StoredRelease, path: &Path) -> Result<()
             .open(path)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))
     };
-    pull(&mut *target.store, release, Vec::new(), None, &mut create).map(drop)
+    pull(&mut *opened.store, release, Vec::new(), None, &mut create).map(drop)
 }
 
 /// Whether the store has lost the release, or sends other bytes. Without the network, no other release would be better.
@@ -358,7 +450,7 @@ fn bases(site: Option<&StoredSite>, cache: Option<&Cache>) -> Vec<Recipe> {
 fn print(
     flags: &Push,
     archive: &Archive,
-    targets: Vec<PushedStore>,
+    members: &[Member<Pushed, Address>],
     started: Instant,
 ) -> Result<(), Failure> {
     let facts = archive.facts();
@@ -368,36 +460,68 @@ fn print(
             digest: facts.digest.to_string(),
             archive_bytes: facts.file_bytes,
             url: flags.url.clone(),
-            targets,
+            targets: members.iter().map(json).collect(),
         });
     }
     if flags.quiet {
         return Ok(());
     }
     let mut text = String::new();
-    for target in targets {
-        let state = match (target.activated, target.before) {
+    let mut is_live = false;
+    for Member { target, outcome, .. } in members {
+        let Ok(pushed) = outcome else { continue };
+        is_live |= pushed.is_activated;
+        let state = match (pushed.is_activated, pushed.before) {
+            (false, _) if pushed.was_current => "was current already".to_owned(),
+            (false, _) if pushed.is_staged => "is staged".to_owned(),
             (false, _) => "is uploaded".to_owned(),
             (true, Some(before)) => format!("is current, instead of release {before}"),
             (true, None) => "is current".to_owned(),
         };
-        let total = percent(target.uploaded_bytes, facts.file_bytes);
+        let total = percent(pushed.report.bytes, facts.file_bytes);
         text.push_str(&format!(
             "{}  release {} {state}; uploaded {}, {total} of the archive\n",
-            Paint::for_results().strong(&target.target),
+            Paint::for_results().strong(&target.to_string()),
             facts.serial,
-            bytes(target.uploaded_bytes),
+            bytes(pushed.report.bytes),
         ));
     }
-    if let Some(url) = &flags.url {
+    if let Some(url) = flags.url.as_ref().filter(|_| is_live) {
         text.push_str(&format!("{url}  in {}\n", seconds(started.elapsed().as_secs_f64())));
     }
     output::print(text)
 }
 
+fn json(member: &Member<Pushed, Address>) -> PushedStoreJson {
+    let target = member.target.to_string();
+    match &member.outcome {
+        Ok(pushed) => PushedStoreJson {
+            target,
+            activated: pushed.is_activated,
+            staged: pushed.is_staged && !pushed.is_activated,
+            known: pushed.report.was_known,
+            uploaded_bytes: pushed.report.bytes,
+            before: pushed.before,
+            warning: pushed.warning.clone(),
+            on_activate_error: pushed.hook_error.clone(),
+            error: None,
+        },
+        Err(failure) => {
+            PushedStoreJson { target, error: Some(failure.to_json()), ..PushedStoreJson::default() }
+        }
+    }
+}
+
 #[derive(Serialize)]
-struct RolledBack {
+struct RolledBackJson {
     target: String,
+    serial: Option<u64>,
+    before: Option<u64>,
+    error: Option<serde_json::Value>,
+}
+
+/// A store that was rolled back: the serials of the release that is current now and of the one before.
+struct RolledBack {
     serial: u64,
     before: u64,
 }
@@ -405,17 +529,14 @@ struct RolledBack {
 /// Makes an earlier release of each store current. Nothing is uploaded but the document.
 pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), Failure> {
     let signer = Signer::read(&flags.signing)?;
-    let mut opened = open_all(addresses, &flags.store)?;
-    let own = signer.as_ref().map(|signer| own_statements(signer, &opened)).unwrap_or_default();
-    let claimed = claimed_sequence(&opened);
-    let mut results = Vec::new();
-    for target in &mut opened {
-        let address = target.address.to_string();
-        let site =
-            target.site.as_ref().ok_or_else(|| Failure::failed(format!("{address} has no releases")))?;
+    let members = open_all(addresses, &flags.store);
+    let own = signer.as_ref().map(|signer| own_statements(signer, &members)).unwrap_or_default();
+    let claimed = claimed_sequence(&members);
+    let members = fleet::then(members, |address, mut opened| {
+        let site = opened.site.as_ref().ok_or_else(|| Failure::failed("the store has no releases"))?;
         let before = site.current.serial;
         let mut release = find(site, &flags.to).cloned().ok_or_else(|| {
-            Failure::failed(format!("{address} has no release `{}`", one_line(&flags.to)))
+            Failure::failed(format!("the store has no release `{}`", one_line(&flags.to)))
                 .hint("`cannery status` lists the releases")
         })?;
         release.signed = match (&signer, &release.signed) {
@@ -427,29 +548,40 @@ pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), 
             }
             (None, None) => None,
             (None, Some(_)) => {
-                return Err(Failure::failed(format!(
-                    "the releases in {address} are signed, so nodes would refuse an older statement"
-                ))
+                return Err(Failure::failed(
+                    "the releases are signed, so nodes would refuse an older statement",
+                )
                 .hint("sign it again: add `--secret-key FILE`"));
             }
         };
         let serial = release.serial;
-        make_current(target, release, u32::MAX)?;
-        results.push(RolledBack { target: address, serial, before });
-    }
-    if flags.json {
-        return output::print_json(&results);
-    }
-    let paint = Paint::for_results();
-    let lines = results.iter().map(|result| {
-        format!(
-            "{}  release {} is current, instead of release {}\n",
-            paint.strong(&result.target),
-            result.serial,
-            result.before
-        )
+        if flags.settle_nodes() > Duration::ZERO && stage(&mut opened, &release)? {
+            thread::sleep(flags.settle_nodes());
+        }
+        make_current(&mut opened, release, u32::MAX)?;
+        Ok(RolledBack { serial, before })
     });
-    output::print(lines.collect::<String>())
+    if flags.json {
+        let json = |member: &Member<RolledBack, Address>| {
+            let outcome = member.outcome.as_ref();
+            RolledBackJson {
+                target: member.target.to_string(),
+                serial: outcome.ok().map(|rolled_back| rolled_back.serial),
+                before: outcome.ok().map(|rolled_back| rolled_back.before),
+                error: outcome.err().map(Failure::to_json),
+            }
+        };
+        output::print_json(&members.iter().map(json).collect::<Vec<_>>())?;
+    } else {
+        for Member { target, outcome, .. } in &members {
+            let Ok(RolledBack { serial, before }) = outcome else { continue };
+            let target = Paint::for_results().strong(&target.to_string());
+            output::print(format_args!(
+                "{target}  release {serial} is current, instead of release {before}\n"
+            ))?;
+        }
+    }
+    failures(&members)
 }
 
 fn find<'a>(site: &'a StoredSite, wanted: &str) -> Option<&'a StoredRelease> {
@@ -465,12 +597,15 @@ fn find<'a>(site: &'a StoredSite, wanted: &str) -> Option<&'a StoredRelease> {
 struct StoreStatus {
     target: String,
     releases: Vec<ReleaseJson>,
+    error: Option<serde_json::Value>,
 }
 
 #[derive(Serialize)]
 struct ReleaseJson {
     serial: u64,
     current: bool,
+    /// Whether nodes pull the release, although it isn't current.
+    staged: bool,
     digest: String,
     bytes: u64,
     date: u64,
@@ -480,41 +615,56 @@ struct ReleaseJson {
 
 /// Lists the releases of stores.
 pub(super) fn status(flags: &Status, addresses: Vec<Address>) -> Result<(), Failure> {
-    let opened = open_all(addresses, &flags.store)?;
-    let statuses: Vec<_> = opened.iter().map(store_status).collect();
+    let members = open_all(addresses, &flags.store);
     if flags.json {
-        return output::print_json(&statuses);
-    }
-    let paint = Paint::for_results();
-    for status in &statuses {
-        let mut table = Table::default();
-        for release in &status.releases {
-            let mark = if release.current { "current" } else { "" };
-            let row = table.row(format!("release {}", release.serial));
-            row.text(mark).number(bytes(release.bytes)).text(minute(release.date));
+        let json = |member: &Member<Opened, Address>| StoreStatus {
+            target: member.target.to_string(),
+            releases: member.outcome.as_ref().map(listed).unwrap_or_default(),
+            error: member.outcome.as_ref().err().map(Failure::to_json),
+        };
+        output::print_json(&members.iter().map(json).collect::<Vec<_>>())?;
+    } else {
+        let paint = Paint::for_results();
+        for (address, opened) in opened(&members) {
+            let mut table = Table::default();
+            let releases = listed(opened);
+            for release in &releases {
+                let mark = match release {
+                    ReleaseJson { current: true, .. } => "current",
+                    ReleaseJson { staged: true, .. } => "staged",
+                    _ => "",
+                };
+                let row = table.row(format!("release {}", release.serial));
+                row.text(mark).number(bytes(release.bytes)).text(minute(release.date));
+            }
+            let list =
+                if releases.is_empty() { "  no releases\n".to_owned() } else { table.render(2, paint) };
+            output::print(format_args!("{}\n{list}", paint.strong(&address.to_string())))?;
         }
-        let list =
-            if status.releases.is_empty() { "  no releases\n".to_owned() } else { table.render(2, paint) };
-        output::print(format_args!("{}\n{list}", paint.strong(&status.target)))?;
     }
-    Ok(())
+    failures(&members)
 }
 
-fn store_status(opened: &Opened) -> StoreStatus {
-    let current = opened.site.as_ref().map(|site| site.current.digest);
-    let mut releases: Vec<_> = opened
-        .site
-        .iter()
-        .flat_map(StoredSite::releases)
-        .map(|release| ReleaseJson {
+/// Returns the releases of a store, newest first.
+fn listed(opened: &Opened) -> Vec<ReleaseJson> {
+    let Some(site) = &opened.site else { return Vec::new() };
+    let mut releases: Vec<ReleaseJson> = Vec::new();
+    for release in site.releases() {
+        let digest = release.digest.to_string();
+        // An earlier release may be staged, too.
+        if releases.iter().any(|listed| listed.digest == digest) {
+            continue;
+        }
+        releases.push(ReleaseJson {
             serial: release.serial,
-            current: Some(release.digest) == current,
-            digest: release.digest.to_string(),
+            current: release.digest == site.current.digest,
+            staged: site.staged.as_ref().is_some_and(|staged| staged.digest == release.digest),
+            digest,
             bytes: release.archive.bytes,
             date: release.date,
             sequence: claimed_statement(release).map(|statement| statement.sequence),
-        })
-        .collect();
+        });
+    }
     releases.sort_by_key(|release| std::cmp::Reverse(release.serial));
-    StoreStatus { target: opened.address.to_string(), releases }
+    releases
 }
