@@ -26,6 +26,7 @@ mod archive_stats;
 mod build_failure;
 mod folder;
 mod folder_process;
+mod hook_process;
 mod interrupt;
 mod key_display;
 mod on_activate;

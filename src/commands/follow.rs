@@ -4,7 +4,6 @@
 //! The directory is that of `cannery receive`, and releases get into it in the same way ([`DirectoryHost`]). So whatever happens to
 //! this process, the directory has only complete releases, and the server serves one of them.
 
-mod hook_process;
 mod report;
 mod state;
 
@@ -26,6 +25,7 @@ use cannery_publish::{Host, RebuildError};
 use cannery_server::sandbox::{Plan, Sandbox};
 use cannery_store::{Address, Look, PullError, PullReport, Store, StoredRelease, pull};
 
+use super::hook_process::{self, HookProcess};
 use super::on_activate::{Activation, Hook};
 use super::receive::DirectoryHost;
 use super::release_dir::{self, ReleaseDir};
@@ -33,7 +33,6 @@ use super::release_trust::ReleaseTrust;
 use super::store_access;
 use crate::flags::follow::Follow;
 use crate::output::{self, Failure, one_line};
-use hook_process::HookProcess;
 use report::{Event, Report};
 use state::State;
 
@@ -73,7 +72,7 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         .map_err(|failure| store_access::named(&address, failure))?;
     // Loads what the C library needs to resolve names, while that is possible.
     let _ = ("localhost", 0).to_socket_addrs();
-    let hook = HookProcess::start(flags)?;
+    let hook = HookProcess::for_follow(flags)?;
     enter_sandbox(flags, &address, &directory)?;
 
     clean(&directory)?;

@@ -15,8 +15,10 @@ use cannery_publish::protocol::{
 };
 use cannery_publish::trust::{Seen, Signed, Statement};
 use cannery_publish::{Host, Source, limits, serve};
+use cannery_server::sandbox::{Plan, Sandbox};
 
 use self::preview::SelectedPreview;
+use super::hook_process::{self, HookProcess};
 use super::on_activate::{Activation, Hook};
 use super::release_dir::{self, IncomingFile, NAME_DIGITS, Release, ReleaseDir, is_pushed_name};
 use super::release_trust::{self, ReleaseTrust};
@@ -31,6 +33,9 @@ use crate::output::Failure;
 ///
 /// Returns an error if the connection was lost. A client that was refused something knows the reason, so that isn't an error.
 pub fn run(flags: &Receive) -> Result<(), Failure> {
+    if let Some(hook) = Hook::from_flags(&flags.hook).filter(|_| flags.for_receive) {
+        return hook_process::serve(&hook);
+    }
     if io::stdin().is_terminal() {
         return Err(Failure::usage("`cannery receive` is started by `cannery push` on another machine")
             .hint(format!(
@@ -40,13 +45,23 @@ pub fn run(flags: &Receive) -> Result<(), Failure> {
     }
     let trust = ReleaseTrust::from_flags(&flags.trust)?;
     let mut host = DirectoryHost::new(&flags.directory, trust);
-    host.hook = Hook::from_flags(&flags.hook);
+    host.hook = HookProcess::for_receive(flags)?;
     let domains = flags.preview_domain.iter();
     host.preview_domains = domains.map(|domain| domain.trim_matches('.').to_ascii_lowercase()).collect();
+    enter_sandbox(flags)?;
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let outcome = serve(&mut input, &mut output, &mut host);
     drop(host);
     outcome.map(drop).map_err(|error| Failure::failed(format!("cannot receive a release: {error}")))
+}
+
+/// What the client sends is parsed in a sandbox, which can write the directory and nothing else.
+fn enter_sandbox(flags: &Receive) -> Result<(), Failure> {
+    // A directory that doesn't exist is created by the first push, and its parent must be there.
+    let path = std::path::absolute(&flags.directory).unwrap_or(flags.directory.clone());
+    let receive = path.ancestors().take(2).find(|path| path.exists()).unwrap_or(&path).to_owned();
+    let plan = Plan { sandbox: flags.sandbox, receive: vec![receive], ..Plan::default() };
+    Sandbox::enter(&plan).map(drop).map_err(|error| Failure::failed(error.to_string()))
 }
 
 /// A release directory that clients publish in.
@@ -61,7 +76,7 @@ pub(super) struct DirectoryHost {
     /// The digest of the release that was written or read last, and so verified.
     verified: Option<String>,
     /// Runs after another release became current.
-    hook: Option<Hook>,
+    hook: Option<HookProcess>,
     /// Whether a release was current before the last switch.
     had_current: bool,
     /// Waits before switches.
@@ -376,10 +391,13 @@ impl Host for DirectoryHost {
     fn activate(&mut self, activate: &Activate) -> Result<Activated, Refusal> {
         let mut activated = self.switch(activate)?;
         // The lock is free by now, so other publishers needn't wait for the command.
-        if let Some(hook) = &self.hook
-            && let Some(activation) = self.activation(&activated)
-        {
-            activated.warning = joined([activated.warning.take(), hook.run(&activation).err()]);
+        let activation = self.activation(&activated);
+        if let (Some(hook), Some(activation)) = (&mut self.hook, activation) {
+            let failed = match hook.run(&activation) {
+                Ok(outcome) => outcome.err(),
+                Err(ended) => Some(ended.to_string()),
+            };
+            activated.warning = joined([activated.warning.take(), failed]);
         }
         Ok(activated)
     }

@@ -62,6 +62,7 @@ mod profile;
 mod push;
 mod push_faults;
 mod push_ssh;
+mod receive_sandbox;
 mod regression;
 mod releases;
 mod reload;

@@ -56,6 +56,8 @@ pub struct Plan {
     /// Directories to be written, such as the release directory of a process that follows a store. It serves no clients
     /// itself, and may connect and resolve names like one that issues certificates.
     pub write: Vec<PathBuf>,
+    /// Directories to be written by a process that receives releases, with directories below. It may neither connect nor resolve names.
+    pub receive: Vec<PathBuf>,
     /// Files to be appended to and created again, such as logs.
     pub append: Vec<PathBuf>,
     /// Files that the calling thread removes at exit. These are Unix sockets, and a profiler's temporary file.

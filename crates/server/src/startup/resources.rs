@@ -117,6 +117,7 @@ impl Resources {
             list: of_releases.map(|named| named.path().to_owned()).chain(site_directory).collect(),
             read_below: config.acme_webroot.iter().cloned().collect(),
             write: Vec::new(),
+            receive: Vec::new(),
             compile: Vec::new(),
             issue: Vec::new(),
             // To read its file, the profiler opens it again (for writing as well as reading).

@@ -99,6 +99,9 @@ fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
         | AccessFs::MakeSym
         | AccessFs::RemoveFile;
     let write = plan.write.iter().filter_map(|path| directory(path)).map(with(written));
+    // Previews are directories.
+    let received = written | AccessFs::MakeDir | AccessFs::RemoveDir;
+    let receive = plan.receive.iter().filter_map(|path| directory(path)).map(with(received));
     let remove = plan.remove.iter().filter_map(|path| parent(path)).map(with(AccessFs::RemoveFile.into()));
 
     // Files are replaced: a new one is written and renamed over the old one.
@@ -121,7 +124,7 @@ fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let resolver = resolver.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
 
     let all = read.chain(list).chain(below).chain(compile).chain(append).chain(remove);
-    all.chain(write).chain(issue).chain(resolver).collect()
+    all.chain(write).chain(receive).chain(issue).chain(resolver).collect()
 }
 
 /// Allows access below a path. If the path cannot be opened, it remains inaccessible.

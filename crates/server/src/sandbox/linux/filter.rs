@@ -11,7 +11,7 @@ use seccompiler::{
 
 use super::system_calls::{
     Call, Condition, DISPENSABLE, FREQUENT, compiler_calls, follower_calls, issuer_calls, process_calls,
-    profiler_calls, thread_calls,
+    profiler_calls, receiving_calls, thread_calls,
 };
 use crate::sandbox::{DenyAction, Layer, Plan, SandboxError, ThreadRole};
 
@@ -40,6 +40,8 @@ impl Filters {
 
         let calls: Vec<Call> = if !plan.write.is_empty() {
             follower_calls().collect()
+        } else if !plan.receive.is_empty() {
+            receiving_calls().collect()
         } else if !plan.compile.is_empty() {
             compiler_calls().collect()
         } else if !plan.issue.is_empty() {

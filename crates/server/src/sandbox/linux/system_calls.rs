@@ -234,9 +234,8 @@ const COMPILER: &[Call] = &[
     only(libc::SYS_setpriority, &[Is(0, libc::PRIO_PROCESS as u64), Is(1, 0)]),
 ];
 
-/// Calls to order certificates: connect to an authority, and replace files. A process that makes them does not serve any
-/// clients.
-const ISSUER: &[Call] = &[
+/// Calls to connect to an authority of certificates or to a store. A process that makes them does not serve any clients.
+const CONNECTIONS: &[Call] = &[
     // Name servers by UDP, the authority and our own server by TCP; netlink tells the C library which addresses the
     // machine has, and plugins of the resolver have local sockets.
     only(libc::SYS_socket, &[Is(0, libc::AF_INET as u64)]),
@@ -264,6 +263,10 @@ const ISSUER: &[Call] = &[
     any(libc::SYS_epoll_pwait),
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_epoll_wait),
+];
+
+/// Calls to replace files. A process that makes them does not serve any clients.
+const FILES: &[Call] = &[
     // Files that are written, synced and renamed, and the lock of the folder.
     any(libc::SYS_openat),
     any(libc::SYS_ftruncate),
@@ -304,9 +307,8 @@ const ISSUER: &[Call] = &[
     any(libc::SYS_getppid),
 ];
 
-/// Calls to write releases into a directory, beside [`ISSUER`], whose connections and files are alike. A process that makes them does
-/// not serve any clients.
-const FOLLOWER: &[Call] = &[
+/// Calls to write releases into a directory, beside [`FILES`].
+const RELEASES: &[Call] = &[
     any(libc::SYS_pwrite64),
     any(libc::SYS_fdatasync),
     any(libc::SYS_unlinkat),
@@ -315,6 +317,12 @@ const FOLLOWER: &[Call] = &[
     any(libc::SYS_unlink),
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_symlink),
+];
+
+/// Calls to remove the directory of a preview.
+const PREVIEWS: &[Call] = &[
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_rmdir),
 ];
 
 /// Calls that the process may make between entering its own sandbox and those of its threads.
@@ -405,12 +413,17 @@ pub(super) fn compiler_calls() -> impl Iterator<Item = Call> {
 
 /// Returns the calls of a process that follows a store of releases.
 pub(super) fn follower_calls() -> impl Iterator<Item = Call> {
-    [EVERY, LOADER, START, ISSUER, FOLLOWER].into_iter().flatten().copied()
+    [EVERY, LOADER, START, CONNECTIONS, FILES, RELEASES].into_iter().flatten().copied()
+}
+
+/// Returns the calls of a process that receives releases through standard input. It opens no connections.
+pub(super) fn receiving_calls() -> impl Iterator<Item = Call> {
+    [EVERY, LOADER, START, FILES, RELEASES, PREVIEWS].into_iter().flatten().copied()
 }
 
 /// Returns the calls of a process that issues certificates.
 pub(super) fn issuer_calls() -> impl Iterator<Item = Call> {
-    [EVERY, LOADER, START, ISSUER].into_iter().flatten().copied()
+    [EVERY, LOADER, START, CONNECTIONS, FILES].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

@@ -196,6 +196,7 @@ fn older_calls_are_allowed_where_the_newer_ones_are() {
         compiler_calls().collect(),
         issuer_calls().collect(),
         follower_calls().collect(),
+        receiving_calls().collect(),
     ];
     for calls in of_threads.into_iter().chain(of_processes) {
         let with = |number| calls.iter().filter(move |call| call.number == number);
@@ -220,4 +221,13 @@ fn main_thread_only_waits() {
     {
         assert!(!main.contains(&number), "call {number}");
     }
+}
+
+#[test]
+fn only_processes_that_pull_or_order_certificates_connect() {
+    let connects = |calls: Vec<Call>| calls.iter().any(|call| call.number == libc::SYS_connect);
+    assert!(connects(follower_calls().collect()) && connects(issuer_calls().collect()));
+    assert!(!connects(receiving_calls().collect()) && !connects(compiler_calls().collect()));
+    let creates_sockets = |call: Call| call.number == libc::SYS_socket;
+    assert!(!receiving_calls().any(creates_sockets));
 }

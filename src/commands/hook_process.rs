@@ -1,4 +1,4 @@
-//! A process that runs the command of `--on-activate` for `cannery follow`, whose sandbox starts no programs.
+//! A process that runs the command of `--on-activate` for `cannery follow` or `receive`, whose sandboxes start no programs.
 //!
 //! It is started before the sandbox is entered, with the command among its arguments. So an attacker who controls the process in the
 //! sandbox can only choose when the command runs, and the values of its variables.
@@ -11,6 +11,8 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::commands::on_activate::{Activation, Hook};
 use crate::flags::follow::Follow;
+use crate::flags::on_activate::HookFlags;
+use crate::flags::publish::Receive;
 use crate::output::{self, Failure};
 
 /// Requests have a path and two file names. Longer ones aren't ours.
@@ -23,27 +25,45 @@ pub(super) struct HookProcess {
 }
 
 impl HookProcess {
-    /// Starts the process, or returns `None` if there is no command to run.
-    pub(super) fn start(flags: &Follow) -> Result<Option<HookProcess>, Failure> {
-        let Some(on_activate) = &flags.hook.on_activate else { return Ok(None) };
-        let failed = |error: io::Error| {
-            Failure::failed(format!("cannot start the process for `--on-activate`: {error}"))
-        };
+    /// Starts the process for `cannery follow`, or returns `None` if there is no command to run.
+    pub(super) fn for_follow(flags: &Follow) -> Result<Option<HookProcess>, Failure> {
         // In one argument, because the path may begin with a hyphen.
         let mut into = OsString::from("--into=");
         into.push(&flags.into);
+        HookProcess::start(&flags.hook, |command| {
+            command.args(["follow", "--for-follow"]).arg(into);
+            command.args(flags.quiet.then_some("--quiet"));
+            OsString::from(&flags.store)
+        })
+    }
+
+    /// Starts the process for `cannery receive`, or returns `None` if there is no command to run.
+    pub(super) fn for_receive(flags: &Receive) -> Result<Option<HookProcess>, Failure> {
+        HookProcess::start(&flags.hook, |command| {
+            command.args(["receive", "--for-receive"]);
+            flags.directory.clone().into_os_string()
+        })
+    }
+
+    /// `arguments` adds the first arguments, and returns the positional one.
+    fn start(
+        hook: &HookFlags,
+        arguments: impl FnOnce(&mut Command) -> OsString,
+    ) -> Result<Option<HookProcess>, Failure> {
+        let Some(on_activate) = &hook.on_activate else { return Ok(None) };
+        let failed = |error: io::Error| {
+            Failure::failed(format!("cannot start the process for `--on-activate`: {error}"))
+        };
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        let positional = arguments(&mut command);
         command
-            .args(["follow", "--for-follow"])
             .arg(format!("--on-activate={on_activate}"))
-            .arg(format!("--on-activate-timeout={}", flags.hook.on_activate_timeout))
-            .arg(into)
-            .args(flags.quiet.then_some("--quiet"))
+            .arg(format!("--on-activate-timeout={}", hook.on_activate_timeout))
             .arg("--")
-            .arg(&flags.store)
+            .arg(positional)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C ends the process that follows. This one still ends the command in time.
+            // Ctrl-C ends the process in the sandbox. This one still ends the command in time.
             .process_group(0);
         let mut child = command.spawn().map_err(failed)?;
         // The sandbox doesn't allow to wait for the process, and nothing depends on its exit status.
@@ -86,7 +106,7 @@ impl fmt::Display for ProcessEnded {
     }
 }
 
-/// Tells the other process if commands can run. Then runs the command at each request until the process that follows has ended.
+/// Tells the other process if commands can run. Then runs the command at each request until that process has ended.
 pub(super) fn serve(hook: &Hook) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("cannot run `--on-activate`: {error}"));
     let (mut requests, mut responses) = (io::stdin().lock(), io::stdout().lock());
@@ -99,7 +119,7 @@ pub(super) fn serve(hook: &Hook) -> Result<(), Failure> {
         let activation: Activation = serde_json::from_str(&line).map_err(io::Error::from).map_err(failed)?;
         let outcome = hook.run(&activation);
         if let Err(error) = write_line(&mut responses, &outcome) {
-            // The process that follows was stopped meanwhile, and can't report the outcome.
+            // The other process was stopped meanwhile, and can't report the outcome.
             if let Err(why) = outcome {
                 output::note(why);
             }
