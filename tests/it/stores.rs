@@ -461,6 +461,7 @@ fn releases_of_a_registry_have_tags_of_their_own() {
     assert_eq!(place.current("node"), "7.cdb");
 
     // Another publisher was faster.
+    place.write_site(4);
     let old = registry.registry.lock().unwrap().manifests["live"].clone();
     let mut push = place.command(&["push", &store, &place.text("public"), "--settle-nodes", "2000"]);
     let push = push.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
