@@ -6,12 +6,13 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll};
 
 use crate::error::HandlerError;
 use crate::kept_bytes::{HeldBytes, KeptBytes};
-use crate::limits::BODY_BYTES_MAX;
+use crate::limits::{BODY_BYTES_MAX, BODY_COLLECTED_BYTES};
 
 /// Replaces [`BODY_BYTES_MAX`] while many bytes of other bodies are waiting, too.
 const SCARCE_BODY_BYTES_MAX: usize = 1024;
@@ -31,6 +32,9 @@ pub fn channel() -> (BodyWriter, BodyReader) {
 
 /// Writes a body. This can be done in any thread.
 ///
+/// In the function of [`Response::stream`](crate::Response::stream), short writes are collected for some milliseconds, and sent
+/// together. [`flush`](io::Write::flush) sends them at once. Other writers send each write immediately.
+///
 /// Note that the response is incomplete if the writer is dropped without [`BodyWriter::finish`], and that the
 /// client will be able to tell.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ pub struct BodyWriter {
     shared: Arc<Shared>,
 }
 
-/// Ends a body. This does not have to happen in the thread that writes.
+/// Ends a body, or passes on what was written. This does not have to happen in the thread that writes.
 // Only for the server.
 #[doc(hidden)]
 #[derive(Debug)]
@@ -79,6 +83,12 @@ struct Shared {
 #[derive(Default)]
 struct State {
     bytes: Vec<u8>,
+    /// If short writes wait for others, so that they are sent together: gets each body that has begun to wait.
+    collecting: Option<Sender<BodyStopper>>,
+    /// Whether the body was sent there, and not flushed since.
+    is_due: bool,
+    /// Whether the reader may take `bytes`.
+    is_passed_on: bool,
     progress: BodyProgress,
     is_reader_dropped: bool,
     /// Whether the server has ended the body.
@@ -157,6 +167,14 @@ impl State {
         }
     }
 
+    /// Lets the reader take the bytes.
+    fn pass_on(&mut self) {
+        if !self.bytes.is_empty() {
+            self.is_passed_on = true;
+            self.wake();
+        }
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = &self.waker
             && !std::mem::replace(&mut self.is_woken, true)
@@ -173,6 +191,14 @@ impl BodyWriter {
         self.shared.lock().is_over()
     }
 
+    /// From now on, short writes are collected until there are [`BODY_COLLECTED_BYTES`]. The receiver of `due` should flush each body
+    /// that it gets after some milliseconds.
+    // Only for the server.
+    #[doc(hidden)]
+    pub fn collect_writes(&mut self, due: Sender<BodyStopper>) {
+        self.shared.lock().collecting = Some(due);
+    }
+
     /// Returns a handle that can end the body from another thread.
     // Only for the server.
     #[doc(hidden)]
@@ -181,7 +207,7 @@ impl BodyWriter {
         BodyStopper { shared: Arc::clone(&self.shared) }
     }
 
-    /// Writes as many bytes as there is currently room for. Returns the number of bytes written.
+    /// Writes as many bytes as there is currently room for, and sends them. Returns the number of bytes written.
     ///
     /// # Errors
     ///
@@ -189,6 +215,13 @@ impl BodyWriter {
     /// request, or [`io::ErrorKind::TimedOut`] if the server has ended the body because it has occupied a thread for a
     /// long time while others were waiting for one.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.try_append(bytes);
+        self.shared.lock().pass_on();
+        written
+    }
+
+    /// Like [`BodyWriter::try_write`], but may wait for more before the bytes are sent.
+    fn try_append(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
         state.check()?;
         // Other writers can change this at any time.
@@ -201,7 +234,16 @@ impl BodyWriter {
         state.count();
         if count > 0 {
             state.is_permitted = false;
-            state.wake();
+            match &state.collecting {
+                Some(due) if state.bytes.len() < BODY_COLLECTED_BYTES => {
+                    if state.is_due || due.send(self.stopper()).is_ok() {
+                        state.is_due = true;
+                    } else {
+                        state.pass_on();
+                    }
+                }
+                _ => state.pass_on(),
+            }
         }
         Ok(count)
     }
@@ -219,7 +261,7 @@ impl BodyWriter {
         state.is_permitted = false;
         state.bytes.extend_from_slice(bytes);
         state.count();
-        state.wake();
+        state.pass_on();
         Ok(())
     }
 
@@ -253,7 +295,10 @@ impl BodyWriter {
     /// Returns an error if the client has cancelled the request or the server has ended the body.
     pub fn poll_ready(&mut self, context: &mut task::Context<'_>) -> Poll<io::Result<()>> {
         let poll = |state: &mut State| match state.check() {
-            Ok(()) if state.is_full() => Poll::Pending,
+            Ok(()) if state.is_full() => {
+                state.pass_on();
+                Poll::Pending
+            }
             ready => {
                 state.is_permitted = true;
                 Poll::Ready(ready)
@@ -297,10 +342,12 @@ impl io::Write for BodyWriter {
         loop {
             let mut state = self.shared.lock();
             while state.is_full() && !state.is_over() {
+                // There may be less room than for a collection.
+                state.pass_on();
                 state = self.shared.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             drop(state);
-            match self.try_write(bytes) {
+            match self.try_append(bytes) {
                 // Others have written so much in the meantime that this body may have less.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => return written,
@@ -308,7 +355,11 @@ impl io::Write for BodyWriter {
         }
     }
 
+    /// Sends what was written so far. This does not wait until the client has it.
     fn flush(&mut self) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        state.check()?;
+        state.pass_on();
         Ok(())
     }
 
@@ -335,6 +386,13 @@ impl Drop for BodyWriter {
 }
 
 impl BodyStopper {
+    /// Sends what was written so far.
+    pub fn flush(&self) {
+        let mut state = self.shared.lock();
+        state.is_due = false;
+        state.pass_on();
+    }
+
     /// Ends the body, leaving it incomplete. The writer gets an error, even if it is currently
     /// waiting for room.
     pub fn stop(&self) {
@@ -354,13 +412,13 @@ impl BodyStopper {
 }
 
 impl BodyReader {
-    /// Sets the function that wakes up the server. If there already are some bytes, it is called at
+    /// Sets the function that wakes up the server. If it already can take some bytes, it is called at
     /// once.
     pub fn set_waker(&self, waker: Waker) {
         let mut state = self.shared.lock();
         state.waker = Some(waker);
         state.is_woken = false;
-        if !state.bytes.is_empty() || state.progress != BodyProgress::Open {
+        if state.is_passed_on || state.progress != BodyProgress::Open {
             state.wake();
         }
     }
@@ -401,10 +459,14 @@ impl BodyReader {
         }
     }
 
-    /// Moves everything that was written to the end of `bytes`.
+    /// Moves everything that was written to the end of `bytes`, unless the writer still collects short writes.
     pub fn take(&self, bytes: &mut Vec<u8>) -> BodyProgress {
         let mut state = self.shared.lock();
         state.is_woken = false;
+        let is_collecting = !std::mem::take(&mut state.is_passed_on);
+        if is_collecting && state.progress == BodyProgress::Open {
+            return BodyProgress::Open;
+        }
         if bytes.is_empty() {
             std::mem::swap(bytes, &mut state.bytes);
         } else {
@@ -462,6 +524,86 @@ mod tests {
         writer.finish();
         assert_eq!(woken.try_iter().count(), 1);
         assert_eq!(reader.take(&mut bytes), BodyProgress::Complete);
+    }
+
+    #[test]
+    fn short_writes_are_collected() {
+        let (mut writer, reader) = channel();
+        let (due, dues) = mpsc::channel();
+        writer.collect_writes(due);
+        let (wakes, woken) = mpsc::channel();
+        reader.set_waker(Box::new(move || wakes.send(()).unwrap()));
+        let woken = || woken.try_iter().count();
+        let mut bytes = Vec::new();
+        let mut taken = || {
+            bytes.clear();
+            assert_eq!(reader.take(&mut bytes), BodyProgress::Open);
+            bytes.len()
+        };
+
+        for _ in 1..BODY_COLLECTED_BYTES {
+            writer.write_all(b"x").unwrap();
+        }
+        assert_eq!((woken(), taken()), (0, 0));
+        writer.write_all(b"xy").unwrap();
+        assert_eq!((woken(), taken(), taken()), (1, BODY_COLLECTED_BYTES + 1, 0));
+        let late: Vec<_> = dues.try_iter().collect();
+        assert_eq!(late.len(), 1, "each body waits once");
+
+        writer.flush().unwrap();
+        assert_eq!(woken(), 0, "there is nothing to send");
+        writer.write_all(b"x").unwrap();
+        writer.flush().unwrap();
+        assert_eq!((woken(), taken()), (1, 1));
+        writer.write_all(b"x").unwrap();
+        assert_eq!((woken(), dues.try_iter().count()), (0, 0));
+        late[0].flush();
+        assert_eq!((woken(), taken()), (1, 1));
+        writer.write_all(b"x").unwrap();
+        assert_eq!((woken(), dues.try_iter().count()), (0, 1));
+        assert_eq!(writer.try_write(b"y").unwrap(), 1, "tasks write what they want to send");
+        assert_eq!((woken(), taken()), (1, 2));
+
+        writer.write_all(b"last").unwrap();
+        writer.finish();
+        assert_eq!((woken(), reader.take(&mut bytes)), (1, BodyProgress::Complete));
+        assert!(bytes.ends_with(b"last"));
+    }
+
+    #[test]
+    fn collected_bytes_are_sent_when_there_is_no_room_for_more() {
+        let kept = KeptBytes::new(usize::MAX, || {});
+        kept.set_limits(BODY_BYTES_MAX, usize::MAX);
+        let _others = kept.hold(BODY_BYTES_MAX);
+        let scarce = || {
+            let (mut writer, reader) = channel();
+            let (due, dues) = mpsc::channel();
+            writer.collect_writes(due);
+            reader.count_in(&kept);
+            writer.write_all(&[0; SCARCE_BODY_BYTES_MAX]).unwrap();
+            (writer, reader, dues)
+        };
+
+        let (mut writer, reader, _dues) = scarce();
+        let writing = std::thread::spawn(move || writer.write_all(b"more"));
+        let mut bytes = Vec::new();
+        while bytes.len() < SCARCE_BODY_BYTES_MAX {
+            assert_eq!(reader.take(&mut bytes), BodyProgress::Open);
+            std::thread::yield_now();
+        }
+        writing.join().unwrap().unwrap();
+
+        let (mut writer, reader, dues) = scarce();
+        assert!(writer.poll_ready(&mut task::Context::from_waker(task::Waker::noop())).is_pending());
+        let mut bytes = Vec::new();
+        reader.take(&mut bytes);
+        assert_eq!(bytes.len(), SCARCE_BODY_BYTES_MAX);
+
+        drop(dues);
+        writer.stopper().flush();
+        writer.write_all(b"more").unwrap();
+        reader.take(&mut bytes);
+        assert_eq!(bytes.len(), SCARCE_BODY_BYTES_MAX + 4, "nobody would flush them");
     }
 
     #[test]

@@ -4,6 +4,9 @@
 /// as one call sends.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
+/// Short writes of a function that writes a body are passed on once there are this many bytes.
+pub const BODY_COLLECTED_BYTES: usize = 8 * 1024;
+
 /// Once this many bytes are waiting for the handler, the client has to wait. What is on its way by then may come in addition.
 pub const CONTENT_WAITING_BYTES: usize = 64 * 1024;
 

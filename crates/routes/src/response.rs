@@ -312,6 +312,14 @@ impl Response {
         std::mem::replace(&mut self.body, Body::EMPTY)
     }
 
+    /// Replaces the body.
+    // Only for the server.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_body(self, body: Body) -> Response {
+        Response { body, ..self }
+    }
+
     /// Counts the bytes of this response until the result is dropped. If the body is still being written, its bytes are counted
     /// until they are taken for sending.
     // Only for the server.

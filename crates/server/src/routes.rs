@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use cannery_eventloop::{Token, Waker};
 use cannery_routes::{
     Body, BodyReader, Call, ContentReader, ContentSender, HandlerError, HandlerResponse, HandlerThread,
-    HeldBytes, KeptBytes, Parts, Response, Routes, body_channel, content_channel, is_utf8_path,
+    HeldBytes, KeptBytes, Parts, Producer, Response, Routes, body_channel, content_channel, is_utf8_path,
 };
 use cannery_site::{Method, Target};
 use cannery_transport::quic::ConnectionKey;
@@ -39,8 +39,8 @@ pub(crate) use watch::Watchdog;
 
 use crate::notice::Notice;
 use crate::observe::Handled;
-use limits::KEPT_STEP_BYTES;
-use pool::{Job, Upload};
+use limits::{BODY_WAITS_MAX, KEPT_STEP_BYTES};
+use pool::{Job, ProducedBody, Upload};
 use watch::WatchedThread;
 
 /// A worker's routes.
@@ -91,20 +91,34 @@ pub(crate) struct RouteClient {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
-/// Stands for a response that we expect from the pool. If it is dropped in time, the handler will never
+/// Stands for a response that we expect from a pool. If it is dropped in time, the handler or the body's function will never
 /// run.
 #[derive(Debug)]
 pub(crate) struct Expectation {
     ticket: Ticket,
-    /// Time that the handler may take, unless there is no limit of its own.
+    awaited: Awaited,
+    /// Time that this may take, unless a handler has no limit of its own.
     timeout: Option<Duration>,
     _is_wanted: Arc<()>,
+}
+
+/// What a response is waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// The handler, which is running on the pool or waiting for it.
+    Handler,
+    /// A thread that writes the body.
+    BodyThread,
 }
 
 impl Expectation {
     /// Returns `true` if we expect the response to the request with this ticket.
     pub(crate) fn is_for(&self, ticket: Ticket) -> bool {
         self.ticket == ticket
+    }
+
+    pub(crate) fn awaited(&self) -> Awaited {
+        self.awaited
     }
 
     /// Returns how long we wait for the response. `default` is for handlers without a limit of their own.
@@ -130,19 +144,19 @@ pub(crate) struct Delivery {
 
 /// Content of a delivery.
 pub(crate) enum DeliveryContent {
-    /// The response to a request.
-    Response(Ticket, Box<HandledRequest>),
+    /// The response to a request, which counts until it is sent.
+    Response(Ticket, Box<Response>, HeldBytes),
     /// More bytes of a body have been written.
     MoreBody,
     /// A handler wants more content of its request, or none any more.
     ContentDemand,
 }
 
-/// A request and its response. The latter is `None` if the handler took too long.
+/// A request and its response, or what we have given up waiting for.
 #[derive(Debug)]
 pub(crate) struct HandledRequest {
     pub(crate) request: StoredRequest,
-    pub(crate) response: Option<Response>,
+    pub(crate) response: Result<Response, Awaited>,
     /// Counts the response while it is waiting for the connection. `None` if the server itself made it.
     pub(crate) held: Option<HeldBytes>,
     /// When it was sent to the pool. The connection fills this in.
@@ -337,8 +351,7 @@ impl WorkerRoutes {
         client: RouteClient,
         address: ConnectionAddress,
     ) -> Result<Expectation, Box<HandledRequest>> {
-        let ticket = Ticket(self.last_ticket.get() + 1);
-        self.last_ticket.set(ticket.0);
+        let ticket = self.next_ticket();
         let is_wanted = Arc::new(());
 
         let is_upload = upload.is_some();
@@ -357,10 +370,10 @@ impl WorkerRoutes {
         let submitted = if is_upload { self.pools.upload(job) } else { self.pools.handlers.submit(job) };
         match submitted {
             // The pool checks this reference before it runs the handler.
-            Ok(()) => Ok(Expectation { ticket, timeout, _is_wanted: is_wanted }),
+            Ok(()) => Ok(Expectation { ticket, awaited: Awaited::Handler, timeout, _is_wanted: is_wanted }),
             Err(refused) => match *refused {
                 Job::Answer { request, .. } => {
-                    let response = Some(self.busy(&request.head(), client));
+                    let response = Ok(self.busy(&request.head(), client));
                     Err(Box::new(HandledRequest { request, response, held: None, since: None }))
                 }
                 Job::Produce { .. } => unreachable!("the pool returns the job that it refuses"),
@@ -368,61 +381,99 @@ impl WorkerRoutes {
         }
     }
 
-    /// Prepares a response's body, which is either bytes or a source of bytes.
+    fn next_ticket(&self) -> Ticket {
+        let ticket = Ticket(self.last_ticket.get() + 1);
+        self.last_ticket.set(ticket.0);
+        ticket
+    }
+
+    /// Takes a response's body, which is either bytes or a source of bytes. If a function writes the body on a thread, the response
+    /// will be delivered once there is one.
     ///
-    /// If the body needs a thread but none is available, the response is replaced with an error.
-    pub(crate) fn take_body(
+    /// If none will be available soon, the response is replaced with an error.
+    pub(crate) fn prepare(
         &self,
-        response: &mut Response,
+        response: Response,
         head: &RequestHead<'_>,
         client: RouteClient,
         address: ConnectionAddress,
-    ) -> PreparedBody {
+    ) -> Prepared {
         let is_head = head.request.method == Method::Head;
-        if let Some(body) = self.prepare_body(response, is_head, address) {
-            return body;
+        if let Some(prepared) = self.prepare_body(response, is_head, address) {
+            return prepared;
         }
-        *response = self.busy(head, client);
-        self.prepare_body(response, is_head, address).unwrap_or_else(|| {
+        self.prepare_body(self.busy(head, client), is_head, address).unwrap_or_else(|| {
             // The error handler's body needs a thread as well.
-            *response = Response::new(503).with_header("Retry-After", RETRY_AFTER);
-            PreparedBody::Bytes(Cow::Borrowed(b""))
+            let response = Response::new(503).with_header("Retry-After", RETRY_AFTER);
+            Prepared::Ready(response, PreparedBody::Bytes(Cow::Borrowed(b"")))
         })
     }
 
-    /// Takes the body of a response. Returns `None` if too many bodies are waiting for a thread.
+    /// Returns `None` if too many bodies are waiting for a thread, or have been waiting for too long.
     fn prepare_body(
         &self,
-        response: &mut Response,
+        mut response: Response,
         is_head: bool,
         address: ConnectionAddress,
-    ) -> Option<PreparedBody> {
-        let route = response.route();
+    ) -> Option<Prepared> {
         let reader = match response.take_body() {
-            Body::Bytes(bytes) => return Some(PreparedBody::Bytes(bytes)),
-            Body::Failed => return Some(PreparedBody::Bytes(Cow::Borrowed(b""))),
+            Body::Bytes(bytes) => return Some(Prepared::Ready(response, PreparedBody::Bytes(bytes))),
+            Body::Failed => return Some(Prepared::Ready(response, PreparedBody::Bytes(Cow::Borrowed(b"")))),
             Body::Stream(reader) => reader,
             // No client would receive what the function writes.
             Body::Producer(produce) if is_head => {
                 discard(produce);
                 body_channel().1
             }
-            Body::Producer(produce) => {
-                let (writer, reader) = body_channel();
-                let route = route.and_then(|number| self.routes.pattern(number)).unwrap_or_default();
-                let route = route.to_owned();
-                if !self.pools.produce(produce, writer, route, self.notices.clone()) {
-                    return None;
-                }
-                reader
-            }
+            Body::Producer(produce) => return self.produce(response, produce, address).map(Prepared::Later),
         };
         if !is_head {
             reader.count_in(&self.mailbox.kept);
             let mailbox = self.mailbox.clone();
             reader.set_waker(Box::new(move || mailbox.deliver(address, DeliveryContent::MoreBody)));
         }
-        Some(PreparedBody::Stream(reader))
+        Some(Prepared::Ready(response, PreparedBody::Stream(reader)))
+    }
+
+    /// Lets a thread write the body of a response. The client gets nothing before there is one, because it could get no error after
+    /// the head.
+    fn produce(
+        &self,
+        response: Response,
+        produce: Producer,
+        address: ConnectionAddress,
+    ) -> Option<Expectation> {
+        let (writer, reader) = body_channel();
+        let ticket = self.next_ticket();
+        let is_wanted = Arc::new(());
+
+        let route = response.route().and_then(|number| self.routes.pattern(number)).unwrap_or_default();
+        let route = route.to_owned();
+        let response = Box::new(response.with_body(Body::Stream(reader)));
+        let held = response.hold(&self.mailbox.kept);
+        let mailbox = self.mailbox.clone();
+        let body = ProducedBody {
+            produce,
+            writer,
+            route,
+            is_wanted: Arc::downgrade(&is_wanted),
+            begin: Box::new(move || {
+                mailbox.deliver(address, DeliveryContent::Response(ticket, response, held));
+            }),
+        };
+
+        match self.pools.produce(body, self.notices.clone()) {
+            Ok(()) => Some(Expectation {
+                ticket,
+                awaited: Awaited::BodyThread,
+                timeout: Some(BODY_WAITS_MAX),
+                _is_wanted: is_wanted,
+            }),
+            Err(refused) => {
+                discard(refused);
+                None
+            }
+        }
     }
 
     /// Returns what logs and metrics show about a response of a handler. `since` is when its request was sent to the pool, if it was.
@@ -448,9 +499,9 @@ impl WorkerRoutes {
         self.refuse(head, client, &HandlerError::new(503, message))
     }
 
-    /// Returns the response to a request if too many are waiting for the pool, or if their responses take too much memory.
+    /// Returns the response to a request if too many are waiting for a thread, or if their responses take too much memory.
     #[cold]
-    fn busy(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
+    pub(crate) fn busy(&self, head: &RequestHead<'_>, client: RouteClient) -> Response {
         busy(&self.routes, head, client, &self.notices)
     }
 
@@ -484,6 +535,14 @@ const RETRY_AFTER: &str = "2";
 
 /// Memory of a body that is written while it is sent, in addition to its bytes.
 pub(crate) const BODY_STATE_BYTES: usize = 512;
+
+/// A response whose body was taken.
+pub(crate) enum Prepared {
+    /// The response can be sent.
+    Ready(Response, PreparedBody),
+    /// The response will be delivered.
+    Later(Expectation),
+}
 
 /// A response body that is ready to be sent.
 pub(crate) enum PreparedBody {

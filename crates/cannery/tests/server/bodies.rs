@@ -27,7 +27,16 @@ fn slow_clients_do_not_occupy_threads_for_good() {
     // There are eight threads for bodies per thread for handlers.
     let _slow: Vec<_> = (0..20).map(|_| send("/endless")).collect();
     let mut body = String::new();
-    send("/stream").read_to_string(&mut body).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !body.starts_with("HTTP/1.1 200 ") {
+        assert!(
+            Instant::now() < deadline && (body.is_empty() || body.starts_with("HTTP/1.1 503 ")),
+            "{body}"
+        );
+        thread::sleep(Duration::from_millis(100));
+        body.clear();
+        send("/stream").read_to_string(&mut body).unwrap();
+    }
 
     assert!(body.contains("19999"), "{} bytes", body.len());
     let notices = fixture.notices.lock().unwrap();
@@ -76,6 +85,161 @@ fn idle_readers_stop_no_other_request() {
 
     drop(clients);
     await_condition(|| over_http1(fixture.at.plain, "GET", "/stream", &[], b"").status == 200);
+}
+
+/// Functions that wait for something else, and not for their clients, occupy all threads.
+#[test]
+fn body_without_a_thread_is_an_error() {
+    let (wake, sleeping) = channel::<()>();
+    let sleeping = Arc::new(Mutex::new(sleeping));
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&begun);
+    let fixture = Fixture::start_with(|server| {
+        let server = server.route("GET /asleep", move |_: &Request<'_>| {
+            let (sleeping, counter) = (Arc::clone(&sleeping), Arc::clone(&counter));
+            Response::stream("text/plain", move |body| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                let _ = sleeping.lock().unwrap().recv();
+                Ok(body.write_all(b"awake")?)
+            })
+        });
+        let stream = |_: &Request<'_>| Response::stream("text/plain", |body| Ok(body.write_all(b"begun")?));
+        server.handler_threads(NonZeroUsize::MIN).group("/pool", |pool| {
+            let cors = cannery::Cors::any_origin();
+            pool.wrap(cors.middleware()).blocking_route("GET /stream", stream)
+        })
+    });
+    let send = |target: &str| {
+        let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
+        write!(stream, "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        stream
+    };
+    // There are eight threads for bodies per thread for handlers.
+    let _asleep: Vec<_> = (0..8).map(|_| send("/asleep")).collect();
+    await_condition(|| begun.load(Ordering::SeqCst) == 8);
+
+    // The response only begins once there is a thread.
+    let mut waiting = send("/stream");
+    assert_eq!(get(fixture.at, "/hello/you").0, 200);
+    waiting.set_nonblocking(true).unwrap();
+    assert_eq!(waiting.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    waiting.set_nonblocking(false).unwrap();
+    wake.send(()).unwrap();
+    let mut received = String::new();
+    waiting.read_to_string(&mut received).unwrap();
+    assert!(received.starts_with("HTTP/1.1 200 ") && received.contains("19999"), "{received}");
+
+    let _last = send("/asleep");
+    await_condition(|| begun.load(Ordering::SeqCst) == 9);
+    // The first ones wait for some seconds, and later ones not at all.
+    let start = Instant::now();
+    for target in ["/stream", "/pool/stream", "/stream"] {
+        for head in heads(fixture.at, target) {
+            assert_eq!((head.status, head.values("Retry-After").len()), (503, 1), "{head:?}");
+            assert!(head.values("Transfer-Encoding").is_empty(), "{head:?}");
+            let origins = head.values("Access-Control-Allow-Origin").len();
+            assert_eq!(origins, usize::from(target == "/pool/stream"), "{head:?}");
+        }
+    }
+    let waited = start.elapsed();
+    assert!((Duration::from_secs(9)..Duration::from_secs(19)).contains(&waited), "{waited:?}");
+
+    drop(wake);
+    await_condition(|| heads(fixture.at, "/pool/stream").iter().all(|head| head.status == 200));
+    let begun = begun.load(Ordering::SeqCst);
+    assert_eq!(begun, 9, "functions whose client has got an error don't run");
+}
+
+/// Serializers write a few bytes at a time.
+#[test]
+fn short_writes_are_sent_together() {
+    const BYTES: usize = 200_000;
+    let fixture = Fixture::start_with(|server| {
+        server.route("GET /bytes", |_: &Request<'_>| {
+            Response::stream("text/plain", |body| {
+                for _ in 0..BYTES {
+                    body.write_all(b"x")?;
+                }
+                Ok(())
+            })
+        })
+    });
+    let chunks_of = |mut rest: &[u8]| {
+        let mut chunks = 0;
+        while let Some(line) = rest.windows(2).position(|window| window == b"\r\n") {
+            let size = usize::from_str_radix(str::from_utf8(&rest[..line]).unwrap(), 16).unwrap();
+            rest = &rest[line + 2 + size + 2..];
+            chunks += 1;
+        }
+        chunks
+    };
+    let received = exchange(fixture.at.plain, b"GET /bytes HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let (_, body) = received.split_once("\r\n\r\n").unwrap();
+    assert_eq!(unchunk(body.as_bytes()).len(), BYTES);
+    let chunks = chunks_of(body.as_bytes());
+
+    let mut client = http2::Client::new(TcpStream::connect(fixture.at.plain).unwrap());
+    let stream = client.send_request(&pseudo("GET", "/bytes", &[])).unwrap();
+    client.send_window_update(0, 1 << 20);
+    client.send_window_update(stream, 1 << 20);
+    let mut frames = 0;
+    loop {
+        let frame = client.receive_frame().unwrap();
+        frames += usize::from(frame.stream == stream && frame.kind == DATA);
+        if frame.stream == stream && frame.has(END_STREAM) {
+            break;
+        }
+    }
+
+    let mut client = http3::Client::connect(fixture.at.quic).unwrap();
+    let mut fields = pseudo("GET", "/bytes", &[]);
+    fields[1].1 = "https";
+    let stream = client.send_request(&fields).unwrap();
+    let bytes = client.receive_bytes(stream).unwrap();
+    let mut rest = bytes.as_slice();
+    let http3_frames =
+        std::iter::from_fn(|| take_frame(&mut rest)).filter(|(kind, _)| *kind == http3::DATA).count();
+
+    // They have 8 KiB each. On a busy machine, some are sent because time has passed.
+    let counts = [chunks, frames, http3_frames];
+    assert!(counts.iter().all(|count| (2..BYTES / 1000).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn short_writes_are_sent_in_time() {
+    let (proceed, waiting) = channel::<()>();
+    let waiting = Mutex::new(Some(waiting));
+    let fixture = Fixture::start_with(|server| {
+        server.route("GET /steps", move |_: &Request<'_>| {
+            let waiting = waiting.lock().unwrap().take();
+            Response::stream("text/plain", move |body| {
+                for (step, ()) in (1..).zip(waiting.iter().flatten()) {
+                    body.write_all(b"step ")?;
+                    write!(body, "{step}")?;
+                    if step % 2 == 0 {
+                        body.flush()?;
+                    }
+                }
+                Ok(())
+            })
+        })
+    });
+    let mut stream = TcpStream::connect(fixture.at.plain).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.write_all(b"GET /steps HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut received = Vec::new();
+    for step in 1..=4 {
+        proceed.send(()).unwrap();
+        let wanted = format!("\r\n6\r\nstep {step}\r\n");
+        while !received.ends_with(wanted.as_bytes()) {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            received.push(byte[0]);
+        }
+    }
+    drop(proceed);
+    stream.read_to_end(&mut received).unwrap();
+    assert!(received.ends_with(b"0\r\n\r\n"));
 }
 
 #[test]

@@ -168,6 +168,54 @@ pub(super) fn request(at: Addresses, method: &str, target: &str, lines: Lines<'_
     first
 }
 
+/// Status and fields of a response.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    fields: Vec<(String, String)>,
+}
+
+impl Head {
+    pub(super) fn values(&self, name: &str) -> Vec<&str> {
+        let fields = self.fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        fields.map(|(_, value)| value.as_str()).collect()
+    }
+}
+
+pub(super) fn head_over_http1(address: SocketAddr, target: &str) -> Head {
+    let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let received = exchange(address, request.as_bytes());
+    let mut lines = received.split_once("\r\n\r\n").unwrap().0.split("\r\n");
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let fields = lines.map(|line| line.split_once(": ").unwrap());
+    Head { status, fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
+}
+
+pub(super) fn head_over_http2(address: SocketAddr, target: &str) -> Head {
+    let mut client = http2::Client::new(TcpStream::connect(address).unwrap());
+    let response = client.request(&pseudo("GET", target, &[])).unwrap();
+    Head { status: response.status, fields: response.fields }
+}
+
+pub(super) fn head_over_http3(address: SocketAddr, target: &str) -> Head {
+    let options = http3::Options { timeout: Duration::from_secs(60), ..http3::Options::default() };
+    let mut client = http3::Client::connect_with(address, &options).unwrap();
+    let mut fields = pseudo("GET", target, &[]);
+    fields[1].1 = "https";
+    let response = client.request(&fields).unwrap();
+    client.close();
+    Head { status: response.status, fields: response.fields }
+}
+
+/// Sends a GET request over each HTTP version, at the same time.
+pub(super) fn heads(at: Addresses, target: &str) -> [Head; 3] {
+    thread::scope(|scope| {
+        let http2 = scope.spawn(|| head_over_http2(at.plain, target));
+        let http3 = scope.spawn(|| head_over_http3(at.quic, target));
+        [head_over_http1(at.plain, target), http2.join().unwrap(), http3.join().unwrap()]
+    })
+}
+
 pub(super) fn get(at: Addresses, target: &str) -> (u16, String) {
     let Seen { status, body, .. } = request(at, "GET", target, &[], b"");
     (status, String::from_utf8(body).unwrap())

@@ -464,8 +464,8 @@ impl Connection {
                     // The content is too long for the handler. We are going to respond with an error, so the
                     // rest of the stream is not needed.
                     Ok(Step::TooLong) => {
-                        handled::finish_content(http, id, key, &client, false, handled, cx);
-                        is_answered = true;
+                        let outcome = handled::finish_content(http, id, key, &client, false, handled, cx);
+                        is_answered = outcome == StreamOutcome::Answered;
                         progress = Ok(RequestProgress::Stopped);
                     }
 

@@ -26,6 +26,9 @@ pub(crate) const BODY_THREADS_PER_HANDLER_THREAD: usize = 8;
 /// having to wait, too.
 pub(crate) const BODY_WAITS_MAX: Duration = Duration::from_secs(10);
 
+/// Short writes to a body wait this long for others, in milliseconds, so that they are sent together. People don't notice such a delay.
+pub(crate) const BODY_COLLECTED_MS: u64 = 20;
+
 /// Limit, in bytes, for the total content size of all requests that have a thread or are waiting for
 /// one. Even on a small machine, this should leave enough memory for connections.
 pub(crate) const HANDLERS_CONTENT_BYTES_MAX: usize = 64 << 20;

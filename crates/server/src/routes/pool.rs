@@ -8,18 +8,18 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use cannery_routes::{BodyWriter, ContentReader, Producer, Routes};
+use cannery_routes::{BodyStopper, BodyWriter, ContentReader, Producer, Routes};
 use cannery_wire::StoredRequest;
 
 use super::body_threads::{BodyThreads, Stopper};
-use super::limits::{BODY_THREADS_PER_HANDLER_THREAD, HANDLERS_WAITING_MAX};
+use super::limits::{BODY_COLLECTED_MS, BODY_THREADS_PER_HANDLER_THREAD, HANDLERS_WAITING_MAX};
 use super::watch::{Watchdog, WatchedThread};
-use super::{ConnectionAddress, DeliveryContent, HandledRequest, Mailbox, RouteClient, Ticket, answer, busy};
+use super::{ConnectionAddress, DeliveryContent, Mailbox, RouteClient, Ticket, answer, busy};
 use crate::notice::Notice;
 use crate::observe::{OccupiedThreads, Status, ThreadCount};
 
@@ -32,6 +32,7 @@ pub(crate) struct Pools {
     pub(super) producers: Pool,
     /// The bodies that `producers` write.
     bodies: BodyThreads,
+    flusher: Flusher,
     /// Runs handlers that read content while it arrives.
     uploaders: Pool,
     /// The uploads that `uploaders` read.
@@ -66,7 +67,8 @@ impl Pools {
             uploads.clone(),
             body_threads,
         );
-        (Pools { handlers, producers, bodies, uploaders, uploads }, watchdog)
+        let flusher = Flusher::default();
+        (Pools { handlers, producers, bodies, flusher, uploaders, uploads }, watchdog)
     }
 
     /// Returns `true` until all submitted uploads have been answered.
@@ -84,24 +86,39 @@ impl Pools {
         self.uploaders.submit(job).inspect_err(|_| self.uploads.leave())
     }
 
-    /// Lets a thread write a body. Returns `false` if too many bodies are waiting for a thread or have been
+    /// Lets a thread write a body. Returns the job if too many bodies are waiting for a thread, or have been
     /// waiting for too long.
-    pub(super) fn produce(
-        &self,
-        produce: Producer,
-        writer: BodyWriter,
-        route: String,
-        notices: Sender<Notice>,
-    ) -> bool {
+    pub(super) fn produce(&self, mut body: ProducedBody, notices: Sender<Notice>) -> Result<(), Box<Job>> {
+        if let Some(due) = self.flusher.due() {
+            body.writer.collect_writes(due);
+        }
+        let job = Job::Produce { body, bodies: self.bodies.clone(), notices };
         if !self.bodies.enter(Instant::now()) {
-            return false;
+            return Err(Box::new(job));
         }
-        let job = Job::Produce { produce, writer, route, bodies: self.bodies.clone(), notices };
-        let submitted = self.producers.submit(job).is_ok();
-        if !submitted {
-            self.bodies.leave();
-        }
-        submitted
+        self.producers.submit(job).inspect_err(|_| self.bodies.leave())
+    }
+}
+
+/// A thread that sends the short writes that bodies have collected. It is started when it is needed, and exits after the pools and all
+/// bodies.
+#[derive(Clone, Default)]
+struct Flusher(Arc<OnceLock<Option<Sender<BodyStopper>>>>);
+
+impl Flusher {
+    /// Returns where to send bodies that collect writes. Without a thread, they can't.
+    fn due(&self) -> Option<Sender<BodyStopper>> {
+        let start = || {
+            let (due, bodies) = channel::<BodyStopper>();
+            let thread = Builder::new().name("body-flush".to_owned()).spawn(move || {
+                while let Ok(first) = bodies.recv() {
+                    std::thread::sleep(Duration::from_millis(BODY_COLLECTED_MS));
+                    std::iter::once(first).chain(bodies.try_iter()).for_each(|body| body.flush());
+                }
+            });
+            thread.is_ok().then_some(due)
+        };
+        self.0.get_or_init(start).clone()
     }
 }
 
@@ -158,14 +175,19 @@ pub(super) enum Job {
         notices: Sender<Notice>,
     },
     /// Write the body of a response.
-    Produce {
-        produce: Producer,
-        writer: BodyWriter,
-        /// Pattern of the route, for notices.
-        route: String,
-        bodies: BodyThreads,
-        notices: Sender<Notice>,
-    },
+    Produce { body: ProducedBody, bodies: BodyThreads, notices: Sender<Notice> },
+}
+
+/// A body that a function writes while it is sent.
+pub(super) struct ProducedBody {
+    pub(super) produce: Producer,
+    pub(super) writer: BodyWriter,
+    /// Pattern of the route, for notices.
+    pub(super) route: String,
+    /// Can be upgraded while the connection is expecting the response.
+    pub(super) is_wanted: Weak<()>,
+    /// Sends the response's head.
+    pub(super) begin: Box<dyn FnOnce() + Send>,
 }
 
 /// Content that arrives while its handler is running.
@@ -296,17 +318,7 @@ impl Job {
 
     fn run(self, watched: &WatchedThread) {
         match self {
-            Job::Answer {
-                routes,
-                mut request,
-                upload,
-                client,
-                address,
-                ticket,
-                is_wanted,
-                mailbox,
-                notices,
-            } => {
+            Job::Answer { routes, request, upload, client, address, ticket, is_wanted, mailbox, notices } => {
                 let (content, occupied) = match upload {
                     Some(Upload { content, uploads }) => {
                         let (stopper, is_wanted) = (content.stopper(), Weak::clone(&is_wanted));
@@ -330,16 +342,19 @@ impl Job {
                     uploads.vacate(number);
                 }
                 let Some(response) = response else { return };
-                // From here on, only the head is needed.
-                *request.content_mut() = Vec::new();
-                let held = Some(response.hold(&mailbox.kept));
-                let finished =
-                    Box::new(HandledRequest { request, response: Some(response), held, since: None });
-                mailbox.deliver(address, DeliveryContent::Response(ticket, finished));
+                drop(request);
+                let held = response.hold(&mailbox.kept);
+                mailbox.deliver(address, DeliveryContent::Response(ticket, Box::new(response), held));
             }
 
-            Job::Produce { produce, mut writer, route, bodies, notices } => {
+            Job::Produce { body, bodies, notices } => {
+                let ProducedBody { produce, mut writer, route, is_wanted, begin } = body;
                 let number = bodies.occupy(Instant::now(), Stopper::Body(writer.stopper()));
+                // The client may have left, or got an error because there was no thread for too long.
+                if is_wanted.strong_count() == 0 {
+                    return bodies.vacate(number);
+                }
+                begin();
                 // The program may also implement the error's text and destructor.
                 let produced = catch_unwind(AssertUnwindSafe(|| {
                     produce(&mut writer).map_err(|error| error.to_string())
@@ -364,10 +379,26 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::sync::mpsc::channel;
+
+    use cannery_routes::BodyReader;
 
     use super::super::limits::BODY_OCCUPIES_MAX;
     use super::*;
+
+    /// Lets a thread write a body whose client waits. Returns the body's end that the client reads.
+    fn produce(pools: &Pools, produce: Producer, notices: &Sender<Notice>) -> BodyReader {
+        let (writer, reader) = cannery_routes::body_channel();
+        let wanted = Arc::new(());
+        let body = ProducedBody {
+            produce,
+            writer,
+            route: "GET /a".to_owned(),
+            is_wanted: Arc::downgrade(&wanted),
+            begin: Box::new(move || drop(wanted)),
+        };
+        assert!(pools.produce(body, notices.clone()).is_ok());
+        reader
+    }
 
     /// An error whose text panics.
     #[derive(Debug)]
@@ -387,17 +418,10 @@ mod tests {
         let (pools, _) = Pools::new(1, 0, &Arc::default(), Duration::MAX, &status);
         let (notices, noticed) = channel();
         let _readers: Vec<_> = (0..2 * BODY_THREADS_PER_HANDLER_THREAD)
-            .map(|_| {
-                let (writer, reader) = cannery_routes::body_channel();
-                let job = Box::new(|_: &mut BodyWriter| Err(NoText.into()));
-                assert!(pools.produce(job, writer, "GET /a".to_owned(), notices.clone()));
-                reader
-            })
+            .map(|_| produce(&pools, Box::new(|_| Err(NoText.into())), &notices))
             .collect();
         let (sender, written) = channel();
-        let (writer, _reader) = cannery_routes::body_channel();
-        let job = move |_: &mut BodyWriter| Ok(sender.send(())?);
-        assert!(pools.produce(Box::new(job), writer, String::new(), notices.clone()));
+        let _reader = produce(&pools, Box::new(move |_| Ok(sender.send(())?)), &notices);
         assert_eq!(written.recv_timeout(Duration::from_secs(30)), Ok(()));
         let notice = noticed.recv().unwrap().to_string();
         assert!(notice.contains("GET /a: the body of a response: the function has panicked"), "{notice}");
@@ -408,11 +432,7 @@ mod tests {
         let status = Arc::new(Status::new(std::iter::empty(), Arc::default()));
         let (pools, mut watchdog) = Pools::new(1, 0, &Arc::default(), Duration::MAX, &status);
         let (notices, noticed) = channel();
-        let produce = |job: Producer| {
-            let (writer, reader) = cannery_routes::body_channel();
-            assert!(pools.produce(job, writer, "GET /a".to_owned(), notices.clone()));
-            reader
-        };
+        let produce = |job: Producer| produce(&pools, job, &notices);
         let (sender, begun) = channel();
         let next = || begun.recv_timeout(Duration::from_secs(30));
         // The reader takes nothing, so the thread waits.
@@ -447,17 +467,14 @@ mod tests {
         let (proceed, waiting) = channel::<()>();
         let waiting = Arc::new(Mutex::new(waiting));
         let produce = |is_waiting: bool| {
-            let (writer, reader) = cannery_routes::body_channel();
             let (sender, waiting) = (sender.clone(), Arc::clone(&waiting));
             let job = move |_: &mut BodyWriter| {
                 if is_waiting {
                     let _ = waiting.lock().unwrap().recv();
                 }
-                sender.send(std::thread::current().name().unwrap_or_default().to_owned())?;
-                drop(reader);
-                Ok(())
+                Ok(sender.send(std::thread::current().name().unwrap_or_default().to_owned())?)
             };
-            assert!(pools.produce(Box::new(job), writer, String::new(), channel().0));
+            drop(produce(&pools, Box::new(job), &channel().0));
         };
         assert_eq!((started(), pools.handlers.queue.0.lock().started), (0, 0));
         produce(true);

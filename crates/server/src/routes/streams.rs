@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use cannery_routes::{BodyReader, ContentDemand, ContentFailure, ContentSender, Response};
+use cannery_routes::{BodyReader, ContentDemand, ContentFailure, ContentSender, HeldBytes, Response};
 use cannery_transport::Version;
 use cannery_wire::{
     Arrival, BodyFollows, Multiplexed, Output, RequestHead, Resumption, ServerFields, StoredRequest,
@@ -11,8 +11,8 @@ use cannery_wire::{
 
 use super::encode::with_head;
 use super::{
-    BODY_STATE_BYTES, ConnectionAddress, DeliveryContent, Expectation, HandledRequest, PreparedBody,
-    RouteClient, Treatment, WorkerRoutes,
+    Awaited, BODY_STATE_BYTES, ConnectionAddress, DeliveryContent, Expectation, HandledRequest, Prepared,
+    PreparedBody, RouteClient, Treatment, WorkerRoutes,
 };
 use crate::content::Content;
 use crate::observe::{LoggedRequest, LoggedResponse, Observer};
@@ -20,7 +20,7 @@ use crate::observe::{LoggedRequest, LoggedResponse, Observer};
 /// A connection's requests for handlers, and the bodies that handlers write.
 #[derive(Debug)]
 pub(crate) struct StreamRoutes<S> {
-    /// Requests with handlers that are running on the pool.
+    /// Requests whose handler is running on the pool, or whose response waits for a thread that writes its body.
     running: Vec<Running<S>>,
     /// Responses that are ready to be written.
     finished: VecDeque<(S, Box<HandledRequest>)>,
@@ -59,19 +59,30 @@ pub(crate) struct PassedContent<S> {
     pub(crate) unwanted: Vec<S>,
 }
 
-/// A request with a handler that is running on the pool.
+/// A request whose response a pool will deliver.
 #[derive(Debug)]
 struct Running<S> {
     stream: S,
     expected: Expectation,
+    /// When the request was sent to the first pool.
     since: Instant,
-    /// When the client began to wait for the handler, and not the handler for content.
+    /// When the client began to wait for the pool, and not the handler for content.
     waits_since: Option<Instant>,
-    /// Copy of the request without the content. We need it if the handler takes too long.
+    /// The request without its content.
     request: StoredRequest,
 }
 
 impl<S> Running<S> {
+    /// Returns the request with its response, or with what it has waited for in vain.
+    fn finish(
+        self,
+        response: Result<Response, Awaited>,
+        held: Option<HeldBytes>,
+    ) -> (S, Box<HandledRequest>) {
+        let Running { stream, since, request, .. } = self;
+        (stream, Box::new(HandledRequest { request, response, held, since: Some(since) }))
+    }
+
     /// Returns `None` if the handler may take practically forever, or if it waits for content.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.waits_since?.checked_add(self.expected.timeout(timeout))
@@ -97,13 +108,16 @@ pub(crate) struct Dispatch<'a> {
 }
 
 impl Dispatch<'_> {
-    /// Returns the request, the response, and when the request was sent to the pool. If the handler took too long, the response is a
+    /// Returns the request, the response, and when the request was sent to the pool. If that took too long, the response is a
     /// 503.
     pub(crate) fn complete(&mut self, handled: HandledRequest) -> (StoredRequest, Response, Option<Instant>) {
         let HandledRequest { request, response, since, .. } = handled;
-        let response = response.unwrap_or_else(|| {
-            self.observer.handler_timed_out();
-            self.routes.too_slow(&request.head(), self.client)
+        let response = response.unwrap_or_else(|awaited| match awaited {
+            Awaited::Handler => {
+                self.observer.handler_timed_out();
+                self.routes.too_slow(&request.head(), self.client)
+            }
+            Awaited::BodyThread => self.routes.busy(&request.head(), self.client),
         });
         (request, response, since)
     }
@@ -182,8 +196,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 if http.announced_content(stream).is_some_and(|bytes| bytes > bytes_max) =>
             {
                 let response = dispatch.routes.content_too_long(head, dispatch.client);
-                self.respond(http, stream, head, response, None, dispatch);
-                StreamOutcome::Answered
+                self.respond(http, stream, head, response, None, dispatch)
             }
             Treatment::Receive { bytes_max } => {
                 if http.expects_continue(stream) {
@@ -198,16 +211,12 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
             }
             Treatment::Run(route) => {
                 let response = dispatch.routes.run(&route, head, b"", dispatch.client);
-                self.respond(http, stream, head, response, None, dispatch);
-                StreamOutcome::Answered
+                self.respond(http, stream, head, response, None, dispatch)
             }
             Treatment::Send { timeout } => {
                 self.send(http, stream, StoredRequest::new(head), timeout, dispatch)
             }
-            Treatment::Respond(response) => {
-                self.respond(http, stream, head, response, None, dispatch);
-                StreamOutcome::Answered
-            }
+            Treatment::Respond(response) => self.respond(http, stream, head, response, None, dispatch),
         }
     }
 
@@ -233,8 +242,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 return self.send(http, stream, request, None, dispatch);
             }
         };
-        self.respond(http, stream, &head, response, None, dispatch);
-        StreamOutcome::Answered
+        self.respond(http, stream, &head, response, None, dispatch)
     }
 
     fn send<C: Multiplexed<StreamId = S>>(
@@ -254,8 +262,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
             }
             Err(refused) => {
                 let (request, response, since) = dispatch.complete(*refused);
-                self.respond(http, stream, &request.head(), response, since, dispatch);
-                StreamOutcome::Answered
+                self.respond(http, stream, &request.head(), response, since, dispatch)
             }
         }
     }
@@ -291,8 +298,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
             }
             Err(refused) => {
                 let (request, response, since) = dispatch.complete(*refused);
-                self.respond(http, stream, &request.head(), response, since, dispatch);
-                StreamOutcome::Answered
+                self.respond(http, stream, &request.head(), response, since, dispatch)
             }
         }
     }
@@ -344,7 +350,9 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 ContentDemand::Unread => !upload.expects_continue,
                 ContentDemand::Nothing | ContentDemand::Ended => false,
             };
-            if let Some(running) = running {
+            if let Some(running) = running
+                && running.expected.awaited() == Awaited::Handler
+            {
                 running.waits_since = if may_send { None } else { running.waits_since.or(Some(now)) };
             }
             // After the final response, the client will not send content that it has held back.
@@ -382,12 +390,10 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
 
     /// Takes output from a handler.
     pub(crate) fn deliver(&mut self, delivered: DeliveryContent) {
-        if let DeliveryContent::Response(ticket, mut finished) = delivered
+        if let DeliveryContent::Response(ticket, response, held) = delivered
             && let Some(index) = self.running.iter().position(|running| running.expected.is_for(ticket))
         {
-            let running = self.running.swap_remove(index);
-            finished.since = Some(running.since);
-            self.finished.push_back((running.stream, finished));
+            self.finished.push_back(self.running.swap_remove(index).finish(Ok(*response), Some(held)));
         }
     }
 
@@ -402,14 +408,12 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         self.running.iter().filter_map(|running| running.deadline(timeout)).min()
     }
 
-    /// Gives up on handlers that have been running for `timeout`, or for the limit of their own.
+    /// Gives up on handlers that have been running for `timeout`, or for the limit of their own, and on threads for bodies.
     pub(crate) fn give_up(&mut self, now: Instant, timeout: Duration) {
         while let Some(index) = self.running.iter().position(|running| running.is_late(now, timeout)) {
-            let Running { stream, request, since, .. } = self.running.swap_remove(index);
-            self.finished.push_back((
-                stream,
-                Box::new(HandledRequest { request, response: None, held: None, since: Some(since) }),
-            ));
+            let running = self.running.swap_remove(index);
+            let awaited = running.expected.awaited();
+            self.finished.push_back(running.finish(Err(awaited), None));
         }
     }
 
@@ -423,8 +427,10 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
             // The client might have cancelled the request in the meantime.
             if http.resume(stream) == Resumption::Ready {
                 let (request, response, since) = dispatch.complete(*finished);
-                self.respond(http, stream, &request.head(), response, since, dispatch);
-                return Some(stream);
+                let outcome = self.respond(http, stream, &request.head(), response, since, dispatch);
+                if outcome == StreamOutcome::Answered {
+                    return Some(stream);
+                }
             }
         }
         None
@@ -435,12 +441,23 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         http: &mut C,
         stream: S,
         head: &RequestHead<'_>,
-        mut response: Response,
+        response: Response,
         since: Option<Instant>,
         dispatch: &mut Dispatch<'_>,
-    ) {
+    ) -> StreamOutcome {
         let length_before = dispatch.output.length();
-        let body = dispatch.routes.take_body(&mut response, head, dispatch.client, dispatch.address);
+        let (response, body) =
+            match dispatch.routes.prepare(response, head, dispatch.client, dispatch.address) {
+                Prepared::Ready(response, body) => (response, body),
+                Prepared::Later(expected) => {
+                    http.postpone(stream);
+                    let waits_since = Some(dispatch.now);
+                    let since = since.unwrap_or(dispatch.now);
+                    let request = StoredRequest::new(head);
+                    self.running.push(Running { stream, expected, since, waits_since, request });
+                    return StreamOutcome::Later;
+                }
+            };
 
         let output = &mut *dispatch.output;
         let content_bytes = match body {
@@ -478,6 +495,7 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
                 bytes,
             });
         }
+        StreamOutcome::Answered
     }
 }
 

@@ -4,12 +4,15 @@
 //! Receiving ──▶ Running ──▶ Finished ──▶ Streaming ──▶ HTTP/1 again
 //! ```
 //!
-//! Some stages can be skipped. Further requests that the client sends in the meantime will have to
+//! Some stages can be skipped. If a response's body needs a thread of its own, the request is `Running` until there is one, a second
+//! time if the handler has run on the pool. Further requests that the client sends in the meantime will have to
 //! wait (RFC 9112 §9.3.2).
 
 use std::time::{Duration, Instant};
 
-use cannery_routes::{BodyProgress, BodyReader, ContentDemand, ContentFailure, ContentSender, Response};
+use cannery_routes::{
+    BodyProgress, BodyReader, ContentDemand, ContentFailure, ContentSender, HeldBytes, Response,
+};
 use cannery_site::{Method, Request};
 use cannery_wire::h1::{self, ContentError, ContentTooLong, Framing};
 use cannery_wire::limits::CONTENT_BLOCK_BYTES;
@@ -19,8 +22,8 @@ use super::{Awaits, Progress, refuse_h1};
 use crate::context::{Client, WorkerContext};
 use crate::observe::{LoggedRequest, LoggedResponse};
 use crate::routes::{
-    BODY_STATE_BYTES, BodyFraming, ConnectionAddress, DeliveryContent, Dispatch, Expectation, HandledRequest,
-    PreparedBody, Treatment, put_chunk, put_h1_head,
+    Awaited, BODY_STATE_BYTES, BodyFraming, ConnectionAddress, DeliveryContent, Dispatch, Expectation,
+    HandledRequest, Prepared, PreparedBody, Treatment, put_chunk, put_h1_head,
 };
 
 /// An HTTP/1 connection with a request that a handler answers.
@@ -58,7 +61,7 @@ struct Line {
 enum Stage {
     /// We are waiting for the request's content.
     Receiving { request: StoredRequest, bytes_max: u64 },
-    /// The handler is running on the pool.
+    /// The handler is running on the pool, or the response waits for a thread that writes its body.
     Running(Running),
     /// The response is ready to be written.
     Finished(Box<HandledRequest>),
@@ -68,20 +71,27 @@ enum Stage {
     Done,
 }
 
-/// A request with a handler that is running on the pool.
+/// A request whose response a pool will deliver.
 #[derive(Debug)]
 struct Running {
     expected: Expectation,
+    /// When the request was sent to the first pool.
     since: Instant,
-    /// When the client began to wait for the handler, and not the handler for content.
+    /// When the client began to wait for the pool, and not the handler for content.
     waits_since: Option<Instant>,
-    /// Copy of the request without the content. We need it if the handler takes too long.
+    /// The request without its content.
     request: StoredRequest,
 }
 
 impl Running {
     fn new(expected: Expectation, request: StoredRequest, now: Instant) -> Running {
         Running { expected, since: now, waits_since: Some(now), request }
+    }
+
+    /// Returns the next stage, in which the request has a response, or an error because it has waited in vain.
+    fn finish(self, response: Result<Response, Awaited>, held: Option<HeldBytes>) -> Stage {
+        let Running { since, request, .. } = self;
+        Stage::Finished(Box::new(HandledRequest { request, response, held, since: Some(since) }))
     }
 }
 
@@ -262,12 +272,18 @@ fn respond(
     http: &mut h1::Connection,
     line: Line,
     head: &RequestHead<'_>,
-    mut response: Response,
+    response: Response,
     since: Option<Instant>,
     dispatch: &mut Dispatch<'_>,
 ) -> Stage {
     let length_before = dispatch.output.length();
-    let body = dispatch.routes.take_body(&mut response, head, dispatch.client, dispatch.address);
+    let (response, body) = match dispatch.routes.prepare(response, head, dispatch.client, dispatch.address) {
+        Prepared::Ready(response, body) => (response, body),
+        Prepared::Later(expected) => {
+            let running = Running::new(expected, StoredRequest::new(head), dispatch.now);
+            return Stage::Running(Running { since: since.unwrap_or(dispatch.now), ..running });
+        }
+    };
     // Since HTTP/1.0 clients do not know chunks, the end of a body has to be marked by closing the
     // connection.
     let framing = match (&body, line.version) {
@@ -326,6 +342,8 @@ impl HandledH1 {
             Stage::Receiving { request, .. } => {
                 Awaits::Content { blocks: request.content().len() / CONTENT_BLOCK_BYTES }
             }
+            // Until there is a thread for the body, its function reads no content either.
+            Stage::Running(running) if running.expected.awaited() == Awaited::BodyThread => Awaits::Handler,
             Stage::Running(_) | Stage::Streaming { .. } if self.awaits_upload().is_some() => {
                 let received = self.awaits_upload().unwrap_or_default();
                 let blocks = received / CONTENT_BLOCK_BYTES as u64;
@@ -370,26 +388,28 @@ impl HandledH1 {
 
     /// Takes output from a handler.
     pub(super) fn deliver(&mut self, delivered: DeliveryContent) {
-        if let (Stage::Running(running), DeliveryContent::Response(ticket, mut finished)) =
-            (&self.stage, delivered)
+        let DeliveryContent::Response(ticket, response, held) = delivered else { return };
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             // A late response of a handler that we have given up has another ticket.
-            && running.expected.is_for(ticket)
-        {
-            finished.since = Some(running.since);
-            self.stage = Stage::Finished(finished);
-        }
+            Stage::Running(running) if running.expected.is_for(ticket) => {
+                running.finish(Ok(*response), Some(held))
+            }
+            stage => stage,
+        };
     }
 
-    /// Gives up on a handler that takes too long. It will get an error response instead.
+    /// Gives up on a handler, or on a thread for the body, that takes too long. The client will get an error response instead.
     pub(super) fn give_up(&mut self) {
         if matches!(self.stage, Stage::Running(_)) {
             self.end_upload(drop);
         }
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Running(Running { request, since, .. }) => {
-                self.http.close_after_next();
-                let since = Some(since);
-                Stage::Finished(Box::new(HandledRequest { request, response: None, held: None, since }))
+            Stage::Running(running) => {
+                let awaited = running.expected.awaited();
+                if awaited == Awaited::Handler {
+                    self.http.close_after_next();
+                }
+                running.finish(Err(awaited), None)
             }
             stage => stage,
         };
@@ -503,7 +523,9 @@ impl HandledH1 {
             },
         }
 
-        if let Stage::Running(running) = &mut self.stage {
+        if let Stage::Running(running) = &mut self.stage
+            && running.expected.awaited() == Awaited::Handler
+        {
             let waits_for_client = self.upload.as_ref().is_some_and(|upload| !upload.is_held);
             running.waits_since =
                 if waits_for_client { None } else { running.waits_since.or(Some(dispatch.now)) };
