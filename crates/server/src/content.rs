@@ -55,6 +55,17 @@ pub(crate) enum Content {
     Dummy(Dummy),
 }
 
+/// What the sites have at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtPath {
+    /// A page, file or redirect.
+    Page,
+    /// Nothing.
+    Nothing,
+    /// The site can't be asked, or it refuses the path or the client.
+    Unknown,
+}
+
 /// A request, and the properties of its connection that the response depends on.
 pub(crate) struct IncomingRequest<'p, E> {
     pub(crate) exchange: E,
@@ -190,31 +201,36 @@ impl Content {
         }
     }
 
-    /// Returns `true` if there is a page, file or redirect at exactly the path of a request, whatever its method. Pages that stand in
-    /// for any path do not count, whether they are fallback pages or those of rules such as `/* /index.html 200`.
+    /// Finds out what the sites have at exactly the path of a request, whatever its method. Pages that stand in for any path are nothing
+    /// here, whether they are fallback pages or those of rules such as `/* /index.html 200`.
     #[cold]
-    pub(crate) fn has_page(&self, request: &Request<'_>) -> bool {
-        let Content::Sites(sites) = self else { return false };
+    pub(crate) fn at_path(&self, request: &Request<'_>) -> AtPath {
+        let Content::Sites(sites) = self else { return AtPath::Unknown };
         let mut read = Request::new(Method::Get, request.target);
         read.host = request.host;
-        let is_built_in = sites.builtin_page(&RequestHead { request: read, ..RequestHead::EMPTY }).is_some();
+        if sites.builtin_page(&RequestHead { request: read, ..RequestHead::EMPTY }).is_some() {
+            return AtPath::Page;
+        }
         let mut scratch = Scratch::default();
-        is_built_in
-            || match sites.of(&read) {
-                Selection::Site(_, entry) => {
-                    let answer = entry.site.answer(&read, &mut scratch);
-                    match answer.reason {
-                        Reason::Rule(_) => matches!(answer.status, 300..=399),
-                        Reason::Fallback(_)
-                        | Reason::NotFound
-                        | Reason::MissingAsset
-                        | Reason::InvalidPath(_)
-                        | Reason::Target => false,
-                        _ => true,
+        match sites.of(&read) {
+            Selection::Site(_, entry) => {
+                let answer = entry.site.answer(&read, &mut scratch);
+                let nothing = if entry.preview.is_some() || sites.untrusted_host(request).is_some() {
+                    AtPath::Unknown
+                } else {
+                    AtPath::Nothing
+                };
+                match answer.reason {
+                    Reason::Rule(_) if matches!(answer.status, 300..=399) => AtPath::Page,
+                    Reason::Rule(_) | Reason::Fallback(_) | Reason::NotFound | Reason::MissingAsset => {
+                        nothing
                     }
+                    Reason::InvalidPath(_) | Reason::Target => AtPath::Unknown,
+                    _ => AtPath::Page,
                 }
-                Selection::Unavailable(_) | Selection::Unknown => false,
             }
+            Selection::Unavailable(_) | Selection::Unknown => AtPath::Unknown,
+        }
     }
 
     /// Responds to an HTTP/2 or HTTP/3 request that is refused.

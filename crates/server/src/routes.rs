@@ -37,6 +37,7 @@ pub(crate) use pool::Pools;
 pub(crate) use streams::{Dispatch, StreamOutcome, StreamRoutes};
 pub(crate) use watch::Watchdog;
 
+use crate::content::AtPath;
 use crate::notice::Notice;
 use crate::observe::Handled;
 use limits::{BODY_WAITS_MAX, KEPT_STEP_BYTES};
@@ -250,22 +251,27 @@ impl WorkerRoutes {
 
     /// Decides how to treat a request. `awaits_content` tells if the head may be followed by content.
     ///
-    /// `has_page` should tell if the site has a page at the path of the request.
+    /// `at_path` should tell what the site has at the path of the request.
     pub(crate) fn treat<'a>(
         &'a self,
         head: &RequestHead<'a>,
         awaits_content: bool,
         client: RouteClient,
-        has_page: impl FnOnce() -> bool,
+        at_path: impl FnOnce() -> AtPath,
     ) -> Treatment<'a> {
         let Some(target) = Target::parse(head.request.target) else { return Treatment::Site };
         let host = target.host(head.request.host);
         let Some(mut call) = self.routes.find(head.method_name, host, target.path) else {
+            // The site answers all of its paths with 405, but a client that misspells a route should learn that there is none.
+            if head.request.method == Method::Other && at_path() == AtPath::Nothing {
+                let error = HandlerError::new(404, "There is no such page.");
+                return Treatment::Respond(self.refuse(head, client, &error));
+            }
             return Treatment::Site;
         };
         let is_reading = matches!(head.request.method, Method::Get | Method::Head);
 
-        if call.yields_to_site() && has_page() {
+        if call.yields_to_site() && at_path() == AtPath::Page {
             if is_reading {
                 return Treatment::Site;
             }

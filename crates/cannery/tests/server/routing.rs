@@ -29,6 +29,29 @@ fn other_methods_of_a_route_are_not_allowed() {
     assert_eq!(get(fixture.at, "/page").0, 200, "the site has a page where the route has another method");
 }
 
+/// A client that misspells a route should learn that it doesn't exist.
+#[test]
+fn other_methods_need_a_route_or_a_page() {
+    let fixture = Fixture::start();
+    for (method, target, status) in [
+        ("POST", "/nothing/here", 404),
+        ("DELETE", "/nothing.js", 404),
+        // For these, the site has a `200.html` and a page of a rule, which stand in for GET.
+        ("POST", "/app/nothing", 404),
+        ("POST", "/spa/nothing", 404),
+        ("POST", "/page", 405),
+        ("POST", "/old/a", 405),
+        ("POST", "/", 405),
+        ("OPTIONS", "/nothing/here", 204),
+        ("BREW", "/nothing/here", 501),
+        ("GET", "/nothing/here", 404),
+    ] {
+        assert_eq!(request(fixture.at, method, target, &[], b"").status, status, "{method} {target}");
+    }
+    let content = request(fixture.at, "POST", "/nothing/here", &[], b"content");
+    assert_eq!((content.status, content.body.as_slice()), (404, b"There is no such page.\n".as_slice()));
+}
+
 #[test]
 fn query_is_a_method_like_others() {
     let fixture = Fixture::start_with(|server| {

@@ -188,8 +188,8 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         dispatch: &mut Dispatch<'_>,
     ) -> StreamOutcome {
         let awaits_content = http.awaits_content(stream);
-        let has_page = || dispatch.content.has_page(&head.request);
-        match dispatch.routes.treat(head, awaits_content, dispatch.client, has_page) {
+        let at_path = || dispatch.content.at_path(&head.request);
+        match dispatch.routes.treat(head, awaits_content, dispatch.client, at_path) {
             Treatment::Site => StreamOutcome::Site,
             // Refuse the content now if we know that it is too long.
             Treatment::Receive { bytes_max } | Treatment::Upload { bytes_max: Some(bytes_max), .. }
@@ -231,8 +231,8 @@ impl<S: Copy + PartialEq> StreamRoutes<S> {
         let Some(request) = http.take_received(stream) else { return StreamOutcome::Later };
         let head = request.head();
 
-        let has_page = || dispatch.content.has_page(&head.request);
-        let response = match dispatch.routes.treat(&head, false, dispatch.client, has_page) {
+        let at_path = || dispatch.content.at_path(&head.request);
+        let response = match dispatch.routes.treat(&head, false, dispatch.client, at_path) {
             _ if !is_whole => dispatch.routes.content_too_long(&head, dispatch.client),
             Treatment::Run(route) => dispatch.routes.run(&route, &head, request.content(), dispatch.client),
             Treatment::Respond(response) => response,

@@ -171,8 +171,8 @@ fn route(
     let is_redirected = cx.policy.https_port.is_some() && !client.has_tls;
     let dispatch = dispatch(client, cx).filter(|_| !is_redirected);
     let treatment = dispatch.as_ref().map_or(Treatment::Site, |dispatch| {
-        let has_page = || dispatch.content.has_page(&head.common.request);
-        dispatch.routes.treat(&head.common, head.framing != Framing::Length(0), dispatch.client, has_page)
+        let at_path = || dispatch.content.at_path(&head.common.request);
+        dispatch.routes.treat(&head.common, head.framing != Framing::Length(0), dispatch.client, at_path)
     });
 
     // Skip the content if no handler needs it.
@@ -557,7 +557,7 @@ impl HandledH1 {
             Err(ContentError::Invalid) => dispatch.routes.content_invalid(&head, dispatch.client),
             Ok(()) => match dispatch
                 .routes
-                .treat(&head, false, dispatch.client, || dispatch.content.has_page(&head.request))
+                .treat(&head, false, dispatch.client, || dispatch.content.at_path(&head.request))
             {
                 Treatment::Run(route) => {
                     dispatch.routes.run(&route, &head, request.content(), dispatch.client)
