@@ -4,12 +4,14 @@
 #![allow(dead_code, clippy::needless_return, reason = "the compiler is the test of most parts")]
 
 use std::collections::HashMap;
+use std::fs;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use anyhow::Context;
 use cannery::{
     Broadcast, ContentReader, Cors, Event, HandlerError, Multipart, OrStatus, Problem, Request, Response,
     Server, SetCookie,
@@ -126,6 +128,31 @@ fn forecast(request: &Request) -> Result<Response, HandlerError> {
     let days: u8 = request.param("days").parse().or_status(400, "The days must be a number.")?;
     let city = cities().get(&*request.param("city")).or_status(404, "No such city.")?;
     Response::json(&city.forecast(days)?)
+}
+
+fn load_report(year: u16) -> anyhow::Result<String> {
+    let path = format!("reports/{year}.txt");
+    fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))
+}
+
+fn report(request: &Request) -> Result<Response, HandlerError> {
+    let year = request.param("year").parse().or_status(400, "The year must be a number.")?;
+    Ok(Response::text(load_report(year)?))
+}
+
+fn short_report(_: &Request) -> anyhow::Result<Response> {
+    Ok(Response::text(load_report(2000)?))
+}
+
+#[test]
+fn errors_of_anyhow_are_errors_of_handlers() {
+    let server = Server::new().route("GET /reports/{year}", report).route("GET /short", short_report);
+    for (target, status) in [("/reports/2000", 500), ("/reports/x", 400), ("/short", 500)] {
+        let response = server.respond(&Request::builder("GET", target)).unwrap();
+        assert_eq!(response.status(), status, "{target}");
+        let content = String::from_utf8(response.into_content().unwrap()).unwrap();
+        assert!(!content.contains("reports/2000.txt"), "{content}");
+    }
 }
 
 enum Refusal {
