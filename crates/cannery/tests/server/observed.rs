@@ -7,11 +7,18 @@ use cannery::config::{AccessLog, LogFormat, LogTarget};
 const SLEEP: Duration = Duration::from_millis(300);
 
 fn with_slow_route(server: Server) -> Server {
-    server.blocking_route("GET /sleep/{name}", |_: &Request<'_>| {
-        // This is the work of the handler. No condition is awaited.
+    // This is the work of the handler. No condition is awaited.
+    let sleep = || {
         thread::sleep(SLEEP);
         "slept"
-    })
+    };
+    server
+        .blocking_route("GET /sleep/{name}", move |_: &Request<'_>| sleep())
+        .route("GET /sleep-on-worker", move |_: &Request<'_>| sleep())
+        .upload_route("PUT /sleep-with-upload", move |_, mut content| {
+            std::io::copy(&mut content, &mut std::io::sink())?;
+            Ok::<_, HandlerError>(sleep())
+        })
 }
 
 #[test]
@@ -23,6 +30,8 @@ fn logs_name_the_route_and_include_its_time() {
         with_slow_route(server).configure(|settings| settings.access_log(access_log))
     });
     assert_eq!(get(fixture.at, "/sleep/a").0, 200);
+    assert_eq!(get(fixture.at, "/sleep-on-worker").0, 200);
+    assert_eq!(request(fixture.at, "PUT", "/sleep-with-upload", &[], b"content").status, 200);
     assert_eq!(get(fixture.at, "/hello/you").0, 200);
     assert_eq!(get(fixture.at, "/").0, 200);
     // The log is complete once the server has stopped.
@@ -42,8 +51,13 @@ fn logs_name_the_route_and_include_its_time() {
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines.iter().all(|line| line["route"].as_str() == route), "{text}");
     }
-    let durations: Vec<_> = lines("/sleep/a").iter().map(|line| line["duration"].as_f64().unwrap()).collect();
-    assert!(durations.iter().all(|duration| *duration >= SLEEP.as_secs_f64()), "{durations:?}");
+    for target in ["/sleep/a", "/sleep-on-worker", "/sleep-with-upload"] {
+        let durations: Vec<_> = lines(target).iter().map(|line| line["duration"].as_f64().unwrap()).collect();
+        assert!(
+            durations.len() == 3 && durations.iter().all(|duration| *duration >= SLEEP.as_secs_f64()),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -63,6 +63,37 @@ fn fields_with_one_value_are_sent_once() {
     }
 }
 
+/// Fields with one value that the server has, too.
+const OWN_FIELDS: [(&str, &str); 4] = [
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Strict-Transport-Security", "max-age=5"),
+];
+
+#[test]
+fn fields_of_handlers_replace_those_of_the_server() {
+    let own = |_: &Request<'_>| {
+        OWN_FIELDS.iter().fold(Response::text("own"), |response, (name, value)| {
+            // Names are case-insensitive.
+            response.with_header(name.to_lowercase(), *value)
+        })
+    };
+    let fixture = Fixture::start_with(|server| {
+        let fields = cannery::config::SecurityHeaders::BASIC.with_tls();
+        server.route("GET /own", own).configure(|settings| settings.security_headers(fields))
+    });
+    let [own, others] = ["/own", "/hello/you"].map(|target| heads(fixture.at, target));
+    for (name, value) in OWN_FIELDS {
+        for (own, other) in own.iter().zip(&others) {
+            assert_eq!(own.values(name), [value], "{own:?}");
+            let is_https_only = name == "Strict-Transport-Security";
+            assert!(other.values(name).len() == 1 || is_https_only, "{name}: {other:?}");
+        }
+        assert_eq!(others[2].values(name).len(), 1, "{others:?}");
+    }
+}
+
 #[test]
 fn statuses_without_content_have_none() {
     let fixture = Fixture::start_with(with_routes);
@@ -243,14 +274,21 @@ fn groups_have_timeouts_of_their_own() {
     let waiting = Mutex::new(waiting);
     let fixture = Fixture::start_with(|server| {
         server.group("/quick", |quick| {
-            quick.timeout(Duration::from_millis(1)).blocking_route("GET", move |_: &Request<'_>| {
-                // Returns once the test has ended.
-                let _ = waiting.lock().unwrap().recv();
-                "too late"
-            })
+            quick.wrap(cors).timeout(Duration::from_millis(1)).blocking_route(
+                "GET",
+                move |_: &Request<'_>| {
+                    // Returns once the test has ended.
+                    let _ = waiting.lock().unwrap().recv();
+                    "too late"
+                },
+            )
         })
     });
-    assert_eq!(get(fixture.at, "/quick").0, 503);
+    for head in heads(fixture.at, "/quick") {
+        // Pages of other origins can read the error.
+        let origins = head.values("Access-Control-Allow-Origin");
+        assert_eq!((head.status, origins.as_slice()), (503, ["https://app.example"].as_slice()), "{head:?}");
+    }
     assert_eq!(get(fixture.at, "/thread").0, 200);
     drop(end);
 }
