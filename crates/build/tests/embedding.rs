@@ -223,3 +223,30 @@ fn archive_that_is_not_built_any_more_is_an_error_of_the_compiler() {
     assert!(!errors.contains("couldn't read"), "{errors}");
     fixture.build(&[]);
 }
+
+/// Only the build script tells Cargo about the condition that the macro uses.
+#[test]
+#[ignore = "the first build takes minutes; `cargo xtask test` runs it"]
+fn package_without_build_script_gets_an_error_and_no_warning() {
+    let mut fixture = Fixture::new();
+    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("embedding-nothing");
+    fs::create_dir_all(package.join("src")).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let cannery = root.join("crates/cannery");
+    let manifest = format!(
+        "[workspace]\n[package]\nname = \"embedding-nothing\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+         [dependencies]\ncannery.path = {cannery:?}\n[profile.dev]\ndebug = false\n"
+    );
+    fs::write(package.join("Cargo.toml"), manifest).unwrap();
+    fs::copy(fixture.package.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
+    let program = "static SITE: cannery::EmbeddedSite = cannery::include_archive!(\"site.cdb\");\n\
+        fn main() { println!(\"{SITE:?}\"); }\n";
+    fs::write(package.join("src/main.rs"), program).unwrap();
+
+    let target = std::mem::replace(&mut fixture.package, package).join("target");
+    let output = fixture.try_build(&[("CARGO_TARGET_DIR", target.to_str().unwrap())]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let message = "the build script of this package hasn't built `site.cdb`";
+    assert!(!output.status.success() && errors.contains(message), "{errors}");
+    assert!(!errors.contains("unexpected `cfg`"), "{errors}");
+}

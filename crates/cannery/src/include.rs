@@ -42,22 +42,26 @@ macro_rules! include_archive {
     }};
     ($name:literal) => {{
         // `cannery-build` has decided whether the linker or the compiler should embed the archive, and has written the
-        // files for it. Miri does not have a linker.
-        #[cfg(all(cannery_linked = $name, not(miri)))]
+        // files for it. Miri does not have a linker. Cargo only expects the condition if there is a build script that declares it.
+        #[allow(unexpected_cfgs)]
         let (beginning, archive) = {
-            unsafe extern "C" {
-                #[link_name = include_str!(concat!($crate::archive_path!($name), ".symbol"))]
-                static ARCHIVE: [u8; include!(concat!($crate::archive_path!($name), ".length"))];
-            }
-            const BEGINNING: &[u8] = include_bytes!(concat!($crate::archive_path!($name), ".beginning"));
-            // SAFETY: the symbol is named after the digest of the archive, has the archive's length, and nothing writes to it.
-            let archive: &'static [u8] = unsafe { &ARCHIVE };
-            (BEGINNING, archive)
-        };
-        #[cfg(not(all(cannery_linked = $name, not(miri))))]
-        let (beginning, archive) = {
-            const ARCHIVE: &[u8] = include_bytes!($crate::archive_path!($name));
-            (ARCHIVE, ARCHIVE)
+            #[cfg(all(cannery_linked = $name, not(miri)))]
+            let embedded = {
+                unsafe extern "C" {
+                    #[link_name = include_str!(concat!($crate::archive_path!($name), ".symbol"))]
+                    static ARCHIVE: [u8; include!(concat!($crate::archive_path!($name), ".length"))];
+                }
+                const BEGINNING: &[u8] = include_bytes!(concat!($crate::archive_path!($name), ".beginning"));
+                // SAFETY: the symbol is named after the digest of the archive, has the archive's length, and nothing writes to it.
+                let archive: &'static [u8] = unsafe { &ARCHIVE };
+                (BEGINNING, archive)
+            };
+            #[cfg(not(all(cannery_linked = $name, not(miri))))]
+            let embedded = {
+                const ARCHIVE: &[u8] = include_bytes!($crate::archive_path!($name));
+                (ARCHIVE, ARCHIVE)
+            };
+            embedded
         };
 
         let source = include_str!(concat!($crate::archive_path!($name), ".source"));
