@@ -42,6 +42,25 @@ class ServerTest(unittest.TestCase):
             with self.subTest(flags=flags), tempfile.TemporaryDirectory() as name:
                 self.compare(Path(name), flags)
 
+    def test_bundled_server_is_opened(self) -> None:
+        programs = Path(os.environ["CANNERY_PROGRAMS"])
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            site.write(folder / "site")
+            path, app = folder / "site.cdb", folder / "app"
+            built = subprocess.run(
+                [programs / "cannery-archiver", folder / "site", path], capture_output=True, text=True
+            )
+            self.assertTrue(path.exists(), built.stderr)
+            bundle = [programs / "cannery", "bundle", path, "-o", app]
+            bundled = subprocess.run(bundle, capture_output=True, text=True)
+            self.assertEqual(bundled.returncode, 0, bundled.stderr)
+            with Archive(path) as alone, Archive(app) as within:
+                for target in ("/", "/nothing"):
+                    responses = [respond(archive, "GET", target, [], now=0) for archive in (alone, within)]
+                    expected, got = ((response.status, b"".join(response.body)) for response in responses)
+                    self.assertEqual(got, expected, target)
+
     def compare(self, folder: Path, flags: list[str]) -> None:
         programs = Path(os.environ["CANNERY_PROGRAMS"])
         site.write(folder / "site")
