@@ -50,6 +50,8 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         deny(&mut steps, extent);
         semver(&mut steps, extent);
         pack(&mut steps, extent);
+        features(&mut steps, extent);
+        python_package(&mut steps, extent);
         count(&mut steps, extent);
     }
     if extent == Extent::Usual {
@@ -374,6 +376,62 @@ fn package(steps: &mut Steps, extent: Extent) {
     }
     steps.run(PACKAGES, dist::check_packages_of_tests);
 }
+
+/// Checks the library with each of its features alone, as programs use it. The workspace enables all of them at the same time.
+fn features(steps: &mut Steps, extent: Extent) {
+    const FEATURES: &str = "features";
+    if extent != Extent::Slow {
+        return steps.skip(FEATURES, "it compiles the library for each of them; `--slow` runs it");
+    }
+    steps.run(FEATURES, || {
+        let path = project::root().join("crates/cannery/Cargo.toml");
+        let manifest = std::fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
+        const CHECK: &str = "check --package cannery --lib --no-default-features";
+        project::run(&mut cargo(CHECK))?;
+        for feature in features_of(&manifest) {
+            project::run(&mut cargo(&format!("{CHECK} --features {feature}")))?;
+        }
+        Ok(())
+    });
+}
+
+/// Returns the names of the features in a manifest.
+fn features_of(manifest: &str) -> Vec<&str> {
+    let lines = manifest.lines().skip_while(|line| *line != "[features]").skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    lines.filter_map(|line| Some(line.split_once(" = ")?.0)).filter(|name| !name.starts_with('#')).collect()
+}
+
+/// Builds the Python package as for PyPI, and checks its metadata.
+fn python_package(steps: &mut Steps, extent: Extent) {
+    const PACKAGE: &str = "Python package";
+    if extent != Extent::Slow {
+        return steps.skip(PACKAGE, "it installs packages of PyPI; `--slow` runs it");
+    }
+    if !outside::has_python_environments() {
+        return steps.skip(PACKAGE, "`apt-get install python3-venv`");
+    }
+    steps.run(PACKAGE, || {
+        let directory = project::outside().join("python-package");
+        let python = directory.join("bin/python");
+        if !python.exists() {
+            project::run(Command::new("python3").args(["-m", "venv"]).arg(&directory))?;
+        }
+        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        project::run(Command::new(&python).args(install).args(PYTHON_BUILD_PACKAGES))?;
+        // The build writes into the folder of its sources.
+        let (sources, built) = (directory.join("sources"), directory.join("built"));
+        project::run(Command::new("rm").arg("-rf").args([&sources, &built]))?;
+        project::run(Command::new("cp").arg("-r").arg(project::root().join("contrib/python")).arg(&sources))?;
+        project::run(Command::new(&python).args(["-m", "build", "--outdir"]).args([&built, &sources]))?;
+        let mut check = Command::new("sh");
+        check.args(["-c", "exec \"$0\" -m twine check --strict \"$1\"/*"]).args([&python, &built]);
+        project::run(&mut check)
+    });
+}
+
+/// Builds and checks Python packages.
+const PYTHON_BUILD_PACKAGES: [&str; 2] = ["build==1.3.0", "twine==6.2.0"];
 
 /// Installs, configures and publishes by the commands of README.md, with the programs that the tests have built.
 fn walk_from_an_empty_machine(steps: &mut Steps, extent: Extent) {

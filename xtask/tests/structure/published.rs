@@ -120,6 +120,20 @@ fn pages_name_the_compiler_that_the_manifest_requires() {
     report("Name the oldest compiler in these pages.", &findings);
 }
 
+/// The tests run with the oldest compiler that we promise.
+#[test]
+fn toolchain_is_the_compiler_that_the_manifest_requires() {
+    let text = |name| fs::read_to_string(root().join(name)).expect("the file is readable");
+    let value = |name, key: &str| {
+        let value =
+            text(name).lines().find_map(|line| Some(line.strip_prefix(key)?.trim_matches('"').to_owned()));
+        value.unwrap_or_else(|| panic!("{name} has no line {key}"))
+    };
+    let version = value("Cargo.toml", "rust-version = ");
+    let channel = value("rust-toolchain.toml", "channel = ");
+    assert!(channel == version || channel.starts_with(&format!("{version}.")), "{channel} isn't {version}");
+}
+
 /// Returns the lines of a manifest that decide for the whole program.
 fn decisions(path: &str, text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
