@@ -73,7 +73,9 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     let quiet = options.quiet;
     let own = options.own_archive.clone().filter(|_| role == Role::Only);
     config.on_notice = NoticeHandler(Arc::new(move |notice| match notice {
-        Notice::Damaged { path, why } if own.as_ref() == Some(path) => own_archive::exit_damaged(path, why),
+        Notice::Damaged { path, why, .. } if own.as_ref() == Some(path) => {
+            own_archive::exit_damaged(path, why)
+        }
         _ => print_notice(notice, quiet),
     }));
 

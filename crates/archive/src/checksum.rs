@@ -7,6 +7,7 @@ use std::fmt;
 use cannery_base::hex::Hex;
 
 /// A BLAKE3 digest. We treat contents as equal if their digests are equal.
+// Exhaustive: the format of an archive fixes its length.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; Digest::BYTES]);
 
@@ -21,6 +22,8 @@ impl Digest {
     }
 
     /// Returns the strong entity tag for a representation with this digest (RFC 9110 §8.8.3), without quotes.
+    // Not for programs, which get whole entity tags.
+    #[doc(hidden)]
     #[must_use]
     pub fn etag(&self) -> ETag {
         ETag::encode(self)

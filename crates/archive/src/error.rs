@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A number or tag contradicts the rest of the file.
 ///
@@ -27,6 +27,7 @@ pub enum OpenError {
     /// The system cannot open, map or read the file.
     Io(io::Error),
     /// The file at a path cannot be opened as an archive.
+    #[non_exhaustive]
     At {
         /// The path.
         path: PathBuf,
@@ -34,11 +35,13 @@ pub enum OpenError {
         source: Box<OpenError>,
     },
     /// The path names a FIFO, a device or a socket.
+    #[non_exhaustive]
     NotRegular {
         /// The file's type, with an article.
         kind: &'static str,
     },
     /// The file is shorter than the header of a 32-bit archive.
+    #[non_exhaustive]
     TooShort {
         /// Length of the smallest archive in bytes.
         expected: u64,
@@ -48,6 +51,7 @@ pub enum OpenError {
     /// The file is a program without an archive.
     NoArchive,
     /// The file ends before the first record of the archive does.
+    #[non_exhaustive]
     Cut {
         /// Length of the rest in bytes.
         got: u64,
@@ -55,6 +59,7 @@ pub enum OpenError {
     /// The first record is not `cannery`. This typically means that it is another kind of file, or another program's CDB.
     Foreign,
     /// The archive has a different format version.
+    #[non_exhaustive]
     Version {
         /// The version that this program reads.
         expected: u32,
@@ -62,6 +67,7 @@ pub enum OpenError {
         got: u32,
     },
     /// The file does not have the length that the archive records.
+    #[non_exhaustive]
     Length {
         /// Length in bytes that the archive records.
         expected: u64,
@@ -70,6 +76,16 @@ pub enum OpenError {
     },
     /// The first record is `cannery`, but it is corrupt.
     Corrupt(Corrupt),
+}
+
+impl OpenError {
+    /// Adds the path to an error that doesn't have it.
+    // Only for the crate `cannery`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn at(self, path: &Path) -> OpenError {
+        OpenError::At { path: path.to_owned(), source: Box::new(self) }
+    }
 }
 
 /// An error of writing an archive.
@@ -125,6 +141,7 @@ pub enum VerifyError {
     /// A structure is corrupt.
     Corrupt(Corrupt),
     /// A body does not match the digest in its key.
+    #[non_exhaustive]
     Body {
         /// Position of the body in the file, in bytes.
         offset: u64,
@@ -132,6 +149,7 @@ pub enum VerifyError {
         expected: crate::Digest,
     },
     /// The file does not match the digest in its first record.
+    #[non_exhaustive]
     Digest {
         /// The digest that the archive records.
         expected: crate::Digest,

@@ -51,18 +51,21 @@ pub enum BuildError {
     /// Missing variable that Cargo always sets for build scripts, so the program is not run by
     /// Cargo as a build script.
     #[error("{variable} is not set: call cannery_build from a build script (build.rs)")]
+    #[non_exhaustive]
     NoBuildScript {
         /// Name of the variable.
         variable: &'static str,
     },
     /// The folder cannot be compiled.
     #[error("{message}")]
+    #[non_exhaustive]
     Compile {
         /// The reason, with its place.
         message: String,
     },
     /// The archive cannot be read back.
     #[error("cannot read {}: {source}", path.display())]
+    #[non_exhaustive]
     Read {
         /// Path of the archive.
         path: PathBuf,
@@ -71,6 +74,7 @@ pub enum BuildError {
     },
     /// A file cannot be written to `OUT_DIR`.
     #[error("cannot write {}: {source}", path.display())]
+    #[non_exhaustive]
     Write {
         /// Path of the file.
         path: PathBuf,

@@ -81,7 +81,7 @@ mod actix;
 #[cfg(any(feature = "tower", feature = "hyper", feature = "actix-web"))]
 mod service;
 
-pub use cannery_archive::{OpenError, VerifyError};
+pub use cannery_archive::{Digest, OpenError, VerifyError};
 #[cfg(feature = "server")]
 pub use cannery_routes::{
     BodyWriter, Broadcast, Conflict, ContentReader, Cors, Event, EventWriter, Group, HandlerError,
@@ -91,9 +91,7 @@ pub use cannery_routes::{
 #[cfg(feature = "multipart")]
 pub use cannery_routes::{Multipart, Part};
 #[cfg(feature = "server")]
-pub use cannery_server::{
-    Addresses, EmbeddedArchive, RunningServer, Server, Settings, StartError, StopHandle,
-};
+pub use cannery_server::{Addresses, RunningServer, Server, Settings, SiteSource, StartError, StopHandle};
 
 /// Causes of [`OpenError`], [`VerifyError`] and, with the feature `server`, `StartError`.
 pub mod error {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cannery_archive::OpenError;
-use cannery_server::{EmbeddedArchive, ReplaceableSite, SitePublisher};
+use cannery_server::{ReplaceableSite, SitePublisher, SiteSource};
 use cannery_site::Site as Answers;
 
 use crate::embedded::EmbeddedSite;
@@ -31,23 +31,23 @@ impl ReplaceableSite for &'static EmbeddedSite {
 }
 
 /// [`Site::replace`] also replaces the archive in the server.
-impl From<Site> for EmbeddedArchive {
-    fn from(site: Site) -> EmbeddedArchive {
-        EmbeddedArchive::replaceable(site)
+impl From<Site> for SiteSource {
+    fn from(site: Site) -> SiteSource {
+        SiteSource::replaceable(site)
     }
 }
 
 /// [`Site::replace`] also replaces the archive in the server.
-impl From<&Site> for EmbeddedArchive {
-    fn from(site: &Site) -> EmbeddedArchive {
-        EmbeddedArchive::replaceable(site.clone())
+impl From<&Site> for SiteSource {
+    fn from(site: &Site) -> SiteSource {
+        SiteSource::replaceable(site.clone())
     }
 }
 
 /// The site is opened when the server starts. [`Site::replace`] also replaces the archive in the server. If the `follow` feature is
 /// enabled, debug builds serve the folder instead.
-impl From<&'static EmbeddedSite> for EmbeddedArchive {
-    fn from(site: &'static EmbeddedSite) -> EmbeddedArchive {
-        EmbeddedArchive::replaceable(site)
+impl From<&'static EmbeddedSite> for SiteSource {
+    fn from(site: &'static EmbeddedSite) -> SiteSource {
+        SiteSource::replaceable(site)
     }
 }

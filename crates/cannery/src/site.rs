@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use cannery_archive::{Archive, Extent, Loading, OpenError, VerifyError};
+use cannery_archive::{Archive, Digest, Extent, Loading, OpenError, VerifyError};
 use cannery_site::{Site as Answers, VirtualHosts};
 
 #[cfg(feature = "server")]
@@ -68,10 +68,7 @@ impl Site {
     /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Site, OpenError> {
         let path = path.as_ref();
-        let archive = Archive::open(path, Loading::Automatic);
-        archive
-            .map(Site::new)
-            .map_err(|error| OpenError::At { path: path.to_owned(), source: Box::new(error) })
+        Archive::open(path, Loading::Automatic).map(Site::new).map_err(|error| error.at(path))
     }
 
     /// Opens an archive in memory.
@@ -166,8 +163,8 @@ impl Site {
     /// Returns the digest of the archive. You can use it to identify a release: equal folders and options always have the
     /// same digest.
     #[must_use]
-    pub fn digest(&self) -> [u8; 32] {
-        self.release().answers.archive().facts().digest.0
+    pub fn digest(&self) -> Digest {
+        self.release().answers.archive().facts().digest
     }
 
     pub(crate) fn release(&self) -> arc_swap::Guard<Arc<Release>> {

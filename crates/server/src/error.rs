@@ -15,6 +15,7 @@ use crate::sandbox::SandboxError;
 pub enum StartError {
     /// The archive cannot be served.
     #[error("{}: {source}", path.display())]
+    #[non_exhaustive]
     Archive {
         /// The archive.
         path: PathBuf,
@@ -23,6 +24,7 @@ pub enum StartError {
     },
     /// The archive is damaged.
     #[error("{}: {source}", path.display())]
+    #[non_exhaustive]
     Damaged {
         /// The archive.
         path: PathBuf,
@@ -31,6 +33,7 @@ pub enum StartError {
     },
     /// The site directory cannot be listed.
     #[error("{}: {source}", path.display())]
+    #[non_exhaustive]
     Sites {
         /// The directory.
         path: PathBuf,
@@ -51,6 +54,7 @@ pub enum StartError {
     Notify(io::Error),
     /// An address given by the program is invalid.
     #[error("cannot listen at {text:?}: {source}")]
+    #[non_exhaustive]
     Address {
         /// The text.
         text: String,
@@ -65,6 +69,7 @@ pub enum StartError {
     NoCertificate,
     /// The inherited seed of the ticket keys cannot be read.
     #[error("cannot read the seed of ticket keys from descriptor {descriptor}: {source}")]
+    #[non_exhaustive]
     Seed {
         /// The descriptor.
         descriptor: i32,
@@ -73,6 +78,7 @@ pub enum StartError {
     },
     /// The address cannot be bound.
     #[error("cannot listen at {address}: {source}")]
+    #[non_exhaustive]
     Listen {
         /// The address.
         address: Address,
@@ -81,6 +87,7 @@ pub enum StartError {
     },
     /// The address cannot be bound for HTTP/3.
     #[error("cannot receive datagrams at {address}: {source}")]
+    #[non_exhaustive]
     ListenUdp {
         /// The address.
         address: Address,
@@ -89,6 +96,7 @@ pub enum StartError {
     },
     /// An inherited descriptor is not a listening socket.
     #[error("cannot listen with inherited descriptor {descriptor}: {source}")]
+    #[non_exhaustive]
     Inherited {
         /// The descriptor.
         descriptor: i32,
@@ -97,6 +105,7 @@ pub enum StartError {
     },
     /// An inherited descriptor is not a UDP socket.
     #[error("cannot receive datagrams from inherited descriptor {descriptor}: {source}")]
+    #[non_exhaustive]
     InheritedUdp {
         /// The descriptor.
         descriptor: i32,
@@ -105,6 +114,7 @@ pub enum StartError {
     },
     /// A variable set by the supervisor does not contain valid descriptors.
     #[error("{variable} is no list of {of}")]
+    #[non_exhaustive]
     InheritedList {
         /// The environment variable.
         variable: &'static str,
@@ -125,6 +135,7 @@ pub enum StartError {
     NoAdminListener,
     /// The access log cannot be written.
     #[error("cannot write the access log {target}: {source}")]
+    #[non_exhaustive]
     AccessLog {
         /// The target of the log.
         target: LogTarget,
@@ -133,6 +144,7 @@ pub enum StartError {
     },
     /// The directory of ACME challenges cannot be read.
     #[error("cannot serve ACME challenges from {}: {source}", path.display())]
+    #[non_exhaustive]
     Webroot {
         /// The directory.
         path: PathBuf,

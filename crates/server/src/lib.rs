@@ -104,7 +104,7 @@ pub use crate::process::Addresses;
 pub use crate::sandbox::SandboxError;
 #[doc(hidden)]
 pub use crate::startup::{AdminProcess, ReplaceableSite};
-pub use crate::startup::{EmbeddedArchive, Server, Settings};
+pub use crate::startup::{Server, Settings, SiteSource};
 #[cfg(any(test, feature = "stepper"))]
 pub use crate::worker::stepper;
 pub use crate::worker::{Backend, BackendChoice};

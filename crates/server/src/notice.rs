@@ -12,6 +12,7 @@ use cannery_archive::{Digest, Facts};
 #[non_exhaustive]
 pub enum Notice {
     /// A site is being served, right from the start.
+    #[non_exhaustive]
     Serving {
         /// The archive.
         path: PathBuf,
@@ -25,6 +26,7 @@ pub enum Notice {
         paths: u64,
     },
     /// The sites of a directory are being served, right from the start.
+    #[non_exhaustive]
     ServingDirectory {
         /// The directory.
         path: PathBuf,
@@ -32,6 +34,7 @@ pub enum Notice {
         sites: usize,
     },
     /// A site of a directory cannot be served.
+    #[non_exhaustive]
     SiteRefused {
         /// The archive, or the settings of the preview.
         path: PathBuf,
@@ -41,11 +44,13 @@ pub enum Notice {
         why: String,
     },
     /// Something in a directory of sites is not one of them.
+    #[non_exhaustive]
     SiteIgnored {
         /// The path and the reason.
         why: String,
     },
     /// A directory of sites cannot be listed. Its sites remain.
+    #[non_exhaustive]
     SitesUnreadable {
         /// The directory.
         path: PathBuf,
@@ -53,6 +58,7 @@ pub enum Notice {
         why: String,
     },
     /// Another site cannot be opened, because all open ones were used just now.
+    #[non_exhaustive]
     TooManySites {
         /// The directory of sites.
         path: PathBuf,
@@ -60,6 +66,7 @@ pub enum Notice {
         open: usize,
     },
     /// The server is going to stop once connections have finished their responses.
+    #[non_exhaustive]
     Draining {
         /// Connections that it is waiting for.
         connections: usize,
@@ -67,6 +74,7 @@ pub enum Notice {
         within: Duration,
     },
     /// A new archive is being served.
+    #[non_exhaustive]
     Reloaded {
         /// The archive.
         path: PathBuf,
@@ -80,6 +88,7 @@ pub enum Notice {
         took: Duration,
     },
     /// A new archive is damaged, so the previous one is still being served.
+    #[non_exhaustive]
     Refused {
         /// The archive.
         path: PathBuf,
@@ -87,6 +96,7 @@ pub enum Notice {
         why: String,
     },
     /// A large archive that has been served since the start is damaged. There is nothing else to serve.
+    #[non_exhaustive]
     Damaged {
         /// The archive.
         path: PathBuf,
@@ -94,6 +104,7 @@ pub enum Notice {
         why: String,
     },
     /// A folder is no longer being followed, but its last version is still being served.
+    #[non_exhaustive]
     NotFollowed {
         /// The folder.
         path: PathBuf,
@@ -101,6 +112,7 @@ pub enum Notice {
         why: String,
     },
     /// Other releases in a directory are being served, for paths that the current one does not have.
+    #[non_exhaustive]
     OtherReleases {
         /// The release directory.
         path: PathBuf,
@@ -108,6 +120,7 @@ pub enum Notice {
         names: Vec<String>,
     },
     /// One of the other releases is damaged or cannot be opened.
+    #[non_exhaustive]
     OtherReleaseRefused {
         /// The archive.
         path: PathBuf,
@@ -115,6 +128,7 @@ pub enum Notice {
         why: String,
     },
     /// A release directory cannot be listed. The open releases remain in use.
+    #[non_exhaustive]
     ReleasesUnreadable {
         /// The release directory.
         path: PathBuf,
@@ -122,11 +136,13 @@ pub enum Notice {
         why: String,
     },
     /// A handler has returned an error or has panicked.
+    #[non_exhaustive]
     HandlerFailed {
         /// The pattern of the route, and the error.
         why: String,
     },
     /// A handler does not return, and connections of its thread have to wait.
+    #[non_exhaustive]
     HandlerHoldsWorker {
         /// The pattern of the route.
         route: String,
@@ -134,6 +150,7 @@ pub enum Notice {
         after: Duration,
     },
     /// A handler does not return, and occupies a thread of the pool.
+    #[non_exhaustive]
     HandlerLate {
         /// The pattern of the route.
         route: String,
@@ -145,6 +162,7 @@ pub enum Notice {
         threads: usize,
     },
     /// A handler does not return although its upload has ended.
+    #[non_exhaustive]
     UploadLate {
         /// The pattern of the route.
         route: String,
@@ -156,6 +174,7 @@ pub enum Notice {
         threads: usize,
     },
     /// Uploads were cut off because others were waiting for their threads.
+    #[non_exhaustive]
     UploadsEnded {
         /// Number of uploads.
         uploads: usize,
@@ -165,6 +184,7 @@ pub enum Notice {
         threads: usize,
     },
     /// Bodies were cut off because others were waiting for their threads.
+    #[non_exhaustive]
     BodiesEnded {
         /// Bodies that were cut off.
         bodies: usize,
@@ -174,6 +194,7 @@ pub enum Notice {
         threads: usize,
     },
     /// Connections were closed because all connections of a thread took too much memory.
+    #[non_exhaustive]
     Shed {
         /// Connections closed since the last notice.
         connections: usize,
@@ -181,6 +202,7 @@ pub enum Notice {
         limit_bytes: u64,
     },
     /// Some threads do not stop because their handlers do not return.
+    #[non_exhaustive]
     WorkersStuck {
         /// Threads affected by this.
         threads: usize,
@@ -189,11 +211,13 @@ pub enum Notice {
     Unchanged,
     /// A process is about to modify an archive that is currently being served. Its bytes have been
     /// copied to memory.
+    #[non_exhaustive]
     WrittenInPlace {
         /// The archive.
         path: PathBuf,
     },
     /// A process is about to modify an archive whose bytes we could not copy. Clients may get wrong bytes.
+    #[non_exhaustive]
     CopyFailed {
         /// The archive.
         path: PathBuf,
@@ -201,6 +225,7 @@ pub enum Notice {
         why: String,
     },
     /// A certificate needs attention.
+    #[non_exhaustive]
     Certificate {
         /// The sentence to print.
         warning: String,
@@ -210,6 +235,7 @@ pub enum Notice {
     /// Files that were refused are back as they are served.
     CertificatesRestored,
     /// A new certificate can't be used.
+    #[non_exhaustive]
     CertificatesRefused {
         /// The error.
         why: String,
@@ -217,6 +243,7 @@ pub enum Notice {
         is_kept: bool,
     },
     /// A process has exited and will be restarted.
+    #[non_exhaustive]
     ProcessExited {
         /// Number of the process.
         number: usize,
@@ -228,17 +255,20 @@ pub enum Notice {
     /// A takeover was requested from a process without a supervisor.
     NoSupervisor,
     /// A new program was started to take over.
+    #[non_exhaustive]
     SuccessorStarted {
         /// The process ID.
         process: u32,
     },
     /// The new program does not take over.
+    #[non_exhaustive]
     SuccessorFailed {
         /// The error, or the exit status.
         why: String,
     },
     /// The new program was killed, either because it was not ready in time or because another takeover was
     /// requested.
+    #[non_exhaustive]
     SuccessorKilled {
         /// The process ID.
         process: u32,
@@ -248,6 +278,7 @@ pub enum Notice {
         is_started_again: bool,
     },
     /// Statistics of the last reporting interval.
+    #[non_exhaustive]
     Stats {
         /// Open connections.
         open: u64,
@@ -259,6 +290,7 @@ pub enum Notice {
         p99: f64,
     },
     /// A UDP socket will not use GSO any more, so it sends datagrams one by one.
+    #[non_exhaustive]
     SegmentationOff {
         /// Address of the socket.
         address: SocketAddr,
@@ -266,6 +298,7 @@ pub enum Notice {
         why: String,
     },
     /// The access log cannot be written.
+    #[non_exhaustive]
     LogFailed {
         /// The error.
         why: String,
@@ -275,11 +308,13 @@ pub enum Notice {
     /// The server exits without having written the last lines of the access log.
     LogAbandoned,
     /// A mapped archive cannot be protected against modification.
+    #[non_exhaustive]
     Unguarded {
         /// The archive.
         path: PathBuf,
     },
     /// A mapped archive that the program has opened itself cannot be protected against modification.
+    #[non_exhaustive]
     OpenedUnguarded {
         /// The name of the archive.
         name: PathBuf,

@@ -21,7 +21,7 @@ mod operators;
 mod signals;
 
 pub use admin_process::AdminProcess;
-pub use builder::{EmbeddedArchive, ReplaceableSite, Server, Settings};
+pub use builder::{ReplaceableSite, Server, Settings, SiteSource};
 pub(crate) use operators::RunningOperators;
 pub(crate) use resources::Resources;
 pub(crate) use signals::SignalHandler;

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The file cannot be read.
     #[error("{}: {cause}; the server's user must be able to read it", path.display())]
+    #[non_exhaustive]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -22,6 +23,7 @@ pub enum Error {
 
     /// The path belongs to a FIFO, a device, a socket or a directory.
     #[error("{}: is not a regular file; put the certificate or key into one", path.display())]
+    #[non_exhaustive]
     NotRegular {
         /// The file.
         path: PathBuf,
@@ -29,6 +31,7 @@ pub enum Error {
 
     /// The file is too long to be a chain and its key.
     #[error("{}: is larger than {limit} bytes, which no certificate chain with its key is", path.display())]
+    #[non_exhaustive]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -38,6 +41,7 @@ pub enum Error {
 
     /// Every user of the machine can read or change a secret.
     #[error("{}: every user of this machine may read or change it (mode {mode:o}); restrict it: chmod 600 FILE, or 640 for a group", path.display())]
+    #[non_exhaustive]
     SecretOfEveryone {
         /// The file.
         path: PathBuf,
@@ -47,6 +51,7 @@ pub enum Error {
 
     /// The file of the ticket seed is too short.
     #[error("{}: has {bytes} bytes, and a ticket seed needs 32 or more; generate one: openssl rand -out FILE 64", path.display())]
+    #[non_exhaustive]
     ShortTicketSeed {
         /// The file.
         path: PathBuf,
@@ -56,6 +61,7 @@ pub enum Error {
 
     /// A PEM section cannot be decoded.
     #[error("{}: is damaged: a section has no END line, or is not base64; copy the file again", path.display())]
+    #[non_exhaustive]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -63,6 +69,7 @@ pub enum Error {
 
     /// The file has no CERTIFICATE section.
     #[error("{}: holds no certificate; a line `-----BEGIN CERTIFICATE-----` is expected (PEM)", path.display())]
+    #[non_exhaustive]
     NoCertificate {
         /// The file.
         path: PathBuf,
@@ -70,6 +77,7 @@ pub enum Error {
 
     /// The first certificate cannot be parsed.
     #[error("{}: the first certificate cannot be read ({why}); have it issued again", path.display())]
+    #[non_exhaustive]
     BadCertificate {
         /// The file.
         path: PathBuf,
@@ -79,6 +87,7 @@ pub enum Error {
 
     /// The file has no PRIVATE KEY section.
     #[error("{}: holds no private key; give the file that does, or one file with chain and key", path.display())]
+    #[non_exhaustive]
     NoKey {
         /// The file.
         path: PathBuf,
@@ -86,6 +95,7 @@ pub enum Error {
 
     /// The key is encrypted with a password, but a server has no terminal where it could be entered.
     #[error("{}: the private key is encrypted; remove the password: openssl pkey -in FILE -out FILE", path.display())]
+    #[non_exhaustive]
     EncryptedKey {
         /// The file.
         path: PathBuf,
@@ -93,6 +103,7 @@ pub enum Error {
 
     /// The file contains several keys.
     #[error("{}: holds {count} private keys; keep the one that belongs to the first certificate", path.display())]
+    #[non_exhaustive]
     ManyKeys {
         /// The file.
         path: PathBuf,
@@ -106,6 +117,7 @@ pub enum Error {
          8192 bits) or Ed25519",
         path.display()
     )]
+    #[non_exhaustive]
     UnsupportedKey {
         /// The file.
         path: PathBuf,
@@ -118,6 +130,7 @@ pub enum Error {
         key.display(),
         certificate.display()
     )]
+    #[non_exhaustive]
     KeyMismatch {
         /// The certificate's file.
         certificate: PathBuf,
@@ -130,6 +143,7 @@ pub enum Error {
         "{}: the new certificate has expired or is not valid yet, and the previous one is still valid",
         path.display()
     )]
+    #[non_exhaustive]
     NotValidNow {
         /// The file.
         path: PathBuf,
@@ -137,6 +151,7 @@ pub enum Error {
 
     /// The file does not contain a successful OCSP response.
     #[error("{}: is no successful OCSP response in DER ({why}); fetch it again: openssl ocsp -respout FILE", path.display())]
+    #[non_exhaustive]
     BadStaple {
         /// The file.
         path: PathBuf,

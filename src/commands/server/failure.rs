@@ -16,10 +16,10 @@ use crate::output::{Exit, Failure};
 /// If there is a remedy, adds a hint.
 pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
     match error {
-        StartError::Archive { path, source } => open::failure(path, source),
-        StartError::Damaged { path, source } => verify::failure(path, source),
-        StartError::Sites { path, source } => sites_failure(path, source),
-        StartError::Listen { address, source } | StartError::ListenUdp { address, source } => {
+        StartError::Archive { path, source, .. } => open::failure(path, source),
+        StartError::Damaged { path, source, .. } => verify::failure(path, source),
+        StartError::Sites { path, source, .. } => sites_failure(path, source),
+        StartError::Listen { address, source, .. } | StartError::ListenUdp { address, source, .. } => {
             listen_hint(Failure::failed(error.to_string()), address, source.kind())
         }
         StartError::NoCertificate => Failure::failed(error.to_string())
@@ -150,8 +150,7 @@ mod tests {
             io::ErrorKind::AddrNotAvailable,
             io::ErrorKind::Unsupported,
         ] {
-            let failure =
-                start_failure(&StartError::Listen { address: address.clone(), source: kind.into() });
+            let failure = listen_hint(Failure::failed("no"), &address, kind);
             assert!(matches!(failure, Failure::Message { hint: Some(_), .. }), "{kind}");
         }
     }
@@ -159,8 +158,7 @@ mod tests {
     #[test]
     fn full_descriptors_and_refused_sandboxes_have_hints() {
         let no_descriptor = || io::Error::from(Errno::MFILE);
-        let refused =
-            |what| SandboxError::Privileges { what, source: io::ErrorKind::PermissionDenied.into() };
+        let refused = |what| SandboxError::privileges(what, io::ErrorKind::PermissionDenied.into());
         for (error, words) in [
             (StartError::EventLoop(no_descriptor()), "--limit-descriptors"),
             (StartError::Uring(no_descriptor()), "--limit-descriptors"),

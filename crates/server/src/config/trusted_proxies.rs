@@ -23,6 +23,7 @@ pub struct TrustedProxies {
 #[non_exhaustive]
 pub enum ProxySource {
     /// From an address in this network.
+    #[non_exhaustive]
     Network {
         /// Any address of the network, in canonical form.
         address: IpAddr,

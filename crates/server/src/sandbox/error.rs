@@ -9,6 +9,7 @@ use std::path::PathBuf;
 pub enum SandboxError {
     /// There is no such user or group.
     #[error("there is no {kind} `{name}` in {}", file.display())]
+    #[non_exhaustive]
     Unknown {
         /// `user` or `group`.
         kind: &'static str,
@@ -19,12 +20,14 @@ pub enum SandboxError {
     },
     /// The user was given by number, and we do not know the primary group.
     #[error("user {user} has no group in /etc/passwd: name one as well, as in `{user}:GROUP`")]
+    #[non_exhaustive]
     NoGroup {
         /// The user ID.
         user: u32,
     },
     /// The user or group file cannot be read.
     #[error("{}: {source}", file.display())]
+    #[non_exhaustive]
     Accounts {
         /// The file.
         file: PathBuf,
@@ -33,6 +36,7 @@ pub enum SandboxError {
     },
     /// The kernel has refused to change the user or its groups.
     #[error("cannot {what}: {source}")]
+    #[non_exhaustive]
     User {
         /// The step that failed.
         what: &'static str,
@@ -41,6 +45,7 @@ pub enum SandboxError {
     },
     /// The kernel has refused to drop a privilege.
     #[error("cannot {what}: {source}")]
+    #[non_exhaustive]
     Privileges {
         /// The step that failed.
         what: &'static str,
@@ -61,8 +66,18 @@ pub enum SandboxError {
     Thread(String),
     /// The process has several threads, which would stay outside of the sandbox.
     #[error("the process has {threads} threads, which would stay outside the sandbox")]
+    #[non_exhaustive]
     Threads {
         /// Number of threads.
         threads: usize,
     },
+}
+
+impl SandboxError {
+    /// Creates an error, for a test of the program's hints.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn privileges(what: &'static str, source: io::Error) -> SandboxError {
+        SandboxError::Privileges { what, source }
+    }
 }

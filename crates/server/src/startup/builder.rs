@@ -17,7 +17,7 @@ use cannery_routes::{
 };
 
 use self::embedded::ConfiguredSite;
-pub use self::embedded::{EmbeddedArchive, ReplaceableSite};
+pub use self::embedded::{ReplaceableSite, SiteSource};
 pub use self::settings::Settings;
 use crate::config::{CertificateFiles, Config, HostPattern, NamedArchive, SelfSigned, TrustedProxies};
 use crate::error::StartError;
@@ -100,21 +100,21 @@ impl Server {
     /// it.
     ///
     /// `Site::replace` replaces the archive while the server runs, unless it consists of bytes.
-    pub fn embedded_site(self, archive: impl Into<EmbeddedArchive>) -> Server {
-        self.embed(None, archive.into())
+    pub fn embedded_site(self, site: impl Into<SiteSource>) -> Server {
+        self.embed(None, site.into())
     }
 
     /// Serves an archive that is embedded in the program for a host, for example `example.com` or `*.example.com`. Each host's archive
     /// can be replaced separately. See [`Server::embedded_site`].
-    pub fn embedded_site_of(self, host: &str, archive: impl Into<EmbeddedArchive>) -> Server {
+    pub fn embedded_site_of(self, host: &str, site: impl Into<SiteSource>) -> Server {
         match HostPattern::parse(host) {
-            Some(host) => self.embed(Some(host), archive.into()),
+            Some(host) => self.embed(Some(host), site.into()),
             None => self.fail(StartError::Host(host.to_owned())),
         }
     }
 
-    fn embed(mut self, host: Option<HostPattern>, archive: EmbeddedArchive) -> Server {
-        let (named, site) = ConfiguredSite::split(archive, host, self.settings.archives());
+    fn embed(mut self, host: Option<HostPattern>, source: SiteSource) -> Server {
+        let (named, site) = ConfiguredSite::split(source, host, self.settings.archives());
         self.replaceable.extend(site);
         self.configure(|settings| settings.archive(named))
     }

@@ -13,9 +13,10 @@ use crate::housekeeper::SitePublisher;
 /// Name of an embedded archive in messages.
 const NAME: &str = "the embedded archive";
 
-/// An archive that the program has, for [`Server::embedded_site`](super::Server::embedded_site).
+/// What [`Server::embedded_site`](super::Server::embedded_site) serves: an embedded site, a site that the program has opened, or the
+/// bytes of an archive.
 #[derive(Debug)]
-pub struct EmbeddedArchive(Source);
+pub struct SiteSource(Source);
 
 #[derive(Debug)]
 enum Source {
@@ -38,25 +39,25 @@ pub trait ReplaceableSite: std::fmt::Debug + Send {
     fn publish_to(self: Box<Self>, publisher: SitePublisher);
 }
 
-impl EmbeddedArchive {
+impl SiteSource {
     /// Serves a site that may be replaced.
     // Only for the crate `cannery`.
     #[doc(hidden)]
     #[must_use]
-    pub fn replaceable(site: impl ReplaceableSite + 'static) -> EmbeddedArchive {
-        EmbeddedArchive(Source::Site(Box::new(site)))
+    pub fn replaceable(site: impl ReplaceableSite + 'static) -> SiteSource {
+        SiteSource(Source::Site(Box::new(site)))
     }
 }
 
-impl From<&'static [u8]> for EmbeddedArchive {
-    fn from(bytes: &'static [u8]) -> EmbeddedArchive {
-        EmbeddedArchive(Source::Bytes(bytes))
+impl From<&'static [u8]> for SiteSource {
+    fn from(bytes: &'static [u8]) -> SiteSource {
+        SiteSource(Source::Bytes(bytes))
     }
 }
 
-impl<const LENGTH: usize> From<&'static [u8; LENGTH]> for EmbeddedArchive {
-    fn from(bytes: &'static [u8; LENGTH]) -> EmbeddedArchive {
-        EmbeddedArchive::from(bytes.as_slice())
+impl<const LENGTH: usize> From<&'static [u8; LENGTH]> for SiteSource {
+    fn from(bytes: &'static [u8; LENGTH]) -> SiteSource {
+        SiteSource::from(bytes.as_slice())
     }
 }
 
@@ -70,11 +71,11 @@ pub(super) struct ConfiguredSite {
 impl ConfiguredSite {
     /// Returns the configuration entry with this index, and the site that will be opened for it, if any.
     pub(super) fn split(
-        archive: EmbeddedArchive,
+        source: SiteSource,
         host: Option<HostPattern>,
         index: usize,
     ) -> (NamedArchive, Option<ConfiguredSite>) {
-        let (bytes, site) = match archive.0 {
+        let (bytes, site) = match source.0 {
             Source::Bytes(bytes) => (bytes, None),
             Source::Site(site) => (b"".as_slice(), Some(ConfiguredSite { index, site })),
         };
