@@ -235,7 +235,7 @@ impl Obstacle {
     }
 }
 
-/// What a look at the store has led to.
+/// The outcome of a look at the store.
 struct Looked {
     /// The switch, if another release became current.
     activation: Option<Activation>,

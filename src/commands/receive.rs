@@ -55,7 +55,7 @@ pub fn run(flags: &Receive) -> Result<(), Failure> {
     outcome.map(drop).map_err(|error| Failure::failed(format!("cannot receive a release: {error}")))
 }
 
-/// What the client sends is parsed in a sandbox, which can write the directory and nothing else.
+/// Enters the sandbox in which messages of the client are parsed. It can write the directory and nothing else.
 fn enter_sandbox(flags: &Receive) -> Result<(), Failure> {
     // A directory that doesn't exist is created by the first push, and its parent must be there.
     let path = std::path::absolute(&flags.directory).unwrap_or(flags.directory.clone());

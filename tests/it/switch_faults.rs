@@ -10,7 +10,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Puts a folder in the place of the link, which can't be replaced then.
+/// Puts a folder where the link was, which can't be replaced then.
 fn block(place: &Place, target: &str) {
     fs::remove_file(place.path(target).join("current")).unwrap();
     fs::create_dir(place.path(target).join("current")).unwrap();

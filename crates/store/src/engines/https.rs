@@ -130,11 +130,11 @@ pub(super) fn parse_document(
     Ok(Look::New { site: Box::new(site), version })
 }
 
-/// What to do if a server is wrong about ranges.
+/// The hint if a server is wrong about ranges.
 const RANGES: &str = "the server or a proxy before it is at fault: turn off what changes its responses to range requests, \
                       or name another address of the store";
 
-/// What to do if a file is shorter than it was.
+/// The hint if a file is shorter than it was.
 const LOST: &str = "the store or a proxy before it has only a part of this file: empty that cache, or push the same site again, \
                     which replaces what is damaged";
 
