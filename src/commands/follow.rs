@@ -247,7 +247,8 @@ struct Looked {
 
 /// A fault of this machine.
 fn local(refusal: Refusal) -> Obstacle {
-    Obstacle::Failed(refusal_failure(&refusal))
+    let Refusal { message, hint, .. } = refusal;
+    Obstacle::Failed(hint.into_iter().fold(Failure::failed(message), Failure::hint))
 }
 
 impl Follower {
