@@ -79,7 +79,7 @@ pub(super) fn serve(world: &World, task: usize, seed: u64) -> Outcome {
             let verified = &mut verified[index];
             for (number, process) in fleet[index].iter_mut().enumerate() {
                 let phase = (index * 3 + number * 7) as u64;
-                if (step + phase) % LOOK_STEPS != 0 {
+                if !(step + phase).is_multiple_of(LOOK_STEPS) {
                     continue;
                 }
                 let before = process.current.clone();
