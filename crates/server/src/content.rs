@@ -55,7 +55,7 @@ pub(crate) enum Content {
     Dummy(Dummy),
 }
 
-/// What the sites have at a path.
+/// The sites' content at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtPath {
     /// A page, file or redirect.

@@ -103,7 +103,7 @@ pub(crate) struct Expectation {
     _is_wanted: Arc<()>,
 }
 
-/// What a response is waiting for.
+/// The step before a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// The handler, which is running on the pool or waiting for it.

@@ -13,7 +13,7 @@ use crate::housekeeper::SitePublisher;
 /// Name of an embedded archive in messages.
 const NAME: &str = "the embedded archive";
 
-/// What [`Server::embedded_site`](super::Server::embedded_site) serves: an embedded site, a site that the program has opened, or the
+/// The source of [`Server::embedded_site`](super::Server::embedded_site): an embedded site, a site that the program has opened, or the
 /// bytes of an archive.
 #[derive(Debug)]
 pub struct SiteSource(Source);
