@@ -105,7 +105,7 @@ fn server_binds_its_external_account() {
         machine.leave_folder();
     }
 
-    // Without the key, the site is served at once. Nobody waits for a process that can't begin.
+    // Without the key, the site is served at once. The server doesn't wait for a process that can't begin.
     let server = Server::run(machine.command(&["--acme-eab-id", id, "--acme-eab-key", "/no/such/key"]));
     let line = server.await_line_since_start("the key of the external account in /no/such/key");
     assert!(line.contains("No such file"), "{line}");

@@ -16,7 +16,7 @@ use crate::authority::{Authority, replace};
 use crate::harness::{free_address, request_at};
 use crate::transports::{connect, connect_tls};
 
-/// What an authority does other than the usual.
+/// Settings of an authority that differ from the usual ones.
 #[derive(Default)]
 pub(crate) struct Options {
     /// The key identifier and the MAC key in base64url of an external account, which new accounts must name.
