@@ -88,7 +88,7 @@ fn ask_to_renew(flags: &Certificates, names: &Names) -> Result<(), Failure> {
         return Ok(());
     }
     output::print(format_args!(
-        "{stem}: {holder} was asked to renew the certificate, and prints the outcome\n"
+        "{stem}: {holder} was asked to renew the certificate, and prints the outcome if it is one of its certificates\n"
     ))
 }
 

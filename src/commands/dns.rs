@@ -41,7 +41,7 @@ fn persistent_records(folder: &Path, flags: &Dns) -> Result<Vec<PersistentRecord
         let message = format!("{} has no account at {directory}", one_line(&folder.display().to_string()));
         Failure::failed(message).hint(
             "`cannery certificates DIR NAMES --dns-persist --agree --once` registers one, and prints the record, too; for another \
-             authority, add `--directory-url` or `--staging`",
+             authority, add `--directory-url` and `--authority`, or `--staging`",
         )
     })?;
     PersistentRecord::for_names(flags.name.as_slice(), &flags.authority, &account).ok_or_else(|| {

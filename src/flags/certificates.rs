@@ -185,7 +185,7 @@ pub struct Certificates {
     pub key: KeyKind,
 
     /// Let the group of the files read the bundles, which contain private keys (mode 0640 instead of 0600).
-    #[arg(long)]
+    #[arg(long, requires = "names")]
     group_read: bool,
 
     /// Print each event as JSON on a line, or without names the state of the folder as one JSON value.
@@ -337,7 +337,7 @@ pub struct Dns {
     staging: bool,
 
     /// The account is for the authority with this directory URL. The default is Let's Encrypt.
-    #[arg(long, value_name = "URL", conflicts_with = "staging", value_parser = directory_url, requires = "account")]
+    #[arg(long, value_name = "URL", conflicts_with = "staging", value_parser = directory_url, requires_all = ["account", "authority"])]
     directory_url: Option<String>,
 }
 

@@ -107,9 +107,12 @@ fn issue(flags: &Certificates, server: &ForServer, start: IssueStart) -> Result<
         Ok(settings) => settings,
         // For example, the key of the external account is missing. The server doesn't wait for another attempt.
         Err(failure) if start == IssueStart::First => {
+            // Neither sandbox admits a folder that is created later.
+            let has_folder = create_folder(&flags.directory, server.account).is_ok();
             let _ = output::report(Err(failure));
-            let _ = output::print("\n");
-            return Ok(());
+            let _ = output::print(format_args!("{}\n", if has_folder { LATER } else { NEVER }));
+            // Another process tries again.
+            return if has_folder { Err(Failure::Reported(Exit::Input)) } else { Ok(()) };
         }
         Err(failure) => return Err(failure),
     };

@@ -59,7 +59,9 @@ impl CertificateProcess {
             word => {
                 let thumbprint: Option<Thumbprint> = word.parse().ok();
                 if thumbprint.is_none() {
-                    super::warn("the server does not answer challenges until there is an account key");
+                    super::warn(
+                        "the server does not answer challenges until the folder of its certificates can be used",
+                    );
                 }
                 config.acme_thumbprint.set(thumbprint);
                 Some(CertificateProcess { socket })

@@ -82,7 +82,9 @@ impl AccountKey {
     /// Writes the thumbprint for servers, which read it while they run.
     pub(crate) fn publish_thumbprint(&self, folder: &Folder) -> Result<(), Error> {
         let text = format!("{}\n", self.thumbprint);
-        if folder.read(THUMBPRINT_FILE)?.is_some_and(|found| found.as_slice() == text.as_bytes()) {
+        // A file that can't be read is replaced.
+        let found = folder.read(THUMBPRINT_FILE).unwrap_or_default();
+        if found.is_some_and(|found| found.as_slice() == text.as_bytes()) {
             return Ok(());
         }
         folder.write_public(THUMBPRINT_FILE, text.as_bytes())

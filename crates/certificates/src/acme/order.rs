@@ -187,7 +187,7 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
                     refusal = Some(error);
                 }
             }
-            OrderStatus::Valid => match order.certificate().await.map_err(failed) {
+            OrderStatus::Valid if failed_poll.is_none() => match order.certificate().await.map_err(failed) {
                 Ok(Some(chain)) => return Ok(chain),
                 Ok(None) => {}
                 // The certificate exists, and its key does only here.
@@ -201,7 +201,8 @@ async fn issue(order: &mut Order, http: &Http, csr: &[u8], is_final: &Cell<bool>
                 is_final.set(false);
                 return Err(error_of(order, http));
             }
-            OrderStatus::Ready | OrderStatus::Pending | OrderStatus::Processing => {}
+            // Also after a failed poll.
+            OrderStatus::Valid | OrderStatus::Ready | OrderStatus::Pending | OrderStatus::Processing => {}
         }
 
         let is_refused = is_current && matches!(order.state().status, OrderStatus::Ready);

@@ -3,8 +3,7 @@
 //! The server answers every token with the thumbprint of the account, so we can ask with a token of our own before there is an
 //! order. A failed check costs neither an order nor one of the few failures an hour that authorities allow.
 
-use std::io::ErrorKind;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
@@ -101,9 +100,11 @@ fn ask_addresses(authority: &str, host: &str, token: &str, thumbprint: &str) -> 
 
     let end = Instant::now() + CHECK_TIMEOUT;
     let mut outcomes = Vec::new();
-    for address in addresses {
-        let left = end.saturating_duration_since(Instant::now());
-        // The first one that hangs is reported, and fails the check.
+    let count = addresses.len();
+    for (position, address) in addresses.into_iter().enumerate() {
+        // An address that hangs leaves time for the others.
+        let rest = u32::try_from(count - position).unwrap_or(1);
+        let left = end.saturating_duration_since(Instant::now()) / rest;
         if left.is_zero() {
             break;
         }
@@ -112,6 +113,16 @@ fn ask_addresses(authority: &str, host: &str, token: &str, thumbprint: &str) -> 
         outcomes.push(outcome.map(|()| at));
     }
     outcomes
+}
+
+/// Whether this machine has no route to an address, or no address of that family. Nothing is sent: to connect a datagram socket only
+/// looks for a route. The error of TCP doesn't tell, because firewalls and routers cause the same ones.
+fn has_no_route(address: SocketAddr) -> bool {
+    let own: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    UdpSocket::bind(own).and_then(|socket| socket.connect(address)).is_err()
 }
 
 fn request(
@@ -131,10 +142,10 @@ fn request(
         .user_agent(concat!("cannery/", env!("CARGO_PKG_VERSION")));
     let agent = ureq::Agent::new_with_config(config.build());
     let url = format!("http://{address}/.well-known/acme-challenge/{token}");
-    let nothing = |error: ureq::Error| {
-        let has_no_route = matches!(&error, ureq::Error::Io(cause)
-            if matches!(cause.kind(), ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable));
-        Found::Nothing { at: at.to_owned(), why: error.to_string(), has_no_route }
+    let nothing = |error: ureq::Error| Found::Nothing {
+        at: at.to_owned(),
+        why: error.to_string(),
+        has_no_route: has_no_route(address),
     };
     let mut response = agent.get(&url).header("Host", host).call().map_err(nothing)?;
 

@@ -145,6 +145,8 @@ impl Managed {
         let is_requested = self.is_read && folder.take_request(&self.stem);
         if is_requested {
             self.schedule.request_renewal();
+            // Other certificates may keep this one waiting for minutes, and the file is gone. If this fails, it is saved later.
+            let _ = self.save(folder);
         }
         is_requested
     }

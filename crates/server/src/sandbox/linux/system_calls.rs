@@ -286,6 +286,9 @@ const FILES: &[Call] = &[
     any(libc::SYS_open),
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_stat),
+    // `realpath` before glibc 2.33.
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_lstat),
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_access),
     any(libc::SYS_faccessat),
