@@ -356,6 +356,8 @@ impl io::Write for BodyWriter {
     }
 
     /// Sends what was written so far. This does not wait until the client has it.
+    ///
+    /// Fails like `write` if the client has cancelled the request, or the server has ended the body.
     fn flush(&mut self) -> io::Result<()> {
         let mut state = self.shared.lock();
         state.check()?;

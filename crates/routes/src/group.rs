@@ -216,7 +216,7 @@ impl Group {
     /// Like [`Group::wrap`] for a function that may block, e.g. to look up a session in a database. The handlers of the group will
     /// all run on the thread pool.
     ///
-    /// Errors that prevent a request from reaching the pool (400 and 413 for its content, 503 if the server is busy) skip this
+    /// Errors that prevent a request from reaching the pool (400 and 413 for its content, 404 outside of all groups, 503 if the server is busy) skip this
     /// function and everything inside of it, which may depend on it. To see them, middleware must be added before this one.
     pub fn blocking_wrap<R: IntoResponse<Via>, Via>(
         self,

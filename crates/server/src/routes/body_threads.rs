@@ -42,10 +42,17 @@ pub(super) struct BodyThreads(Arc<Mutex<Bodies>>);
 struct Bodies {
     /// Bodies that occupy a thread, oldest first.
     occupants: VecDeque<Occupant>,
-    /// The time at which each waiting body started to wait, in the order in which they will get a
-    /// thread.
-    waiting: VecDeque<Instant>,
+    /// Bodies without a thread, in the order in which they will get one.
+    waiting: VecDeque<Waiting>,
     last_number: u64,
+}
+
+/// A body that waits for a thread.
+#[derive(Debug)]
+struct Waiting {
+    since: Instant,
+    /// Can be upgraded while the connection is expecting the response.
+    is_wanted: Weak<()>,
 }
 
 /// A body that occupies a thread.
@@ -94,11 +101,11 @@ impl BodyThreads {
     }
 
     /// Starts to wait for a thread. Returns `false` if others have already been waiting for too long.
-    pub(super) fn enter(&self, now: Instant) -> bool {
+    pub(super) fn enter(&self, now: Instant, is_wanted: Weak<()>) -> bool {
         let mut bodies = self.lock();
-        let is_slow = bodies.waiting.front().is_some_and(|since| now >= *since + BODY_WAITS_MAX);
+        let is_slow = bodies.waiting.front().is_some_and(|first| now >= first.since + BODY_WAITS_MAX);
         if !is_slow {
-            bodies.waiting.push_back(now);
+            bodies.waiting.push_back(Waiting { since: now, is_wanted });
         }
         !is_slow
     }
@@ -147,7 +154,9 @@ impl BodyThreads {
         let is_leaving =
             |occupant: &&Occupant| occupant.stopped_at.is_some_and(|at| now < at + LEAVES_WITHIN);
         let leaving = bodies.occupants.iter().filter(is_leaving).count();
-        let wanted = bodies.waiting.len().saturating_sub(leaving);
+        let expected = bodies.waiting.iter().filter(|waiting| waiting.is_wanted.strong_count() > 0).count();
+        // Those that no client expects any more return at once, so a single thread is enough for all of them.
+        let wanted = expected.max(usize::from(!bodies.waiting.is_empty())).saturating_sub(leaving);
 
         let late = |occupant: &&mut Occupant| {
             occupant.stopped_at.is_none()
@@ -195,9 +204,17 @@ mod tests {
 
     use super::*;
 
+    /// Starts to wait for a thread, for a client that expects the response for the rest of the test.
+    fn enter(threads: &BodyThreads, now: Instant) -> bool {
+        let wanted = Arc::new(());
+        let is_wanted = Arc::downgrade(&wanted);
+        std::mem::forget(wanted);
+        threads.enter(now, is_wanted)
+    }
+
     /// Occupies a thread at this time.
     fn occupy(threads: &BodyThreads, now: Instant) -> (u64, BodyWriter) {
-        assert!(threads.enter(now));
+        assert!(enter(threads, now));
         let (writer, reader) = body_channel();
         // If we dropped the reader, that would end the body.
         std::mem::forget(reader);
@@ -212,7 +229,7 @@ mod tests {
         let bodies: Vec<_> = (0..3).map(|number| occupy(&threads, second(number))).collect();
         assert_eq!(threads.make_room(second(1000)), None, "no body waits");
 
-        assert!(threads.enter(second(1000)));
+        assert!(enter(&threads, second(1000)));
         let stopped = threads.make_room(second(1000));
         assert_eq!(stopped, Some(Stopped { bodies: 1, after: Duration::from_secs(1000) }));
         let cancelled = || bodies.iter().map(|(_, writer)| writer.is_cancelled()).collect::<Vec<_>>();
@@ -224,12 +241,26 @@ mod tests {
     }
 
     #[test]
+    fn clients_that_have_gone_end_no_bodies() {
+        let threads = BodyThreads::default();
+        let start = Instant::now();
+        let bodies: Vec<_> = (0..3).map(|_| occupy(&threads, start)).collect();
+        let late = start + BODY_OCCUPIES_MAX;
+        for _ in 0..3 {
+            assert!(threads.enter(late, Weak::new()));
+        }
+        // One thread is enough for all of them.
+        assert_eq!(threads.make_room(late).map(|stopped| stopped.bodies), Some(1));
+        assert!(!bodies[1].1.is_cancelled());
+    }
+
+    #[test]
     fn body_that_never_returns_blocks_no_other() {
         let threads = BodyThreads::default();
         let start = Instant::now();
         let bodies: Vec<_> = (0..2).map(|_| occupy(&threads, start)).collect();
         let late = start + BODY_OCCUPIES_MAX;
-        assert!(threads.enter(late));
+        assert!(enter(&threads, late));
         assert_eq!(threads.make_room(late).map(|stopped| stopped.bodies), Some(1));
         assert_eq!(threads.make_room(late + LEAVES_WITHIN / 2), None);
         assert!(!bodies[1].1.is_cancelled());
@@ -243,7 +274,7 @@ mod tests {
         let threads = BodyThreads::default();
         let start = Instant::now();
         let (_, writer) = occupy(&threads, start);
-        assert!(threads.enter(start));
+        assert!(enter(&threads, start));
         assert_eq!(threads.make_room(start + BODY_OCCUPIES_MAX - Duration::from_secs(1)), None);
         assert!(!writer.is_cancelled());
     }
@@ -252,11 +283,11 @@ mod tests {
     fn long_queue_refuses_bodies() {
         let threads = BodyThreads::default();
         let start = Instant::now();
-        assert!(threads.enter(start));
-        assert!(threads.enter(start + BODY_WAITS_MAX / 2));
-        assert!(!threads.enter(start + BODY_WAITS_MAX));
+        assert!(enter(&threads, start));
+        assert!(enter(&threads, start + BODY_WAITS_MAX / 2));
+        assert!(!enter(&threads, start + BODY_WAITS_MAX));
         let (writer, _reader) = body_channel();
         threads.occupy(start + BODY_WAITS_MAX, Stopper::Body(writer.stopper()));
-        assert!(threads.enter(start + BODY_WAITS_MAX), "the first one has a thread");
+        assert!(enter(&threads, start + BODY_WAITS_MAX), "the first one has a thread");
     }
 }

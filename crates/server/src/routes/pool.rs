@@ -80,7 +80,11 @@ impl Pools {
     /// Submits a request whose handler reads content while it arrives. Returns it if too many are waiting for a thread, or have been
     /// waiting for too long.
     pub(super) fn upload(&self, job: Job) -> Result<(), Box<Job>> {
-        if !self.uploads.enter(Instant::now()) {
+        let is_wanted = match &job {
+            Job::Answer { is_wanted, .. } => Weak::clone(is_wanted),
+            Job::Produce { .. } => Weak::new(),
+        };
+        if !self.uploads.enter(Instant::now(), is_wanted) {
             return Err(Box::new(job));
         }
         self.uploaders.submit(job).inspect_err(|_| self.uploads.leave())
@@ -92,8 +96,9 @@ impl Pools {
         if let Some(due) = self.flusher.due() {
             body.writer.collect_writes(due);
         }
+        let is_wanted = Weak::clone(&body.is_wanted);
         let job = Job::Produce { body, bodies: self.bodies.clone(), notices };
-        if !self.bodies.enter(Instant::now()) {
+        if !self.bodies.enter(Instant::now(), is_wanted) {
             return Err(Box::new(job));
         }
         self.producers.submit(job).inspect_err(|_| self.bodies.leave())
@@ -113,7 +118,9 @@ impl Flusher {
             let thread = Builder::new().name("body-flush".to_owned()).spawn(move || {
                 while let Ok(first) = bodies.recv() {
                     std::thread::sleep(Duration::from_millis(BODY_COLLECTED_MS));
-                    std::iter::once(first).chain(bodies.try_iter()).for_each(|body| body.flush());
+                    // A body that is flushed may send itself again at once, so take all of them before.
+                    let due: Vec<_> = std::iter::once(first).chain(bodies.try_iter()).collect();
+                    due.iter().for_each(BodyStopper::flush);
                 }
             });
             thread.is_ok().then_some(due)

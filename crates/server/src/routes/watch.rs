@@ -259,7 +259,7 @@ mod tests {
             notices.iter().map(ToString::to_string).collect()
         };
         let occupy = |is_wanted: &Arc<()>| {
-            assert!(uploads.enter(start));
+            assert!(uploads.enter(start, Arc::downgrade(is_wanted)));
             let (_, content) = content_channel();
             uploads.occupy_upload(start, content.stopper(), thread.call(), Arc::downgrade(is_wanted))
         };
@@ -270,7 +270,7 @@ mod tests {
         let number = occupy(&is_wanted);
         thread.run(Some(1), || {
             assert!(texts(100).is_empty(), "it may take its time");
-            assert!(uploads.enter(start + Duration::from_secs(100)));
+            assert!(uploads.enter(start + Duration::from_secs(100), Arc::downgrade(&is_wanted)));
             assert!(is_report(&texts(100), "1 upload was cut off after 100.0 s"));
             assert!(texts(101).is_empty());
             assert!(is_report(&texts(102), "GET /b: this handler has not returned 2.0 s after"));
