@@ -4,13 +4,13 @@ use std::time::Duration;
 
 /// The default in milliseconds: servers look for new releases four times a second, and then read them. Without the time of a
 /// rename, they look twice.
-pub(super) const SETTLE_MS: u64 = 800;
+pub(super) const SETTLE_MS: u64 = 1000;
 
 /// Maximum in milliseconds.
 pub(super) const SETTLE_MS_MAX: u64 = 600_000;
 
 /// The default for nodes that pull from a store, in milliseconds. By default, they look every 5 to 6.25 seconds, and their servers need
-/// 1.5 seconds. The rest is for pulling a few megabytes.
+/// a second. The rest is for pulling a few megabytes.
 pub(super) const SETTLE_NODES_MS: u64 = 15_000;
 
 /// Maximum for nodes that pull from a store, in milliseconds: a node looks at least once in a day and a quarter, by `--interval`.

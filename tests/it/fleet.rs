@@ -164,7 +164,7 @@ fn no_server_lacks_the_files_of_another_ones_page() {
         if is_slow() { (Duration::from_secs(600), 10) } else { (Duration::from_secs(4), 3) };
     let began = Instant::now();
     let [visits] = visit_meanwhile(&[fleet.addresses()], |number, _| {
-        fleet.push(number, "800");
+        fleet.push(number, "1000");
         if number % rollbacks == 0 {
             fleet.rollback();
         }
@@ -209,7 +209,7 @@ fn no_file_is_missing_through_proxies() {
     let lists = [&haproxy, &varnish].map(|proxy| vec![proxy.address.clone()]);
     let last = if is_slow() { 100 } else { 3 };
     let visits = visit_meanwhile(&lists, |number, visits| {
-        fleet.push(number, "800");
+        fleet.push(number, "1000");
         let is_seen = |visits: &Visits| visits.newest.load(Ordering::Relaxed) == number;
         wait_until("the release is seen through both", || visits.iter().all(is_seen));
         if number % 10 == 0 {

@@ -19,7 +19,7 @@ use cannery_site::VirtualHosts;
 use self::listing::{Listing, ListingOutcome};
 use self::open_site::{Change, Failure, OpenSite, Size};
 use super::archives::{RetiredSite, detach_if_written};
-use super::{QUIET, Reporter};
+use super::{LOOK_INTERVAL, QUIET, Reporter};
 use crate::config::{self, Config, SiteDirectory};
 use crate::content::limits::{SITE_IDLE_SECONDS, SITES_ARCHIVES_MAX, SITES_COPIED_BYTES_MAX};
 use crate::content::{
@@ -186,7 +186,9 @@ impl SiteOpener {
             if Instant::now() >= next_check {
                 let Some(current) = self.current.upgrade() else { return };
                 self.check(&current, Trigger::Interval, reporter);
-                next_check = Instant::now() + QUIET;
+                // The second look at a release that may be incomplete should be over before publishers switch to it.
+                let has_new = self.open.values().any(OpenSite::has_new);
+                next_check = Instant::now() + if has_new { LOOK_INTERVAL } else { QUIET };
             }
         }
     }

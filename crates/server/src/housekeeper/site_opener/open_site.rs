@@ -79,6 +79,11 @@ pub(super) enum Change {
 }
 
 impl OpenSite {
+    /// Returns `true` if the next check will use releases that the last one has only seen.
+    pub(super) fn has_new(&self) -> bool {
+        self.file.releases.as_ref().is_some_and(Releases::has_new)
+    }
+
     /// Opens a site.
     pub(super) fn open(
         directory: &SiteDirectory,
