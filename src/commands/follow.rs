@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cannery_archive::Digest;
 use cannery_publish::protocol::{Activate, Offer, Refusal, RefusalKind, Selector};
 use cannery_publish::trust::{Seen, Statement};
 use cannery_publish::{Host, RebuildError};
@@ -35,6 +36,9 @@ use crate::flags::follow::Follow;
 use crate::output::{self, Failure, one_line};
 use report::{Event, Report};
 use state::State;
+
+/// Time until a staged release is tried again after the first failure.
+const STAGED_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The longest time between two looks after failures.
 const BACKOFF_MAX: Duration = Duration::from_secs(300);
@@ -86,6 +90,7 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         once: flags.once,
         hook,
         hook_ended: None,
+        staged_retry: None,
         version: None,
         state: State::read(&directory, &address.to_string()),
         directory,
@@ -119,7 +124,7 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         match stepped {
             Ok(()) => failures = 0,
             // It was reported. What was refused for good isn't asked for again, so that this is a look like others.
-            Err(_) if follower.state.is_refused() => failures = 0,
+            Err(_) if follower.state.is_refused() || follower.staged_retry.is_some() => failures = 0,
             Err(_) => failures += 1,
         }
         thread::sleep(delay(flags.interval(), failures, chance()));
@@ -193,6 +198,8 @@ fn enter_sandbox(flags: &Follow, address: &Address, directory: &Path) -> Result<
 /// A process that follows a store.
 struct Follower {
     store: Box<dyn Store>,
+    /// Set if the staged release couldn't be pulled.
+    staged_retry: Option<StagedRetry>,
     host: DirectoryHost,
     keep: u32,
     /// Milliseconds between pulling a release and switching to it.
@@ -235,6 +242,15 @@ impl Obstacle {
     }
 }
 
+/// A staged release that couldn't be pulled, and when to try again.
+struct StagedRetry {
+    digest: Digest,
+    why: String,
+    /// Failures in a row.
+    failures: u32,
+    due: Instant,
+}
+
 /// The outcome of a look at the store.
 struct Looked {
     /// The switch, if another release became current.
@@ -273,6 +289,10 @@ impl Follower {
     /// Failures are reported.
     fn step(&mut self) -> Result<(), Failure> {
         let looked = self.look();
+        let is_current_served = matches!(&looked, Ok(Looked { refusal: None, .. }));
+        if looked.is_err() {
+            self.staged_retry = None;
+        }
         let hook_outcome = match &looked {
             Ok(Looked { activation: Some(activation), .. }) => {
                 self.state.record(None, false);
@@ -283,13 +303,21 @@ impl Follower {
         let outcome = match looked {
             Ok(Looked { staged, refusal, .. }) => {
                 // A current release that was refused may be the reason why another one is staged.
-                let staged = staged.map_or(Ok(()), |staged| self.stage(&staged));
+                let staged = match staged {
+                    Some(staged) => self.stage_when_due(&staged),
+                    None => {
+                        self.staged_retry = None;
+                        Ok(())
+                    }
+                };
                 if matches!(staged, Err(Obstacle::Failed(_))) {
                     // The next look must try again.
                     self.version = None;
                 }
                 match (staged, refusal) {
                     (Ok(()) | Err(Obstacle::Refused(_)), Some(refusal)) => Err(Obstacle::Refused(refusal)),
+                    // The refusal matters more. The next look tries both again.
+                    (Err(Obstacle::Failed(_)), Some(refusal)) => Err(Obstacle::Failed(refusal)),
                     (staged, _) => staged,
                 }
             }
@@ -308,8 +336,35 @@ impl Follower {
         self.write_state();
         match outcome {
             Ok(()) => hook_outcome,
+            // What is current is served.
+            Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) if self.once && is_current_served => {
+                let _ = output::report(Err(failure));
+                hook_outcome
+            }
             Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => Err(failure),
         }
+    }
+
+    /// Pulls the staged release, unless that failed a moment ago. Meanwhile, looks for the current one go on.
+    fn stage_when_due(&mut self, release: &StoredRelease) -> Result<(), Obstacle> {
+        let before = self.staged_retry.take().filter(|retry| retry.digest == release.digest);
+        if let Some(retry) = before.as_ref().filter(|retry| Instant::now() < retry.due) {
+            // With the same text, it isn't reported again.
+            let failure = Failure::failed(retry.why.clone());
+            self.staged_retry = before;
+            return Err(Obstacle::Failed(failure));
+        }
+        let staged = self.stage(release);
+        if let Err(Obstacle::Failed(failure)) = &staged {
+            let failures = before.map_or(1, |retry| retry.failures + 1);
+            self.staged_retry = Some(StagedRetry {
+                digest: release.digest,
+                why: super::publish::reason(failure),
+                failures,
+                due: Instant::now() + delay(STAGED_RETRY_AFTER, failures, chance()),
+            });
+        }
+        staged
     }
 
     fn write_state(&self) {
@@ -357,7 +412,9 @@ impl Follower {
     fn look(&mut self) -> Result<Looked, Obstacle> {
         let failed = |failure: Failure| Obstacle::Failed(failure);
         let look = self.store.look(self.version.as_deref());
-        match look.map_err(|error| failed(store_access::failure(&self.address, &error)))? {
+        let look = look.map_err(|error| failed(store_access::failure(&self.address, &error)))?;
+        self.state.reach();
+        match look {
             Look::Same => match self.state.refusal() {
                 Some(reason) => Err(Obstacle::Refused(Failure::failed(reason))),
                 None => Ok(Looked { activation: None, staged: None, refusal: None }),
@@ -443,6 +500,8 @@ impl Follower {
             });
         }
         self.state.stage(release);
+        // The switch may be a day away, and the file must be intact then.
+        self.host.forget_verified();
         Ok(())
     }
 

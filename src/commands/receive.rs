@@ -88,6 +88,11 @@ pub(super) struct DirectoryHost {
 }
 
 impl DirectoryHost {
+    /// Reads a release again before the next switch to it, although it was read or written by this process.
+    pub(super) fn forget_verified(&mut self) {
+        self.verified = None;
+    }
+
     pub(super) fn new(path: &Path, trust: Option<ReleaseTrust>) -> DirectoryHost {
         DirectoryHost {
             path: path.to_owned(),

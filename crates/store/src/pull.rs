@@ -157,7 +157,8 @@ fn read_recipe(
         if Digest::of(base.bytes()) != patch.base_recipe {
             continue;
         }
-        let compressed = read_blob(store, &patch.blob)?;
+        // A patch only saves bytes.
+        let Ok(compressed) = read_blob(store, &patch.blob) else { continue };
         report.recipe_bytes = compressed.len() as u64;
         report.is_patch = true;
         return Ok(Recipe::decompress(&compressed, Some(&base))?);

@@ -184,6 +184,7 @@ fn follow(
             once: true,
             hook: None,
             hook_ended: None,
+            staged_retry: None,
             version: None,
             state: State::read(&node.directory, &address.to_string()),
             directory: node.directory.clone(),

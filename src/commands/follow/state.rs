@@ -71,6 +71,11 @@ impl State {
         }
     }
 
+    /// The store has answered.
+    pub(super) fn reach(&mut self) {
+        self.reached = Some(now());
+    }
+
     /// This release is current here.
     pub(super) fn serve(&mut self, release: &StoredRelease) {
         self.serial = Some(release.serial);
@@ -97,9 +102,6 @@ impl State {
     /// Records the outcome of a look. Returns whether it is a failure that the last look didn't have.
     pub(super) fn record(&mut self, error: Option<String>, is_refused: bool) -> bool {
         let is_new = error.is_some() && (self.error != error);
-        if error.is_none() || is_refused {
-            self.reached = Some(now());
-        }
         match &error {
             Some(_) => {
                 self.failures_total += 1;

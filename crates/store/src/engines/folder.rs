@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -12,7 +13,7 @@ use cannery_base::hex::Hex;
 use super::{DOCUMENT, blob_path, replaced_meanwhile};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::limits::DOCUMENT_BYTES_MAX;
-use crate::release::{Blob, StoredRelease, StoredSite};
+use crate::release::{Blob, StoredSite};
 use crate::store::{Look, Opened, Store};
 
 pub(super) struct FolderStore {
@@ -129,9 +130,12 @@ impl Store for FolderStore {
             return Err(replaced_meanwhile(&path.display().to_string()));
         }
         // Another publisher may have dropped a release that we have found, and then removed its files.
-        for blob in std::iter::once(&site.current).chain(&site.staged).flat_map(StoredRelease::blobs) {
+        let releases = std::iter::once(&site.current).chain(&site.staged);
+        for blob in releases.flat_map(|release| [release.archive, release.recipe]) {
             if !self.has(&blob)? {
-                return Err(replaced_meanwhile(&self.blob(&blob).display().to_string()));
+                let message = format!("{} is missing or cut", self.blob(&blob).display());
+                return Err(StoreError::new(StoreErrorKind::Missing, message)
+                    .hint("another publisher may have removed it meanwhile: push that release again"));
             }
         }
         self.replace(&path, &site.to_json())
@@ -168,11 +172,12 @@ impl Store for FolderStore {
     }
 }
 
-/// Returns the start of a document's version: the time of its last change, and its length. The digest of its contents follows.
+/// Returns the start of a document's version: the time of its last change, its length, and its inode. The digest of its contents follows.
 fn version_start(file: &File) -> io::Result<String> {
     let metadata = file.metadata()?;
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    Ok(format!("{}-{}-", modified.unwrap_or_default().as_nanos(), metadata.len()))
+    // Each document is a new file, and two of them may have the same time.
+    Ok(format!("{}-{}-{}-", modified.unwrap_or_default().as_nanos(), metadata.len(), metadata.ino()))
 }
 
 /// Returns the process ID in the name of a temporary file, such as `.123-live.json.tmp`.
@@ -190,6 +195,7 @@ mod tests {
     use cannery_archive::Digest;
 
     use super::*;
+    use crate::release::StoredRelease;
 
     fn store(folder: &Path) -> FolderStore {
         FolderStore::new(folder)
