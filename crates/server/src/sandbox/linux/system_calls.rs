@@ -326,6 +326,8 @@ const RELEASES: &[Call] = &[
 const PREVIEWS: &[Call] = &[
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_rmdir),
+    // To read a directory by its descriptor, glibc sets close-on-exec a second time.
+    only(libc::SYS_fcntl, &[Is(1, libc::F_SETFD as u64)]),
 ];
 
 /// Calls that the process may make between entering its own sandbox and those of its threads.
