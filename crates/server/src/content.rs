@@ -20,6 +20,7 @@ pub(crate) use preview::{Attempts, Preview};
 pub(crate) use releases::{OpenRelease, RETRY_AFTER, Releases, Trigger};
 pub(crate) use sites::Sites;
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -84,6 +85,11 @@ pub(crate) struct ArchiveResources {
     /// Other releases in the same directory.
     pub(crate) releases: Option<Releases>,
     pub(crate) verification: Verification,
+}
+
+thread_local! {
+    /// For looks at what a site has at a path. The worker's own buffers may be in use.
+    static PATH_SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl Content {
@@ -211,10 +217,9 @@ impl Content {
         if sites.builtin_page(&RequestHead { request: read, ..RequestHead::EMPTY }).is_some() {
             return AtPath::Page;
         }
-        let mut scratch = Scratch::default();
         match sites.of(&read) {
-            Selection::Site(_, entry) => {
-                let answer = entry.site.answer(&read, &mut scratch);
+            Selection::Site(_, entry) => PATH_SCRATCH.with_borrow_mut(|scratch| {
+                let answer = entry.site.answer(&read, scratch);
                 let nothing = if entry.preview.is_some() || sites.untrusted_host(request).is_some() {
                     AtPath::Unknown
                 } else {
@@ -228,7 +233,7 @@ impl Content {
                     Reason::InvalidPath(_) | Reason::Target => AtPath::Unknown,
                     _ => AtPath::Page,
                 }
-            }
+            }),
             Selection::Unavailable(_) | Selection::Unknown => AtPath::Unknown,
         }
     }
