@@ -113,6 +113,10 @@ fn short_lived_certificate_is_renewed_many_times() {
             }
         });
         let outcome = world.once(&names);
+        // Pebble doesn't find a serial number that begins with a zero byte, which one in 256 does.
+        if outcome.errors.contains("could not find order resulting in the given certificate serial number") {
+            return;
+        }
         outcome.assert_issued();
         // The authority has accepted the chain: otherwise, another order would follow without it, later.
         assert_eq!(outcome.event("ordering")["replaces"], true, "renewal {renewal}");
