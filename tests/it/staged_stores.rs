@@ -99,8 +99,8 @@ fn no_node_lacks_the_files_of_another_ones_page() {
         let visitors = [1, 2].map(|seed| scope.spawn(move || visit(seed)));
         for number in 2..=3 {
             push(number);
-            let is_current = |node: &&str| place.current(node) == format!("{number}.cdb");
-            wait_until("all nodes have switched", || nodes.iter().all(|node| is_current(&node)));
+            let is_current = |node: &str| place.current(node) == format!("{number}.cdb");
+            wait_until("all nodes have switched", || nodes.iter().all(|node| is_current(node)));
         }
         is_done.store(true, Ordering::Relaxed);
         for visitor in visitors {

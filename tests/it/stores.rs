@@ -406,7 +406,8 @@ fn looks_at_an_unchanged_folder_transfer_nothing() {
     for kind in ["web", "s3"] {
         let place = Place::new();
         push(&place, &format!("file://{}", place.text("store")), 1);
-        let log: Arc<Mutex<Vec<(Option<String>, u16)>>> = Arc::default();
+        // The versions that were known, and the statuses.
+        let log = Arc::new(Mutex::new(Vec::<(Option<String>, u16)>::new()));
         let (root, requests) = (place.path("store"), Arc::clone(&log));
         let host = serve(move |asked| {
             assert_eq!(asked.method, "GET");
