@@ -89,10 +89,12 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
 
     // Responses must not depend on the event loop, so the black box tests run on both.
     const ON_IO_URING: &str = "io_uring";
-    // Except for those of other programs as clients, of pages in browsers, and of texts: they send nothing that others don't.
+    // Except for those of other programs as clients, of pages in browsers, of texts, and of commands that publish or obtain
+    // certificates: servers send nothing there that they don't send in others.
     const ON_ONE_LOOP: &str = "--skip http2_clients:: --skip testssl --skip live_reload:: --skip documents:: --skip lint:: \
         --skip clients::chromium --skip complete_sites:: --skip edit_runs:: --skip readers:: --skip import:: \
-        --skip static_memory::";
+        --skip static_memory:: --skip certificates:: --skip stores:: --skip push:: --skip push_faults:: --skip push_ssh:: \
+        --skip switch_faults:: --skip receive_sandbox:: --skip clocks:: --skip follow:: --skip signatures::";
     if has_io_uring() {
         let skipped = if extent == Extent::Slow { "" } else { ON_ONE_LOOP };
         let mut on_io_uring = tests(&format!("{black_box} -- {skipped}"), extent);
