@@ -132,8 +132,7 @@ mod tests {
 
         let file = create(&path).unwrap();
         // The clock of the file system may lag behind.
-        file.set_modified(std::time::SystemTime::now() - REUSE_AGE - std::time::Duration::from_secs(1))
-            .unwrap();
+        file.set_modified(SystemTime::now() - REUSE_AGE - Duration::from_secs(1)).unwrap();
         drop(file);
         assert!(remove_abandoned(&path, std::process::id()).unwrap(), "the process is another one");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

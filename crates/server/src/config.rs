@@ -499,8 +499,7 @@ pub struct Timeouts {
     /// For a handler to respond.
     pub handler: Duration,
     /// Interval at which to check that a client is receiving fast enough. Since the last check, it must
-    /// have received at least `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` on average. The
-    /// response as a whole has no limit.
+    /// have received at least 100 bytes per second on average. The response as a whole has no limit.
     pub send: Duration,
 }
 

@@ -1,10 +1,13 @@
 //! The same on several targets at a time.
 
+use std::fmt::Display;
 use std::thread;
 
 use super::connection::{Connection, Connector};
 use super::target::Target;
-use crate::output::Failure;
+use crate::flags::publish::Push;
+use crate::format::counted;
+use crate::output::{self, Failure, Paint, one_line};
 
 /// A target, or a store, with the outcome of the last step.
 pub(super) struct Member<T, K = Target> {
@@ -67,6 +70,82 @@ fn each<T: Send, U: Send>(items: Vec<T>, step: impl Fn(T) -> U + Sync) -> Vec<U>
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     })
+}
+
+/// Returns how many targets must have the release before any of them switches.
+pub(super) fn quorum(flags: &Push, count: usize) -> Result<usize, Failure> {
+    match flags.quorum {
+        Some(quorum) if quorum == 0 || quorum > count => Err(Failure::usage(format!(
+            "`--quorum {quorum}` is not between 1 and the number of targets, {count}"
+        ))),
+        quorum => Ok(quorum.unwrap_or(count)),
+    }
+}
+
+/// Checks that enough targets are left. Otherwise, names those that failed, and says what the others have.
+pub(super) fn check_quorum<T, K: Display>(
+    members: &mut [Member<T, K>],
+    quorum: usize,
+    step: &str,
+    flags: &Push,
+) -> Result<(), Failure> {
+    let failed = members.iter().filter(|member| member.outcome.is_err()).count();
+    let is_enough = members.len() - failed >= quorum;
+    if failed == 0 {
+        return Ok(());
+    }
+    // A single target doesn't need its name on a line of its own.
+    if let [Member { target, outcome: Err(Failure::Message { exit, message, hint, .. }), .. }] = &*members {
+        let failure = Failure::new(*exit, format!("{target}: {message}"));
+        return Err(match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        });
+    }
+    // The same failure is found after each step.
+    for Member { target, outcome, is_reported } in members.iter_mut().filter(|member| !member.is_reported) {
+        let Err(failure) = outcome else { continue };
+        let paint = Paint::for_errors();
+        output::note(format_args!("{target}: {} {}", paint.error("failed:"), one_line(&reason(failure))));
+        *is_reported = true;
+    }
+    if is_enough {
+        return Ok(());
+    }
+
+    let good: Vec<_> = members
+        .iter()
+        .filter(|member| member.outcome.is_ok())
+        .map(|member| member.target.to_string())
+        .collect();
+    let good = if good.is_empty() { "none".to_owned() } else { good.join(", ") };
+    let consequence = match step {
+        "connected" => "nothing was transferred",
+        "staged" if !flags.stage_only => "no target was switched to the release",
+        _ => "the targets named above were left as they were",
+    };
+    Err(Failure::failed(format!(
+        "{} of {} failed, so {consequence}; {step}: {good}",
+        failed,
+        counted(members.len() as u64, "target"),
+    ))
+    .hint("once the cause is removed, run the same command again: it continues with what the targets have"))
+}
+
+/// Names the targets that failed.
+pub(super) fn failures<T, K: Display>(members: &[Member<T, K>]) -> Result<(), Failure> {
+    let failed = members.iter().filter_map(|member| Some((&member.target, member.outcome.as_ref().err()?)));
+    let failed: Vec<_> = failed.collect();
+    match failed.as_slice() {
+        [] => Ok(()),
+        [(target, failure)] => Err(Failure::failed(format!("{target}: {}", reason(failure)))),
+        _ => {
+            for (target, failure) in &failed {
+                output::note(format_args!("{target}: failed: {}", one_line(&reason(failure))));
+            }
+            Err(Failure::failed(format!("{} failed", counted(failed.len() as u64, "target"))))
+        }
+    }
 }
 
 /// Returns the message and hint of a failure on one line, for lists of targets.

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::fmt::Display;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -20,7 +19,7 @@ use serde::Serialize;
 use super::cache::Cache;
 use super::compile::{Previous, compile_after};
 use super::connection::{Connection, Connector, client_failure};
-use super::fleet::{self, Member, reason};
+use super::fleet::{self, Member, check_quorum, quorum};
 use super::hooks::hook_outcome;
 use super::moment::{remaining, wait_until};
 use super::preview;
@@ -231,65 +230,6 @@ const RECONNECTED_BEFORE: Duration = Duration::from_secs(15);
 
 fn release_name(archive: &Archive) -> String {
     format!("release {}", archive.facts().serial)
-}
-
-pub(super) fn quorum(flags: &Push, count: usize) -> Result<usize, Failure> {
-    match flags.quorum {
-        Some(quorum) if quorum == 0 || quorum > count => Err(Failure::usage(format!(
-            "`--quorum {quorum}` is not between 1 and the number of targets, {count}"
-        ))),
-        quorum => Ok(quorum.unwrap_or(count)),
-    }
-}
-
-/// Checks that enough targets are left. Otherwise, names those that failed, and says what the others have.
-pub(super) fn check_quorum<T, K: Display>(
-    members: &mut [Member<T, K>],
-    quorum: usize,
-    step: &str,
-    flags: &Push,
-) -> Result<(), Failure> {
-    let failed = members.iter().filter(|member| member.outcome.is_err()).count();
-    let is_enough = members.len() - failed >= quorum;
-    if failed == 0 {
-        return Ok(());
-    }
-    // A single target doesn't need its name on a line of its own.
-    if let [Member { target, outcome: Err(Failure::Message { exit, message, hint, .. }), .. }] = &*members {
-        let failure = Failure::new(*exit, format!("{target}: {message}"));
-        return Err(match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        });
-    }
-    // The same failure is found after each step.
-    for Member { target, outcome, is_reported } in members.iter_mut().filter(|member| !member.is_reported) {
-        let Err(failure) = outcome else { continue };
-        let paint = Paint::for_errors();
-        output::note(format_args!("{target}: {} {}", paint.error("failed:"), one_line(&reason(failure))));
-        *is_reported = true;
-    }
-    if is_enough {
-        return Ok(());
-    }
-
-    let good: Vec<_> = members
-        .iter()
-        .filter(|member| member.outcome.is_ok())
-        .map(|member| member.target.to_string())
-        .collect();
-    let good = if good.is_empty() { "none".to_owned() } else { good.join(", ") };
-    let consequence = match step {
-        "connected" => "nothing was transferred",
-        "staged" if !flags.stage_only => "no target was switched to the release",
-        _ => "the targets named above were left as they were",
-    };
-    Err(Failure::failed(format!(
-        "{} of {} failed, so {consequence}; {step}: {good}",
-        failed,
-        counted(members.len() as u64, "target"),
-    ))
-    .hint("once the cause is removed, run the same command again: it continues with what the targets have"))
 }
 
 /// Compiles a folder with the newest release of the targets as the earlier one. See [`compile_after`].

@@ -1,18 +1,15 @@
 //! `cannery rollback`: makes targets serve an earlier release.
 
-use std::fmt::Display;
-
 use cannery_publish::protocol::{Activate, Activated, ReleaseInfo, Releases, Selector};
 use cannery_publish::trust::Signed;
 use serde::Serialize;
 
 use super::connection::{Connector, client_failure};
-use super::fleet::{self, Member, reason};
+use super::fleet::{self, Member, failures};
 use super::push::own_statements;
 use super::signer::{Signer, not_ours};
 use super::stores;
 use crate::flags::publish::Rollback;
-use crate::format::counted;
 use crate::output::{self, Failure, Paint, one_line};
 
 #[derive(Serialize)]
@@ -108,22 +105,6 @@ fn find<'a>(releases: &'a Releases, wanted: &str) -> Result<&'a ReleaseInfo, Fai
         Failure::failed(format!("there is no release `{}`, or several have this serial", one_line(wanted)))
             .hint("`cannery status` lists the releases")
     })
-}
-
-/// Names the targets that failed.
-pub(super) fn failures<T, K: Display>(members: &[Member<T, K>]) -> Result<(), Failure> {
-    let failed = members.iter().filter_map(|member| Some((&member.target, member.outcome.as_ref().err()?)));
-    let failed: Vec<_> = failed.collect();
-    match failed.as_slice() {
-        [] => Ok(()),
-        [(target, failure)] => Err(Failure::failed(format!("{target}: {}", reason(failure)))),
-        _ => {
-            for (target, failure) in &failed {
-                output::note(format_args!("{target}: failed: {}", one_line(&reason(failure))));
-            }
-            Err(Failure::failed(format!("{} failed", counted(failed.len() as u64, "target"))))
-        }
-    }
 }
 
 fn json(member: &Member<Activated>) -> RolledBack {

@@ -4,8 +4,7 @@ use cannery_publish::protocol::{ReleaseInfo, Releases};
 use serde::Serialize;
 
 use super::connection::Connector;
-use super::fleet::{self, Member};
-use super::rollback::failures;
+use super::fleet::{self, Member, failures};
 use super::stores;
 use crate::flags::publish::Status;
 use crate::format::{Table, bytes, counted, minute};

@@ -16,11 +16,9 @@ use serde::Serialize;
 
 use super::cache::Cache;
 use super::compile::{Previous, compile_after};
-use super::fleet::{self, Member};
+use super::fleet::{self, Member, check_quorum, failures, quorum};
 use super::hooks::hook_outcome;
 use super::moment::wait_until;
-use super::push::{check_quorum, quorum};
-use super::rollback::failures;
 use super::signer::{Signer, UNSIGNED, not_ours};
 use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::workplace::Workplace;
