@@ -336,7 +336,7 @@ impl Follower {
         self.write_state();
         match outcome {
             Ok(()) => hook_outcome,
-            // What is current is served.
+            // The current release is served.
             Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) if self.once && is_current_served => {
                 let _ = output::report(Err(failure));
                 hook_outcome

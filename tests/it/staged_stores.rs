@@ -197,7 +197,7 @@ fn staged_release_must_be_acceptable() {
     }
     let refused = |node: &str, words: &str| {
         let output = follow(node);
-        // What is current is served.
+        // The current release is served.
         assert!(output.status.success() && stderr(&output).contains(words), "{}", stderr(&output));
         assert_eq!((place.current(node).as_str(), place.path(node).join("3.cdb").exists()), ("2.cdb", false));
     };

@@ -104,7 +104,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.skip(ON_IO_URING, "the kernel doesn't support it, or forbids it");
     }
 
-    // Before the portable programs are in the place of the usual ones.
+    // Before the portable programs replace the usual ones.
     package(&mut steps, extent);
     walk_from_an_empty_machine(&mut steps, extent);
 

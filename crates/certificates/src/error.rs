@@ -101,7 +101,7 @@ pub enum Error {
         evidence: Evidence,
     },
 
-    /// The account was registered just now, so nobody can have set a record that names it.
+    /// The account was registered just now, so no operator can have set a record that names it.
     #[error("the account at the certificate authority is new, so there cannot be a DNS record for it yet")]
     NewAccount {
         /// The records to set.

@@ -59,7 +59,7 @@ impl SelfCheck {
     }
 }
 
-/// What an address gave: itself, if that was the right response.
+/// The response of an address: the address itself, if it was the right one.
 type Outcome = Result<String, Found>;
 
 /// Whether the authority can ask any of the addresses. That this machine has no route to one, for example without IPv6, says nothing
