@@ -94,8 +94,9 @@ fn pages_below(folder: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// Returns a page without the targets of its links, which lead to other crates' sources if those were documented in the same folder.
+/// Returns a page without the targets of its links and scripts, which may be in the folders of other crates.
 fn without_links(page: &str) -> String {
+    let page = page.replace(" src=\"", " href=\"");
     let mut parts = page.split("href=\"");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| text + part.split_once('"').map_or("", |(_, rest)| rest))
