@@ -94,17 +94,22 @@ fn pages_below(folder: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// Returns a page without the targets of its links and scripts, which may be in the folders of other crates.
+/// Returns a page without the targets of its links and the tags of its scripts, which may name the folders of other crates.
 fn without_links(page: &str) -> String {
-    let page = page.replace(" src=\"", " href=\"");
-    let mut parts = page.split("href=\"");
+    without(&without(page, "<script", '>'), "href=\"", '"')
+}
+
+/// Returns a text without all parts from `start` to `end`.
+fn without(text: &str, start: &str, end: char) -> String {
+    let mut parts = text.split(start);
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| text + part.split_once('"').map_or("", |(_, rest)| rest))
+    parts.fold(first, |text, part| text + part.split_once(end).map_or("", |(_, rest)| rest))
 }
 
 #[test]
 fn targets_of_links_are_left_out() {
     assert_eq!(without_links("a <a href=\"../src/b.html\" title=\"c\">d</a>"), "a <a  title=\"c\">d</a>");
+    assert_eq!(without_links("a<script src=\"b.js\" data-c=\"d\"></script>"), "a</script>");
 }
 
 /// Documents libraries with these flags of cargo and of rustdoc.
