@@ -103,18 +103,31 @@ fn run_once(program: &Path, start: IssueStart) -> io::Result<ExitStatus> {
 
 /// Issues certificates until the server ends.
 fn issue(flags: &Certificates, server: &ForServer, start: IssueStart) -> Result<(), Failure> {
-    let mut settings = match settings(flags, Caller::Server) {
-        Ok(settings) => settings,
-        // For example, the key of the external account is missing. The server doesn't wait for another attempt.
-        Err(failure) if start == IssueStart::First => {
-            // Neither sandbox admits a folder that is created later.
-            let has_folder = create_folder(&flags.directory, server.account).is_ok();
+    let mut start = start;
+    let mut printed = None;
+    let mut settings = loop {
+        let failure = match settings(flags, Caller::Server) {
+            Ok(settings) => break settings,
+            // For example, the key of the external account is missing.
+            Err(failure) => failure,
+        };
+        let shown = failure.to_json();
+        if printed.as_ref() != Some(&shown) {
             let _ = output::report(Err(failure));
-            let _ = output::print(format_args!("{}\n", if has_folder { LATER } else { NEVER }));
-            // Another process tries again.
-            return if has_folder { Err(Failure::Reported(Exit::Input)) } else { Ok(()) };
+            printed = Some(shown);
         }
-        Err(failure) => return Err(failure),
+        if start == IssueStart::First {
+            // The server doesn't wait for another attempt. Neither sandbox admits a folder that is created later.
+            let has_folder = create_folder(&flags.directory, server.account).is_ok();
+            let _ = output::print(format_args!("{}\n", if has_folder { LATER } else { NEVER }));
+            if !has_folder {
+                return Ok(());
+            }
+            start = IssueStart::Again;
+        }
+        if has_server_ended_within(RETRY_INTERVAL) {
+            return Ok(());
+        }
     };
     if settings.folder.is_relative() {
         let absolute = std::path::absolute(&settings.folder);

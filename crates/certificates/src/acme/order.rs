@@ -85,17 +85,15 @@ pub(super) async fn obtain(
     }
 
     let limit = timeout();
-    let retries = RetryPolicy::new().timeout(limit);
-    match order.poll_ready(&retries).await {
+    match await_checks(&mut order, http, limit).await {
         Ok(OrderStatus::Ready | OrderStatus::Valid) => {}
-        Ok(OrderStatus::Pending | OrderStatus::Processing) | Err(instant_acme::Error::Timeout(_)) => {
+        Ok(OrderStatus::Pending | OrderStatus::Processing) => {
             let retry_after = http.last().retry_after;
             return Err(Error::Timeout { what: "checking the names", limit, retry_after });
         }
         // The order's error is often only a summary of those of its names.
         Ok(OrderStatus::Invalid) => return Err(why_invalid(&mut order, http, persistent).await),
         Err(error) => {
-            let error = failed(error);
             let is_invalid = matches!(order.state().status, OrderStatus::Invalid);
             return Err(if is_invalid { why_invalid(&mut order, http, persistent).await } else { error });
         }
@@ -106,6 +104,30 @@ pub(super) async fn obtain(
     // From here on, the authority may issue the certificate whatever happens to this process.
     request.file.write(directory, request.names, order.url(), &key)?;
     finish(&mut order, http, &key, request).await
+}
+
+/// Waits until the authority has checked the names. A poll that fails is repeated within the time that it has.
+async fn await_checks(order: &mut Order, http: &Http, limit: Duration) -> Result<OrderStatus, Error> {
+    let end = Instant::now() + limit;
+    let mut pause = POLL_INTERVAL_MIN;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let error = match order.poll_ready(&RetryPolicy::new().timeout(left)).await {
+            Ok(status) => return Ok(status),
+            Err(instant_acme::Error::Timeout(_)) => {
+                let retry_after = http.last().retry_after;
+                return Err(Error::Timeout { what: "checking the names", limit, retry_after });
+            }
+            Err(error) => translate(error, http.last()),
+        };
+        let wait = error.retry_after().unwrap_or_default().max(pause);
+        let is_invalid = matches!(order.state().status, OrderStatus::Invalid);
+        if is_invalid || !may_pass(&error) || Instant::now() + wait >= end {
+            return Err(error);
+        }
+        tokio::time::sleep(wait).await;
+        pause = (2 * pause).min(POLL_INTERVAL);
+    }
 }
 
 /// Continues an order of an earlier attempt. Returns `None` if it can't end in a certificate any more.

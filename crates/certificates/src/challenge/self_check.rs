@@ -3,12 +3,14 @@
 //! The server answers every token with the thumbprint of the account, so we can ask with a token of our own before there is an
 //! order. A failed check costs neither an order nor one of the few failures an hour that authorities allow.
 
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use rustix::io::Errno;
 
 use crate::error::{Error, Found};
 use crate::limits::{CHECK_ADDRESSES_MAX, CHECK_BYTES_MAX, CHECK_TIMEOUT};
@@ -104,10 +106,7 @@ fn ask_addresses(authority: &str, host: &str, token: &str, thumbprint: &str) -> 
     for (position, address) in addresses.into_iter().enumerate() {
         // An address that hangs leaves time for the others.
         let rest = u32::try_from(count - position).unwrap_or(1);
-        let left = end.saturating_duration_since(Instant::now()) / rest;
-        if left.is_zero() {
-            break;
-        }
+        let left = (end.saturating_duration_since(Instant::now()) / rest).max(Duration::from_millis(1));
         let at = if has_port { address.to_string() } else { address.ip().to_string() };
         let outcome = request(address, &at, left, host, token, thumbprint);
         outcomes.push(outcome.map(|()| at));
@@ -122,7 +121,13 @@ fn has_no_route(address: SocketAddr) -> bool {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    UdpSocket::bind(own).and_then(|socket| socket.connect(address)).is_err()
+    let looked = UdpSocket::bind(own).and_then(|socket| socket.connect(address));
+    looked.is_err_and(|error| {
+        matches!(
+            error.kind(),
+            ErrorKind::AddrNotAvailable | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable
+        ) || error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error())
+    })
 }
 
 fn request(

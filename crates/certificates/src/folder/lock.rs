@@ -36,7 +36,10 @@ impl Lock {
         let mut file = options.open(&path).map_err(failed)?;
 
         let mut locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
-        if locked == Err(Errno::WOULDBLOCK) {
+        for _ in 0..10 {
+            if locked != Err(Errno::WOULDBLOCK) {
+                break;
+            }
             // A process that only wants to know the holder has the lock for a moment.
             thread::sleep(Duration::from_millis(20));
             locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
