@@ -220,17 +220,19 @@ impl Content {
         match sites.of(&read) {
             Selection::Site(_, entry) => PATH_SCRATCH.with_borrow_mut(|scratch| {
                 let answer = entry.site.answer(&read, scratch);
-                let nothing = if entry.preview.is_some() || sites.untrusted_host(request).is_some() {
-                    AtPath::Unknown
-                } else {
-                    AtPath::Nothing
-                };
                 match answer.reason {
                     Reason::Rule(_) if matches!(answer.status, 300..=399) => AtPath::Page,
-                    Reason::Rule(_) | Reason::Fallback(_) | Reason::NotFound | Reason::MissingAsset => {
-                        nothing
+                    Reason::Rule(_) | Reason::Fallback(_) | Reason::NotFound | Reason::MissingAsset
+                        if entry.preview.is_none() && sites.untrusted_host(request).is_none() =>
+                    {
+                        AtPath::Nothing
                     }
-                    Reason::InvalidPath(_) | Reason::Target => AtPath::Unknown,
+                    Reason::Rule(_)
+                    | Reason::Fallback(_)
+                    | Reason::NotFound
+                    | Reason::MissingAsset
+                    | Reason::InvalidPath(_)
+                    | Reason::Target => AtPath::Unknown,
                     _ => AtPath::Page,
                 }
             }),

@@ -54,8 +54,9 @@ use crate::thread;
 /// Interval between two looks at archives and release directories, and two runs of most tasks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A file that didn't change for this long is considered complete. Also the interval between two looks at certificates, of which two
-/// files may be replaced one after the other, and at the sites of a site directory, which may be thousands.
+/// An archive that is written in place and didn't change for this long is considered complete. In a release directory, two looks are
+/// enough, because publishers wait for them. Also the interval between two looks at certificates, of which two files may be replaced one
+/// after the other, and at the sites of a site directory, which may be thousands.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// A message to the thread.

@@ -327,16 +327,16 @@ impl Releases {
         let mut ranked: Vec<_> =
             self.files.iter().filter_map(|(name, file)| Some((file.label()?, file, name))).collect();
         ranked.retain(|(label, ..)| Some(label.digest) != self.current);
-        let arrived = |(_, file, name): &(Label, &File, &OsString)| {
-            (file.listing, file.version.modified_ns, (*name).clone())
-        };
-        let last = ranked.iter().max_by_key(|release| arrived(release)).map(|(label, ..)| label.digest);
+        let last = ranked.iter().max_by(|(_, a, a_name), (_, b, b_name)| {
+            (a.listing, a.version.modified_ns, a_name).cmp(&(b.listing, b.version.modified_ns, b_name))
+        });
+        let last = last.map(|(label, ..)| label.digest);
         let is_first = |label: &Label| {
             let digest = Some(label.digest);
             (digest != last, digest != self.replaced)
         };
         // Higher serial numbers come first, then files that were modified later.
-        ranked.sort_by_key(|(label, file, name)| (is_first(label), newest_first(label, file, name)));
+        ranked.sort_by_cached_key(|(label, file, name)| (is_first(label), newest_first(label, file, name)));
         ranked.into_iter().map(|(label, _, name)| (label, name.clone())).collect()
     }
 

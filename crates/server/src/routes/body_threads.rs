@@ -47,6 +47,15 @@ struct Bodies {
     last_number: u64,
 }
 
+impl Bodies {
+    /// Forgets that a body waits. Threads take jobs in their order, but others may have entered meanwhile.
+    fn stop_waiting(&mut self, is_wanted: &Weak<()>) {
+        if let Some(position) = self.waiting.iter().position(|waiting| waiting.is_wanted.ptr_eq(is_wanted)) {
+            self.waiting.remove(position);
+        }
+    }
+}
+
 /// A body that waits for a thread.
 #[derive(Debug)]
 struct Waiting {
@@ -110,14 +119,14 @@ impl BodyThreads {
         !is_slow
     }
 
-    /// Undoes the last [`enter`](Self::enter) because the job was not queued.
-    pub(super) fn leave(&self) {
-        self.lock().waiting.pop_back();
+    /// Undoes [`enter`](Self::enter) because the job was not queued.
+    pub(super) fn leave(&self, is_wanted: &Weak<()>) {
+        self.lock().stop_waiting(is_wanted);
     }
 
     /// Must be called when the next body gets a thread. Returns the body's number.
-    pub(super) fn occupy(&self, now: Instant, stopper: Stopper) -> u64 {
-        self.add(now, stopper, None)
+    pub(super) fn occupy(&self, now: Instant, stopper: Stopper, is_wanted: &Weak<()>) -> u64 {
+        self.add(now, stopper, is_wanted, None)
     }
 
     /// Like [`occupy`](Self::occupy), for an upload. Its thread stores a number in `call` while it runs the handler.
@@ -128,13 +137,20 @@ impl BodyThreads {
         call: Arc<AtomicU64>,
         is_wanted: Weak<()>,
     ) -> u64 {
+        let wanted = Weak::clone(&is_wanted);
         let handler = UploadHandler { call, is_wanted, unwanted_since: None, is_reported: false };
-        self.add(now, Stopper::Upload(stopper), Some(handler))
+        self.add(now, Stopper::Upload(stopper), &wanted, Some(handler))
     }
 
-    fn add(&self, now: Instant, stopper: Stopper, handler: Option<UploadHandler>) -> u64 {
+    fn add(
+        &self,
+        now: Instant,
+        stopper: Stopper,
+        is_wanted: &Weak<()>,
+        handler: Option<UploadHandler>,
+    ) -> u64 {
         let mut bodies = self.lock();
-        bodies.waiting.pop_front();
+        bodies.stop_waiting(is_wanted);
         bodies.last_number += 1;
         let number = bodies.last_number;
         bodies.occupants.push_back(Occupant { number, since: now, stopper, stopped_at: None, handler });
@@ -206,19 +222,24 @@ mod tests {
 
     /// Starts to wait for a thread, for a client that expects the response for the rest of the test.
     fn enter(threads: &BodyThreads, now: Instant) -> bool {
+        threads.enter(now, wanted())
+    }
+
+    fn wanted() -> Weak<()> {
         let wanted = Arc::new(());
         let is_wanted = Arc::downgrade(&wanted);
         std::mem::forget(wanted);
-        threads.enter(now, is_wanted)
+        is_wanted
     }
 
     /// Occupies a thread at this time.
     fn occupy(threads: &BodyThreads, now: Instant) -> (u64, BodyWriter) {
-        assert!(enter(threads, now));
+        let is_wanted = wanted();
+        assert!(threads.enter(now, Weak::clone(&is_wanted)));
         let (writer, reader) = body_channel();
         // If we dropped the reader, that would end the body.
         std::mem::forget(reader);
-        (threads.occupy(now, Stopper::Body(writer.stopper())), writer)
+        (threads.occupy(now, Stopper::Body(writer.stopper()), &is_wanted), writer)
     }
 
     #[test]
@@ -241,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_have_gone_end_no_bodies() {
+    fn clients_that_have_gone_end_one_body_at_most() {
         let threads = BodyThreads::default();
         let start = Instant::now();
         let bodies: Vec<_> = (0..3).map(|_| occupy(&threads, start)).collect();
@@ -283,11 +304,12 @@ mod tests {
     fn long_queue_refuses_bodies() {
         let threads = BodyThreads::default();
         let start = Instant::now();
-        assert!(enter(&threads, start));
+        let is_wanted = wanted();
+        assert!(threads.enter(start, Weak::clone(&is_wanted)));
         assert!(enter(&threads, start + BODY_WAITS_MAX / 2));
         assert!(!enter(&threads, start + BODY_WAITS_MAX));
         let (writer, _reader) = body_channel();
-        threads.occupy(start + BODY_WAITS_MAX, Stopper::Body(writer.stopper()));
+        threads.occupy(start + BODY_WAITS_MAX, Stopper::Body(writer.stopper()), &is_wanted);
         assert!(enter(&threads, start + BODY_WAITS_MAX), "the first one has a thread");
     }
 }

@@ -84,10 +84,10 @@ impl Pools {
             Job::Answer { is_wanted, .. } => Weak::clone(is_wanted),
             Job::Produce { .. } => Weak::new(),
         };
-        if !self.uploads.enter(Instant::now(), is_wanted) {
+        if !self.uploads.enter(Instant::now(), Weak::clone(&is_wanted)) {
             return Err(Box::new(job));
         }
-        self.uploaders.submit(job).inspect_err(|_| self.uploads.leave())
+        self.uploaders.submit(job).inspect_err(|_| self.uploads.leave(&is_wanted))
     }
 
     /// Lets a thread write a body. Returns the job if too many bodies are waiting for a thread, or have been
@@ -98,10 +98,10 @@ impl Pools {
         }
         let is_wanted = Weak::clone(&body.is_wanted);
         let job = Job::Produce { body, bodies: self.bodies.clone(), notices };
-        if !self.bodies.enter(Instant::now(), is_wanted) {
+        if !self.bodies.enter(Instant::now(), Weak::clone(&is_wanted)) {
             return Err(Box::new(job));
         }
-        self.producers.submit(job).inspect_err(|_| self.bodies.leave())
+        self.producers.submit(job).inspect_err(|_| self.bodies.leave(&is_wanted))
     }
 }
 
@@ -356,7 +356,7 @@ impl Job {
 
             Job::Produce { body, bodies, notices } => {
                 let ProducedBody { produce, mut writer, route, is_wanted, begin } = body;
-                let number = bodies.occupy(Instant::now(), Stopper::Body(writer.stopper()));
+                let number = bodies.occupy(Instant::now(), Stopper::Body(writer.stopper()), &is_wanted);
                 // The client may have left, or got an error because there was no thread for too long.
                 if is_wanted.strong_count() == 0 {
                     return bodies.vacate(number);

@@ -278,7 +278,7 @@ mod tests {
         });
         assert!(texts(104).is_empty());
         uploads.vacate(number);
-        uploads.leave();
+        uploads.leave(&Arc::downgrade(&is_wanted));
 
         // No client waits for the response.
         let number = occupy(&is_wanted);
