@@ -17,6 +17,7 @@ pub(crate) mod on_activate;
 pub(crate) mod preview;
 pub mod publish;
 pub mod releases;
+mod sandboxing;
 pub mod server;
 pub mod settling;
 pub mod signing;

@@ -91,6 +91,7 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         hook,
         hook_ended: None,
         staged_retry: None,
+        has_looked: false,
         version: None,
         state: State::read(&directory, &address.to_string()),
         directory,
@@ -123,8 +124,9 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         }
         match stepped {
             Ok(()) => failures = 0,
-            // It was reported. What was refused for good isn't asked for again, so that this is a look like others.
-            Err(_) if follower.state.is_refused() || follower.staged_retry.is_some() => failures = 0,
+            // It was reported. A release that was refused for good isn't asked for again, and a staged one has a time of its own, so that
+            // this is a look like others.
+            Err(_) if follower.state.is_refused() || follower.has_looked => failures = 0,
             Err(_) => failures += 1,
         }
         thread::sleep(delay(flags.interval(), failures, chance()));
@@ -186,8 +188,12 @@ fn clean(directory: &Path) -> Result<(), Failure> {
 
 fn enter_sandbox(flags: &Follow, address: &Address, directory: &Path) -> Result<(), Failure> {
     let read_below = address.folder().map(Path::to_owned).into_iter().collect();
-    let plan =
-        Plan { sandbox: flags.sandbox, write: vec![directory.to_owned()], read_below, ..Plan::default() };
+    let plan = Plan {
+        sandbox: flags.sandbox.policy,
+        write: vec![directory.to_owned()],
+        read_below,
+        ..Plan::default()
+    };
     let (_, report) = Sandbox::enter(&plan).map_err(|error| Failure::failed(error.to_string()))?;
     for message in &report.unreachable {
         output::note(one_line(message));
@@ -200,6 +206,8 @@ struct Follower {
     store: Box<dyn Store>,
     /// Set if the staged release couldn't be pulled.
     staged_retry: Option<StagedRetry>,
+    /// Whether the last look has found the current release, and pulled it unless it was refused.
+    has_looked: bool,
     host: DirectoryHost,
     keep: u32,
     /// Milliseconds between pulling a release and switching to it.
@@ -246,7 +254,7 @@ impl Obstacle {
 struct StagedRetry {
     digest: Digest,
     why: String,
-    /// Failures in a row.
+    /// Failures before the last one.
     failures: u32,
     due: Instant,
 }
@@ -290,9 +298,7 @@ impl Follower {
     fn step(&mut self) -> Result<(), Failure> {
         let looked = self.look();
         let is_current_served = matches!(&looked, Ok(Looked { refusal: None, .. }));
-        if looked.is_err() {
-            self.staged_retry = None;
-        }
+        self.has_looked = looked.is_ok();
         let hook_outcome = match &looked {
             Ok(Looked { activation: Some(activation), .. }) => {
                 self.state.record(None, false);
@@ -329,18 +335,15 @@ impl Follower {
         };
         let is_refused = matches!(outcome, Err(Obstacle::Refused(_)));
         let is_new = self.state.record(error.map(super::publish::reason), is_refused);
-        // A single look returns its failure.
-        if let (Some(failure), true, false) = (error, is_new, self.once) {
+        // A single look returns its failure, unless the current release is served.
+        let is_returned = self.once && !is_current_served;
+        if let Some(failure) = error.filter(|_| (is_new || self.once) && !is_returned) {
             self.report.event(&Event::Failed { failure, state: &self.state });
         }
         self.write_state();
         match outcome {
             Ok(()) => hook_outcome,
-            // The current release is served.
-            Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) if self.once && is_current_served => {
-                let _ = output::report(Err(failure));
-                hook_outcome
-            }
+            Err(_) if self.once && is_current_served => hook_outcome,
             Err(Obstacle::Refused(failure) | Obstacle::Failed(failure)) => Err(failure),
         }
     }
@@ -356,7 +359,7 @@ impl Follower {
         }
         let staged = self.stage(release);
         if let Err(Obstacle::Failed(failure)) = &staged {
-            let failures = before.map_or(1, |retry| retry.failures + 1);
+            let failures = before.map_or(0, |retry| retry.failures + 1);
             self.staged_retry = Some(StagedRetry {
                 digest: release.digest,
                 why: super::publish::reason(failure),

@@ -55,12 +55,13 @@ pub fn run(flags: &Receive) -> Result<(), Failure> {
     outcome.map(drop).map_err(|error| Failure::failed(format!("cannot receive a release: {error}")))
 }
 
-/// Enters the sandbox in which messages of the client are parsed. It can write the directory and nothing else.
+/// Enters the sandbox in which messages of the client are parsed. It can write the directory, or its parent until the first push, and
+/// nothing else.
 fn enter_sandbox(flags: &Receive) -> Result<(), Failure> {
     // A directory that doesn't exist is created by the first push, and its parent must be there.
     let path = std::path::absolute(&flags.directory).unwrap_or(flags.directory.clone());
     let receive = path.ancestors().take(2).find(|path| path.exists()).unwrap_or(&path).to_owned();
-    let plan = Plan { sandbox: flags.sandbox, receive: vec![receive], ..Plan::default() };
+    let plan = Plan { sandbox: flags.sandbox.policy, receive: vec![receive], ..Plan::default() };
     Sandbox::enter(&plan).map(drop).map_err(|error| Failure::failed(error.to_string()))
 }
 

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cannery_server::config::SandboxPolicy;
 use clap::{Args, value_parser};
 
+use super::examples;
 use super::on_activate::HookFlags;
+use super::sandboxing::SandboxFlags;
 use super::settling::{SETTLE_MS, SETTLE_MS_MAX};
 use super::signing::TrustFlags;
-use super::{SANDBOX_POLICIES, examples, one_of};
 
 /// How a store of releases is reached.
 #[derive(Debug, Clone, Default, Args)]
@@ -42,7 +42,7 @@ pub(crate) struct StoreFlags {
         "A store is oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ or file:///DIR; `cannery push` fills it. \
          Credentials are those of Docker's configuration and helpers, the variables and files of AWS, or the variable \
          CANNERY_STORE_TOKEN.\n\n\
-         Exit codes: 0 up to date (`--once`), 1 not up to date or the command of --on-activate failed, 2 wrong usage, 3 bad key, 4 cannot write.",
+         Exit codes: 0 the current release is served (`--once`), also if a staged one can't be pulled, 1 it isn't or the command of --on-activate failed, 2 wrong usage, 3 bad key, 4 cannot write.",
     ),
 )]
 pub struct Follow {
@@ -88,15 +88,8 @@ pub struct Follow {
     #[arg(long, hide = true, requires = "on_activate")]
     pub(crate) for_follow: bool,
 
-    /// Whether the sandbox is used: if the kernel has it, always, or never.
-    #[arg(
-        long,
-        value_name = "POLICY",
-        default_value = "auto",
-        value_parser = one_of(SANDBOX_POLICIES),
-        help_heading = "Sandbox"
-    )]
-    pub sandbox: SandboxPolicy,
+    #[command(flatten)]
+    pub(crate) sandbox: SandboxFlags,
 
     /// Print each event as JSON on a line.
     #[arg(long, help_heading = "Output")]

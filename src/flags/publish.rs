@@ -7,16 +7,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cannery_archiver::Options;
 use cannery_base::date::parse_rfc3339;
-use cannery_server::config::SandboxPolicy;
 use clap::{Args, value_parser};
 
+use super::examples;
 use super::folder::FolderFlags;
 use super::follow::StoreFlags;
 use super::on_activate::HookFlags;
 use super::preview::PreviewFlags;
+use super::sandboxing::SandboxFlags;
 use super::settling::{SETTLE_MS, SETTLE_MS_MAX, SETTLE_NODES_MS, SETTLE_NODES_MS_MAX, Settling};
 use super::signing::{SigningFlags, TrustFlags};
-use super::{SANDBOX_POLICIES, examples, one_of};
 
 /// Publishes a site on other machines: sends what these don't have, and switches to the new release at once.
 #[derive(Debug, Args)]
@@ -237,15 +237,8 @@ pub struct Receive {
     #[arg(long, hide = true, requires = "on_activate")]
     pub(crate) for_receive: bool,
 
-    /// Whether the sandbox is used: if the kernel has it, always, or never.
-    #[arg(
-        long,
-        value_name = "POLICY",
-        default_value = "auto",
-        value_parser = one_of(SANDBOX_POLICIES),
-        help_heading = "Sandbox"
-    )]
-    pub sandbox: SandboxPolicy,
+    #[command(flatten)]
+    pub(crate) sandbox: SandboxFlags,
 }
 
 /// Makes targets serve an earlier release. Nothing is transferred.

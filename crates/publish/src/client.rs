@@ -84,16 +84,15 @@ impl Client {
         input: Box<dyn Read + Send>,
         output: Box<dyn Write + Send>,
         activate: &Activate,
-    ) -> Result<(Client, Hello), ClientError> {
+    ) -> Result<Client, ClientError> {
         let mut client = Client { input, output };
         let hello = Frame::json(FrameKind::Hello, &Hello::own());
         let written = write_frame(&mut client.output, &hello)
             .and_then(|()| write_frame(&mut client.output, &Frame::json(FrameKind::Activate, activate)))
             .and_then(|()| client.output.flush());
         client.check_sent(written)?;
-        let hello: Hello = client.receive_message(FrameKind::Hello)?;
-        hello.check()?;
-        Ok((client, hello))
+        client.receive_message::<Hello>(FrameKind::Hello)?.check()?;
+        Ok(client)
     }
 
     /// Waits for the outcome of the activation that was asked for with the hello.

@@ -36,6 +36,14 @@ pub enum StoreErrorKind {
     Local,
 }
 
+impl StoreErrorKind {
+    /// Returns `true` if the store has lost or damaged what it was asked for, so that asking for something else may help.
+    #[must_use]
+    pub fn is_damage(self) -> bool {
+        matches!(self, StoreErrorKind::Missing | StoreErrorKind::Wrong | StoreErrorKind::Cut)
+    }
+}
+
 impl StoreError {
     /// Returns an error without a hint.
     pub(crate) fn new(kind: StoreErrorKind, message: impl Into<String>) -> StoreError {

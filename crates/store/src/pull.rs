@@ -157,14 +157,20 @@ fn read_recipe(
         if Digest::of(base.bytes()) != patch.base_recipe {
             continue;
         }
-        // A patch only saves bytes.
-        let Ok(compressed) = read_blob(store, &patch.blob) else { continue };
-        report.recipe_bytes = compressed.len() as u64;
-        report.is_patch = true;
-        return Ok(Recipe::decompress(&compressed, Some(&base))?);
+        // A patch only saves bytes, so one that is lost or damaged is left out.
+        let compressed = match read_blob(store, &patch.blob) {
+            Ok(compressed) => compressed,
+            Err(error) if error.kind.is_damage() => continue,
+            Err(error) => return Err(error.into()),
+        };
+        report.recipe_bytes += compressed.len() as u64;
+        if let Ok(recipe) = Recipe::decompress(&compressed, Some(&base)) {
+            report.is_patch = true;
+            return Ok(recipe);
+        }
     }
     let compressed = read_blob(store, &release.recipe)?;
-    report.recipe_bytes = compressed.len() as u64;
+    report.recipe_bytes += compressed.len() as u64;
     Ok(Recipe::decompress(&compressed, None)?)
 }
 
@@ -180,11 +186,8 @@ pub(crate) fn is_intact(store: &mut dyn Store, blob: &Blob) -> Result<bool, Stor
             Ok(count) => hasher.update(&part[..count]),
             Err(error) => {
                 let failure = reader.failure.take().unwrap_or_else(|| StoreError::wrong(error.to_string()));
-                return match failure.kind {
-                    // A blob that is too short ends early again and again.
-                    StoreErrorKind::Missing | StoreErrorKind::Wrong | StoreErrorKind::Cut => Ok(false),
-                    _ => Err(failure),
-                };
+                // A blob that is too short ends early again and again.
+                return if failure.kind.is_damage() { Ok(false) } else { Err(failure) };
             }
         }
     }

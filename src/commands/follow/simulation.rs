@@ -185,6 +185,7 @@ fn follow(
             hook: None,
             hook_ended: None,
             staged_retry: None,
+            has_looked: false,
             version: None,
             state: State::read(&node.directory, &address.to_string()),
             directory: node.directory.clone(),

@@ -81,7 +81,7 @@ impl Connector {
     /// Connects to a target, and makes it serve a release, in a single round trip.
     pub(super) fn activate(&self, target: &Target, activate: &Activate) -> Result<Activated, Failure> {
         let (mut child, input, output) = self.start(target)?;
-        let (mut client, _) = match Client::greet_and_activate(input, output, activate) {
+        let mut client = match Client::greet_and_activate(input, output, activate) {
             Ok(greeted) => greeted,
             Err(error) => return Err(self.greeting_failure(target, &error, child.wait().ok())),
         };

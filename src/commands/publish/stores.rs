@@ -9,8 +9,7 @@ use cannery_archive::{Archive, Loading};
 use cannery_publish::trust::Statement;
 use cannery_publish::{RebuildError, Recipe};
 use cannery_store::{
-    Address, Blob, Look, PullError, Store, StoreErrorKind, StoredRelease, StoredSite, UploadError,
-    UploadReport, pull, upload,
+    Address, Blob, Look, PullError, Store, StoredRelease, StoredSite, UploadError, UploadReport, pull, upload,
 };
 use serde::Serialize;
 
@@ -423,9 +422,7 @@ fn fetch(opened: &mut Opened, release: &StoredRelease, path: &Path) -> Result<()
 /// Whether the store has lost the release, or sends other bytes. Without the network, no other release would be better.
 fn is_damage(error: &PullError) -> bool {
     match error {
-        PullError::Store(error) => {
-            matches!(error.kind, StoreErrorKind::Missing | StoreErrorKind::Wrong | StoreErrorKind::Cut)
-        }
+        PullError::Store(error) => error.kind.is_damage(),
         PullError::Rebuild(RebuildError::Write(_)) | PullError::Create(_) => false,
         _ => true,
     }
@@ -554,6 +551,10 @@ pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), 
         };
         let serial = release.serial;
         if flags.settle_nodes() > Duration::ZERO && stage(&mut opened, &release)? {
+            if !flags.json {
+                let time = seconds(flags.settle_nodes().as_secs_f64());
+                output::note(format_args!("{address}: waiting for {time}, in which nodes pull the release"));
+            }
             thread::sleep(flags.settle_nodes());
         }
         make_current(&mut opened, release, u32::MAX)?;

@@ -97,6 +97,10 @@ impl Store for FolderStore {
             return Ok(Look::Same);
         }
         let Some((bytes, version)) = self.read_document()? else { return Ok(Look::Empty) };
+        // A copy of the document, for example from a backup, has another time or inode.
+        if known.is_some_and(|known| digest_in(known) == digest_in(&version)) {
+            return Ok(Look::Same);
+        }
         let site =
             StoredSite::parse(&bytes).map_err(|error| error.in_document(&path.display().to_string()))?;
         Ok(Look::New { site: Box::new(site), version })
@@ -124,18 +128,18 @@ impl Store for FolderStore {
         let _lock = self.lock()?;
         let path = self.path.join(DOCUMENT);
         // The time of the last change may be the same for two documents, so their contents count.
-        let digest = |version: &str| version.rsplit('-').next().map(str::to_owned);
-        let present = self.read_document()?.and_then(|(_, version)| digest(&version));
-        if present != seen.and_then(digest) {
+        let present = self.read_document()?;
+        if present.as_ref().and_then(|(_, version)| digest_in(version)) != seen.and_then(digest_in) {
             return Err(replaced_meanwhile(&path.display().to_string()));
         }
         // Another publisher may have dropped a release that we have found, and then removed its files.
         let releases = std::iter::once(&site.current).chain(&site.staged);
         for blob in releases.flat_map(|release| [release.archive, release.recipe]) {
             if !self.has(&blob)? {
-                let message = format!("{} is missing or cut", self.blob(&blob).display());
+                let path = self.blob(&blob);
+                let message = format!("{} is missing: it was removed by another publisher", path.display());
                 return Err(StoreError::new(StoreErrorKind::Missing, message)
-                    .hint("another publisher may have removed it meanwhile: push that release again"));
+                    .hint("run the same command again, or push that release again"));
             }
         }
         self.replace(&path, &site.to_json())
@@ -178,6 +182,11 @@ fn version_start(file: &File) -> io::Result<String> {
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     // Each document is a new file, and two of them may have the same time.
     Ok(format!("{}-{}-{}-", modified.unwrap_or_default().as_nanos(), metadata.len(), metadata.ino()))
+}
+
+/// Returns the digest of a document from its version.
+fn digest_in(version: &str) -> Option<&str> {
+    version.rsplit('-').next()
 }
 
 /// Returns the process ID in the name of a temporary file, such as `.123-live.json.tmp`.
