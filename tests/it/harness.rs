@@ -1,6 +1,6 @@
 //! Test harness: a folder literal, an archive of it, a running server, and requests over real sockets.
 //!
-//! We never sleep in a test: the harness waits for messages of the server and for the bytes of a response.
+//! We never sleep for a fixed time in a test: the harness waits for messages of the server and for the bytes of a response.
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;
@@ -315,7 +315,7 @@ impl Server {
                 return status.code();
             }
             assert!(Instant::now() < end, "the server doesn't exit");
-            std::thread::yield_now();
+            std::thread::sleep(LOOK_INTERVAL);
         }
     }
 
@@ -347,10 +347,17 @@ impl Drop for Server {
 
 /// Sends a request to an address over a new connection.
 pub(crate) fn request_at(address: &str, method: &str, target: &str, lines: &str) -> Response {
+    send_at(address, method, target, lines, "")
+}
+
+/// Sends a request with content over a new connection, in one piece and without a byte after it: a server that closes the connection
+/// before it has read everything resets it.
+pub(crate) fn send_at(address: &str, method: &str, target: &str, lines: &str, content: &str) -> Response {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let host = if lines.contains("Host:") { String::new() } else { format!("Host: {address}\r\n") };
-    write!(stream, "{method} {target} HTTP/1.1\r\n{host}Connection: close\r\n{lines}\r\n").unwrap();
+    let request = format!("{method} {target} HTTP/1.1\r\n{host}Connection: close\r\n{lines}\r\n{content}");
+    stream.write_all(request.as_bytes()).unwrap();
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
     parse(&received, method).0
@@ -373,12 +380,15 @@ pub(crate) fn free_address() -> SocketAddrV4 {
     }
 }
 
+/// Time between two looks at a condition, so that tests that wait leave the processors to others.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+
 /// Waits until a condition is met, which `description` names in the panic message.
 pub(crate) fn wait_until(description: &str, condition: impl Fn() -> bool) {
     let end = Instant::now() + TIMEOUT;
     while !condition() {
         assert!(Instant::now() < end, "timed out: {description}");
-        std::thread::yield_now();
+        std::thread::sleep(LOOK_INTERVAL);
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::free_address;
+use crate::harness::{LOOK_INTERVAL, free_address};
 
 /// Limit for the start.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ impl Program {
                 panic!("{name}: {status}: {text}");
             }
             assert!(began.elapsed() < TIMEOUT, "{name} never listened");
-            std::thread::yield_now();
+            std::thread::sleep(LOOK_INTERVAL);
         }
         running
     }

@@ -1,4 +1,5 @@
-// Opens the admin page in headless Chromium, waits until it has loaded the statistics twice, and prints its tables of missing paths and certificates.
+// Opens the admin page in headless Chromium, waits until it has loaded the statistics twice, and prints its tables of routes,
+// missing paths and certificates.
 import { launch, reportFailures } from "./chromium.mjs";
 
 const browser = await launch();
@@ -13,7 +14,7 @@ try {
   await page.goto(process.argv[2], { waitUntil: "load", timeout: 60000 });
   await page.waitForFunction(() => document.querySelectorAll("#missing tr").length > 0, null, { timeout: 20000 });
   while (updates < 2) await page.waitForResponse((response) => response.url().endsWith("stats.json"));
-  const rows = "#missing tr, #certificates tr";
+  const rows = "#routes tr, #missing tr, #certificates tr";
   for (const row of await page.$$eval(rows, (rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent).join(" ")))) {
     console.log(row);
   }

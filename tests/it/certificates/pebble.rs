@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
 use crate::authority::{Authority, replace};
-use crate::harness::{free_address, request_at};
+use crate::harness::{free_address, send_at};
 use crate::transports::{connect, connect_tls};
 
 /// Settings of an authority that differ from the usual ones.
@@ -101,28 +101,22 @@ impl Pebble {
         Ok(tls.conn.peer_certificates().unwrap()[0].clone().into_owned())
     }
 
-    /// Sends an order such as `add-a` to the name server.
-    pub(crate) fn instruct_names(&self, order: &str, content: &str) {
-        let rest = format!("Content-Length: {}\r\n\r\n{content}", content.len());
-        assert_eq!(request_at(&self.names, "POST", &format!("/{order}"), &rest).status, 200, "{content}");
-    }
-}
-
-impl Pebble {
     /// Adds a TXT record to the name server. The host ends with a dot.
     pub(crate) fn set_txt(&self, host: &str, value: &str) {
-        self.order_from_name_server("/set-txt", &json!({ "host": host, "value": value }));
+        self.instruct_names("set-txt", &json!({ "host": host, "value": value }));
     }
 
     /// Removes all TXT records of a host.
     pub(crate) fn clear_txt(&self, host: &str) {
-        self.order_from_name_server("/clear-txt", &json!({ "host": host }));
+        self.instruct_names("clear-txt", &json!({ "host": host }));
     }
 
-    fn order_from_name_server(&self, path: &str, order: &Value) {
-        let content = order.to_string();
-        let rest = format!("Content-Length: {}\r\n\r\n{content}", content.len());
-        assert_eq!(request_at(&self.names, "POST", path, &rest).status, 200, "{order}");
+    /// Sends an order such as `add-a` to the name server.
+    pub(crate) fn instruct_names(&self, order: &str, content: &Value) {
+        let content = content.to_string();
+        let length = format!("Content-Length: {}\r\n", content.len());
+        let response = send_at(&self.names, "POST", &format!("/{order}"), &length, &content);
+        assert_eq!(response.status, 200, "{content}");
     }
 }
 

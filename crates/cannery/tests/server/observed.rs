@@ -60,6 +60,36 @@ fn logs_name_the_route_and_include_its_time() {
     }
 }
 
+fn admin_address(fixture: &Fixture) -> SocketAddr {
+    match fixture.server.as_ref().unwrap().addresses().admin {
+        Some(cannery::config::Address::Internet(admin)) => admin,
+        _ => panic!("an address"),
+    }
+}
+
+#[test]
+fn admin_page_shows_routes_in_a_browser() {
+    if std::env::var_os("CANNERY_OUTSIDE").is_some_and(|value| value == "skip") {
+        println!("skipped: CANNERY_OUTSIDE=skip");
+        return;
+    }
+    let fixture = Fixture::start_with(|server| with_slow_route(with_admin(server)));
+    assert_eq!(get(fixture.at, "/sleep/a").0, 200);
+    assert_eq!(get(fixture.at, "/fail").0, 500);
+    assert_eq!(get(fixture.at, "/nothing/here").0, 404);
+    await_metric(&fixture, "cannery_route_responses_total{route=\"GET /fail\",status=\"5xx\"}", 3);
+
+    let mut node = std::process::Command::new("node");
+    node.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).arg("tests/outside/admin.mjs");
+    let output = node.arg(format!("http://{}/", admin_address(&fixture))).output();
+    let output = output.expect("node: `cargo xtask test` installs what it needs");
+    let rows = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{rows}{}", String::from_utf8_lossy(&output.stderr));
+    for row in ["GET /sleep/{name} 3 0 0 0 3", "GET /fail 0 0 0 3 "] {
+        assert!(rows.lines().any(|line| line.starts_with(row)), "{row}: {rows}");
+    }
+}
+
 #[test]
 fn metrics_count_routes_and_include_their_time() {
     let fixture = Fixture::start_with(|server| with_slow_route(with_admin(server)));
@@ -69,10 +99,7 @@ fn metrics_count_routes_and_include_their_time() {
     await_metric(&fixture, "cannery_route_responses_total{route=\"GET /sleep/{name}\",status=\"2xx\"}", 3);
     await_metric(&fixture, "cannery_route_responses_total{route=\"GET /fail\",status=\"5xx\"}", 3);
 
-    let Some(cannery::config::Address::Internet(admin)) = fixture.server.as_ref().unwrap().addresses().admin
-    else {
-        panic!("an address")
-    };
+    let admin = admin_address(&fixture);
     let ask = |target: &str| {
         let head = format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
         exchange(admin, head.as_bytes())
