@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::harness::{Server, compile, pages, server_command, write_folder};
+use crate::harness::{Server, compile, pages, server_command, wait_until, write_folder};
 
 struct Logged {
     server: Server,
@@ -133,19 +133,11 @@ fn sigusr1_reopens_the_log() {
 
 /// Waits for lines, which the server writes within about a second.
 fn await_lines(path: &Path, count: usize) {
-    wait_until(|| lines(path).len() >= count);
+    wait_until("the log has its lines", || lines(path).len() >= count);
 }
 
 fn await_file(path: &Path) {
-    wait_until(|| path.exists());
-}
-
-fn wait_until(condition: impl Fn() -> bool) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while !condition() {
-        assert!(std::time::Instant::now() < end, "the condition was not met in time");
-        std::thread::yield_now();
-    }
+    wait_until("the log is open again", || path.exists());
 }
 
 #[test]
@@ -163,7 +155,7 @@ fn unwritable_log_is_reported_once() {
     logged.server.await_line("written again");
     await_file(&log);
     logged.server.get("/a.txt");
-    wait_until(|| lines(&log).len() + lines(&logged.path("old")).len() == 2);
+    wait_until("both requests are logged", || lines(&log).len() + lines(&logged.path("old")).len() == 2);
     assert!(!logged.finish().is_empty());
 }
 
@@ -199,7 +191,7 @@ fn unread_log_pipe_never_blocks_a_worker() {
     }
 
     let admin = server.read_admin_address();
-    wait_until(|| {
+    wait_until("lines are dropped", || {
         let metrics = crate::harness::request_at(&admin, "GET", "/metrics", "").body;
         let metrics = String::from_utf8(metrics).unwrap();
         let line = metrics.lines().find(|line| line.starts_with("cannery_log_lines_dropped_total ")).unwrap();
