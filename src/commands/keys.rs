@@ -151,8 +151,11 @@ pub(super) fn now() -> u64 {
 }
 
 fn read_key(path: &Path, password_file: Option<&Path>) -> Result<SecretKey, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::input(format!("cannot read the secret key {}: {error}", path.display())))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::input(format!("cannot read the secret key {}: {error}", path.display())).hint(
+            "name a file that `cannery keygen` or `minisign -G` has written, and that this user may read",
+        )
+    })?;
     let password = if SecretKey::has_password(&text) {
         Some(read_password(password_file, &format!("the password of {}: ", path.display()))?)
     } else {

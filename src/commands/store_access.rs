@@ -55,6 +55,7 @@ fn image_failure(address: &Address, error: &StoreError) -> Failure {
 fn read_roots(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(|error| {
         Failure::input(format!("cannot read the root certificates in {}: {error}", path.display()))
+            .hint("name a file with certificates in PEM that this user may read")
     })
 }
 

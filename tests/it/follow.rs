@@ -242,7 +242,8 @@ fn broken_stores_change_nothing_and_leave_nothing() {
             let output = follow(&place, &store, "fresh", &["--unsigned"]);
             assert_eq!(output.status.code(), Some(1), "{name}, {what}");
             assert!(
-                stderr(&output).contains("nothing is served yet") || stderr(&output).contains("error:"),
+                stderr(&output).contains("no release of this store is here yet")
+                    || stderr(&output).contains("error:"),
                 "{name}, {what}"
             );
             assert_eq!(rubbish(&place, "fresh"), Vec::<String>::new(), "{name}, {what}");

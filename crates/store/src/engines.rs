@@ -98,7 +98,9 @@ impl Address {
             },
             "s3" => match s3::parse_location(rest) {
                 Some(address) => Ok(address),
-                None => wrong("it has no bucket", "write s3://BUCKET/PREFIX"),
+                None => {
+                    wrong("its bucket is missing, or has a name that S3 forbids", "write s3://BUCKET/PREFIX")
+                }
             },
             _ => wrong(
                 "this kind isn't supported",

@@ -66,6 +66,12 @@ impl StoreError {
             io::ErrorKind::PermissionDenied => StoreErrorKind::Denied,
             _ => StoreErrorKind::Local,
         };
-        StoreError::new(kind, format!("cannot {what} {}: {error}", path.display()))
+        let failure = StoreError::new(kind, format!("cannot {what} {}: {error}", path.display()));
+        match error.kind() {
+            io::ErrorKind::StorageFull => {
+                failure.hint("make room on that disk, and run the same command again")
+            }
+            _ => failure,
+        }
     }
 }

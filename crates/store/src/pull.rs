@@ -203,7 +203,9 @@ fn read_blob(store: &mut dyn Store, blob: &Blob) -> Result<Vec<u8>, StoreError> 
     }
     if digest(&SHA256, &bytes).as_ref() != blob.sha256 {
         return Err(StoreError::wrong(format!("the store sends other bytes than {}", blob.digest()))
-            .hint("the store or something on the way to it is broken"));
+            .hint(
+                "the store or something on the way to it is broken: push the same site again, which replaces what is damaged",
+            ));
     }
     Ok(bytes)
 }

@@ -105,7 +105,7 @@ fn as_text(event: &Event<'_>) -> String {
         Event::Failed { failure, state } => {
             let served = match state.serial {
                 Some(serial) => format!("release {serial} is still served"),
-                None => "nothing is served yet".to_owned(),
+                None => "no release of this store is here yet".to_owned(),
             };
             let behind = match (state.store_serial, state.behind_since) {
                 (Some(serial), Some(since)) => {

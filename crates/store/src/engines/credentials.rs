@@ -132,8 +132,9 @@ fn of_docker(registry: &str) -> Result<Credentials, StoreError> {
             let place = format!("line {}, column {}", error.line(), error.column());
             StoreError::new(
                 StoreErrorKind::Local,
-                format!("{} is no configuration of Docker: {place}", path.display()),
+                format!("{} isn't a configuration of Docker: {place}", path.display()),
             )
+            .hint(format!("correct it, or remove it and run `docker login {registry}`"))
         })?;
         let found = config.credentials(registry)?;
         if found != Credentials::Anonymous {

@@ -52,8 +52,10 @@ impl S3Store {
         };
         let default = format!("https://s3.{region}.amazonaws.com");
         let url = endpoint.unwrap_or(&default);
-        let parsed =
-            url.parse().map_err(|error| local(format!("the endpoint `{url}` is no URL: {error}")))?;
+        let parsed = url.parse().map_err(|error| {
+            local(format!("the endpoint `{url}` isn't a URL: {error}"))
+                .hint("write it with its scheme: `--s3-endpoint https://HOST`")
+        })?;
         // Other storage often has no host name for each bucket.
         let style = if endpoint.is_some() { UrlStyle::Path } else { UrlStyle::VirtualHost };
         let bucket = Bucket::new(parsed, style, bucket.to_owned(), region)
