@@ -68,7 +68,7 @@ impl StoreError {
         };
         let failure = StoreError::new(kind, format!("cannot {what} {}: {error}", path.display()));
         match error.kind() {
-            io::ErrorKind::StorageFull => {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 failure.hint("make room on that disk, and run the same command again")
             }
             _ => failure,
