@@ -1,6 +1,7 @@
 //! Handles signals during a build by removing temporary files before letting the signal end the process.
 //!
-//! Signals that were ignored when the process started must remain ignored, as `nohup` relies on this.
+//! Signals that were ignored when the process started must remain ignored, as `nohup` relies on this. The first process of a container
+//! is never ended by a signal that it doesn't handle, so it exits by itself.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use cannery_archiver::temporary;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
-use signal_hook::low_level::emulate_default_handler;
+use signal_hook::low_level::{self, emulate_default_handler};
 
 use crate::output;
 
@@ -45,10 +46,34 @@ impl Drop for Interrupt {
             handle.close();
             for signal in handled_signals() {
                 let always = Arc::new(AtomicBool::new(true));
-                let _ = signal_hook::flag::register_conditional_default(signal, always);
+                let _ = if is_first_process() {
+                    signal_hook::flag::register_conditional_shutdown(signal, exit_code(signal), always)
+                } else {
+                    signal_hook::flag::register_conditional_default(signal, always)
+                };
             }
         }
     }
+}
+
+/// Lets signals end a command that handles none, even if it is the first process of a container.
+pub(super) fn allow_in_first_process() {
+    if is_first_process() {
+        for signal in handled_signals() {
+            let always = Arc::new(AtomicBool::new(true));
+            // Without the handler, the container is killed after a while.
+            let _ = signal_hook::flag::register_conditional_shutdown(signal, exit_code(signal), always);
+        }
+    }
+}
+
+fn is_first_process() -> bool {
+    std::process::id() == 1
+}
+
+/// Returns the exit code that shells use for a process that was ended by a signal.
+fn exit_code(signal: i32) -> i32 {
+    128 + signal
 }
 
 fn start(directory: Option<PathBuf>, farewell: Farewell) -> Option<Handle> {
@@ -63,6 +88,9 @@ fn start(directory: Option<PathBuf>, farewell: Farewell) -> Option<Handle> {
         }
         if let Some(line) = farewell.lock().unwrap_or_else(PoisonError::into_inner).take() {
             output::note(line);
+        }
+        if is_first_process() {
+            low_level::exit(exit_code(signal));
         }
         // The process should really be ended by the signal, so that the parent can see which one it was.
         let _ = emulate_default_handler(signal);

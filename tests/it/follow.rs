@@ -1,10 +1,11 @@
 //! `cannery follow`, and `cannery push` into stores: a folder, a web server with it, and an OCI registry.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -12,10 +13,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Server, request_at, run, skip_outside, wait_until};
+use crate::harness::{Server, is_root, request_at, run, skip_outside, wait_until};
 use crate::processes::is_alive;
 use crate::push::Place;
 use crate::registry::{RIGHT_PASSWORD, Registry, write_docker_config};
+use crate::served_folder::children;
 use crate::signatures::keygen;
 
 fn stderr(output: &Output) -> String {
@@ -353,6 +355,31 @@ fn spawn(place: &Place, store: &str, flags: &[&str]) -> Child {
 }
 
 #[test]
+fn first_process_of_a_container_ends_on_sigterm() {
+    if !is_root() {
+        println!("skipped: only root can create a namespace of processes");
+        return;
+    }
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    push(&place, &store, 1, &[]);
+    let follower = place.command(&["follow", &store, "--into", &place.text("node"), "--unsigned"]);
+    let mut container = Command::new("unshare");
+    container.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
+    container.arg(follower.get_program()).args(follower.get_args());
+    container.envs(follower.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let container = container.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let container = RefCell::new(container);
+    wait_until("the release is current", || place.path("node/current").exists());
+
+    let first = children(container.borrow().id())[0].to_string();
+    assert!(Command::new("kill").args(["-TERM", &first]).status().unwrap().success());
+    wait_until("the container ends", || container.borrow_mut().try_wait().unwrap().is_some());
+    // As shells have it: 128, and the number of the signal.
+    assert_eq!(container.into_inner().wait().unwrap().code(), Some(143));
+}
+
+#[test]
 fn killed_followers_leave_a_release_and_nothing_else() {
     let place = Place::new();
     let store = format!("file://{}", place.text("store"));
@@ -594,7 +621,7 @@ fn follower_exits_if_it_can_run_no_command() {
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", follower.id())).unwrap();
     let child = children.trim();
     assert!(child.parse::<u32>().is_ok(), "{children}");
-    assert!(std::process::Command::new("kill").args(["-9", child]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-9", child]).status().unwrap().success());
     push(&place, &store, 2, &[]);
     assert_eq!(follower.wait().unwrap().code(), Some(1));
     let state = state(&place, "node");

@@ -392,6 +392,11 @@ pub(crate) fn wait_until(description: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// Returns `true` if the tests run as root.
+pub(crate) fn is_root() -> bool {
+    fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0\t")
+}
+
 /// Decodes a body with this content coding.
 pub(crate) fn decode(coding: Option<&str>, body: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::harness::{
-    QUIC_FLAGS, Server, TLS_FLAGS, compile, pages, python, run, server_command, skip_outside, wait_until,
-    write_folder,
+    QUIC_FLAGS, Server, TLS_FLAGS, compile, is_root, pages, python, run, server_command, skip_outside,
+    wait_until, write_folder,
 };
 use crate::served_folder::{children, compiler};
 
@@ -55,10 +55,6 @@ fn start(folder: &Path, flags: &[&str]) -> Server {
     let log = folder.join("logs/access.log");
     let named = ["--archive", archive.to_str().unwrap(), "--access-log", log.to_str().unwrap()];
     Server::start(&[&named, flags].concat())
-}
-
-fn is_root() -> bool {
-    fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0\t")
 }
 
 #[test]

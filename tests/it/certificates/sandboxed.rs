@@ -8,14 +8,10 @@ use std::process::Command;
 
 use super::supervised::{Machine, is_issuer};
 use super::text;
-use crate::harness::{Server, run, server_command, skip_outside, wait_until};
+use crate::harness::{Server, is_root, run, server_command, skip_outside, wait_until};
 
 /// The user ID of `nobody`.
 const NOBODY: u32 = 65_534;
-
-fn is_root() -> bool {
-    fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0\t")
-}
 
 /// Returns the fields of `/proc/PID/task/TID/status` for each thread of a process.
 fn threads(process: u32) -> Vec<BTreeMap<String, String>> {
