@@ -335,7 +335,10 @@ impl PlainRegistry {
                 ("HEAD", ("blobs", digest)) => {
                     empty(if registry.blobs.contains_key(digest) { 200 } else { 404 })
                 }
-                ("GET", ("blobs", digest)) => ranged(asked, &registry.blobs[digest]),
+                ("GET", ("blobs", digest)) => match registry.blobs.get(digest) {
+                    Some(content) => ranged(asked, content),
+                    None => empty(404),
+                },
                 other => panic!("{other:?}"),
             }
         });
@@ -622,4 +625,55 @@ fn store_that_fails_to_switch_is_named_and_can_catch_up() {
     let status = place.run(&["status", &first, "http://127.0.0.1:1/"]);
     let results = String::from_utf8_lossy(&status.stdout).into_owned();
     assert!(status.status.code() == Some(1) && results.contains("release 4"), "{results}");
+}
+
+/// A rule of the store removes what was uploaded, before nodes are told to pull it.
+#[test]
+fn release_whose_files_were_lost_does_not_become_current() {
+    let place = Place::new();
+    let root = place.path("web");
+    fs::create_dir_all(root.join("blobs/sha256")).unwrap();
+    let host = serve(move |asked| {
+        let path = root.join(asked.target.trim_start_matches('/'));
+        match asked.method.as_str() {
+            "PUT" => {
+                fs::write(path, &asked.body).unwrap();
+                empty(201)
+            }
+            "DELETE" => empty(204),
+            _ => fs::read(path).map_or(empty(404), |content| ranged(asked, &content)),
+        }
+    });
+    let registry = PlainRegistry::start(None);
+    // The server may be writing it.
+    let of_web =
+        || serde_json::from_slice(&fs::read(place.path("web/live.json")).unwrap()).unwrap_or_default();
+    let of_registry = || registry.document("live");
+    let lose_in_web = |digest: &str| fs::remove_file(place.path("web/blobs/sha256").join(digest)).unwrap();
+    let lose_in_registry = |digest: &str| {
+        registry.registry.lock().unwrap().blobs.remove(&format!("sha256:{digest}")).unwrap();
+    };
+    check_loss(&place, &format!("http://{host}/"), &of_web, &lose_in_web);
+    check_loss(&place, &registry.store(), &of_registry, &lose_in_registry);
+}
+
+/// Publishes into a store that loses a file. `document` returns what the store says about its releases.
+fn check_loss(place: &Place, store: &str, document: &dyn Fn() -> Value, lose: &dyn Fn(&str)) {
+    push(place, store, 1);
+    place.write_site(2);
+    let site = place.text("public");
+    let mut push = place.command(&["push", store, &site, "--settle-nodes", "2000"]);
+    let push = push.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the release is staged", || document()["staged"].is_object());
+    let archive = document()["staged"]["archive"]["digest"].as_str().unwrap().to_owned();
+    lose(archive.trim_start_matches("sha256:"));
+    let output = push.wait_with_output().unwrap();
+    let text = stderr(&output);
+    assert!(output.status.code() == Some(1) && text.contains("the store has lost sha256:"), "{text}");
+    assert!(text.contains("of release 2") && text.contains("push that release again"), "{text}");
+    assert_eq!(document()["current"]["serial"], 1, "{store}");
+
+    let pushed = place.json(&["push", store, &site]);
+    assert_eq!(pushed["targets"][0]["activated"], true, "{pushed}");
+    assert_eq!(document()["current"]["serial"], 2, "{store}");
 }

@@ -38,4 +38,4 @@ pub use error::{StoreError, StoreErrorKind};
 pub use pull::{PullError, PullReport, pull};
 pub use release::{Blob, Patch, ReleaseError, StoredRelease, StoredSite};
 pub use store::{Look, Opened, Store};
-pub use upload::{UploadError, UploadReport, upload};
+pub use upload::{UploadError, UploadReport, check_stored, upload};

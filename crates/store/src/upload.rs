@@ -6,7 +6,7 @@ use cannery_archive::{Archive, Digest};
 use cannery_publish::trust::Signed;
 use cannery_publish::{Recipe, RecipeError};
 
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::limits::EARLIER_MAX;
 use crate::pull::is_intact;
 use crate::release::{Blob, Patch, StoredRelease, StoredSite};
@@ -88,6 +88,38 @@ fn put(store: &mut dyn Store, blob: &Blob, content: &[u8], bytes: &mut u64) -> R
     store.put(blob, content)?;
     *bytes += blob.bytes;
     Ok(true)
+}
+
+/// Makes sure that a store still has the files of the releases that nodes pull. A clean-up of the store may have removed files that no
+/// document named yet, and then nodes would look for them in vain.
+///
+/// # Errors
+/// Returns [`StoreError`] if a file is missing, or if the store can't be read.
+pub fn check_stored(store: &mut dyn Store, site: &StoredSite) -> Result<(), StoreError> {
+    for release in std::iter::once(&site.current).chain(&site.staged) {
+        for blob in release.blobs() {
+            if store.has(&blob)? || !is_missing(store, &blob)? {
+                continue;
+            }
+            let message = format!("the store has lost {} of release {}", blob.digest(), release.serial);
+            return Err(StoreError::new(StoreErrorKind::Missing, message).hint(
+                "push that release again; if it is lost again, a rule of the store removes files that are in use",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a request for a file that the store doesn't seem to have says so, too: some stores only hide it from this user.
+fn is_missing(store: &mut dyn Store, blob: &Blob) -> Result<bool, StoreError> {
+    match store.open(blob, 0..blob.bytes.min(1)) {
+        Ok(_) => Ok(false),
+        Err(error) => match error.kind {
+            StoreErrorKind::Missing => Ok(true),
+            StoreErrorKind::Denied => Ok(false),
+            _ => Err(error),
+        },
+    }
 }
 
 impl Blob {

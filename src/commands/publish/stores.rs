@@ -9,7 +9,8 @@ use cannery_archive::{Archive, Loading};
 use cannery_publish::trust::Statement;
 use cannery_publish::{RebuildError, Recipe};
 use cannery_store::{
-    Address, Blob, Look, PullError, Store, StoredRelease, StoredSite, UploadError, UploadReport, pull, upload,
+    Address, Blob, Look, PullError, Store, StoredRelease, StoredSite, UploadError, UploadReport,
+    check_stored, pull, upload,
 };
 use serde::Serialize;
 
@@ -328,6 +329,7 @@ fn point(opened: &mut Opened, next: StoredSite, unused: &[Blob]) -> Result<(), F
             }
         };
     }
+    check_stored(&mut *opened.store, &next).map_err(explain)?;
     opened.store.point(&next, opened.version.as_deref()).map_err(explain)?;
     (opened.site, opened.version) = (Some(next), None);
 
