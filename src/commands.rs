@@ -24,6 +24,7 @@ pub mod verify;
 
 mod archive_stats;
 mod build_failure;
+mod credentials_process;
 mod folder;
 mod folder_process;
 mod hook_process;

@@ -16,6 +16,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ use cannery_publish::{Host, RebuildError};
 use cannery_server::sandbox::{Plan, Sandbox};
 use cannery_store::{Address, Look, PullError, PullReport, Store, StoredRelease, pull};
 
+use super::credentials_process;
 use super::hook_process::{self, HookProcess};
 use super::interrupt;
 use super::on_activate::{Activation, Hook};
@@ -63,6 +65,9 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
             "write oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ or file:///DIR",
         )
     })?;
+    if flags.credentials_for_follow {
+        return credentials_process::serve(&address, &store_access::settings(&flags.connection)?);
+    }
     let trust = ReleaseTrust::from_flags(&flags.trust)?;
     if trust.is_none() && !flags.unsigned {
         return Err(Failure::usage("whose releases to accept isn't said")
@@ -74,7 +79,8 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
     }
     let directory = prepare_directory(&flags.into)?;
     let _lock = lock(&directory)?;
-    let store = store_access::open(&address, &flags.connection)
+    let (login, credentials_ended) = credentials_process::login(flags, &address)?;
+    let store = store_access::open_with(&address, &store_access::settings(&flags.connection)?, login)
         .map_err(|failure| store_access::named(&address, failure))?;
     // Loads what the C library needs to resolve names, while that is possible.
     let _ = ("localhost", 0).to_socket_addrs();
@@ -123,6 +129,10 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
         // In the sandbox, no other process can be started. The service manager should start this one again.
         if let Some(why) = follower.hook_ended.take() {
             return Err(Failure::failed(why));
+        }
+        if credentials_ended.load(Ordering::Relaxed) {
+            // It was reported as the reason of the failure.
+            return Err(Failure::failed("the process that finds credentials has ended"));
         }
         match stepped {
             Ok(()) => failures = 0,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use cannery_store::{Address, Credentials, ImageReport, Store, StoreError, StoreErrorKind, StoreSettings};
+use cannery_store::{Address, ImageReport, Login, Store, StoreError, StoreErrorKind, StoreSettings};
 
 use crate::flags::follow::StoreFlags;
 use crate::output::Failure;
@@ -22,13 +22,26 @@ pub(super) fn parse(word: &str) -> Result<Option<Address>, Failure> {
 
 /// Opens a store with the credentials of this user. Callers should [name](named) the store in a failure.
 pub(super) fn open(address: &Address, flags: &StoreFlags) -> Result<Box<dyn Store>, Failure> {
-    let settings = StoreSettings {
+    let settings = settings(flags)?;
+    let login = Login::find(address, &settings).map_err(|error| explain(&error))?;
+    open_with(address, &settings, login)
+}
+
+/// Opens a store. Callers should [name](named) it in a failure.
+pub(super) fn open_with(
+    address: &Address,
+    settings: &StoreSettings,
+    login: Login,
+) -> Result<Box<dyn Store>, Failure> {
+    address.open(settings, login).map_err(|error| explain(&error))
+}
+
+pub(super) fn settings(flags: &StoreFlags) -> Result<StoreSettings, Failure> {
+    Ok(StoreSettings {
         roots: flags.store_roots.as_deref().map(read_roots).transpose()?,
         endpoint: flags.s3_endpoint.clone(),
         allows_plain_credentials: flags.store_plain_http,
-    };
-    let credentials = Credentials::find(address).map_err(|error| explain(&error))?;
-    address.open(&settings, credentials).map_err(|error| explain(&error))
+    })
 }
 
 /// Pushes a container image with the credentials of this user. `layout` is a folder with the image.
@@ -38,8 +51,8 @@ pub(super) fn push_image(
     layout: &Path,
 ) -> Result<ImageReport, Failure> {
     let settings = StoreSettings { roots: roots.map(read_roots).transpose()?, ..StoreSettings::default() };
-    let credentials = Credentials::find(address).map_err(|error| failure(address, &error))?;
-    address.push_image(&settings, credentials, layout).map_err(|error| image_failure(address, &error))
+    let login = Login::find(address, &settings).map_err(|error| failure(address, &error))?;
+    address.push_image(&settings, login, layout).map_err(|error| image_failure(address, &error))
 }
 
 /// Explains what went wrong with a registry for images, to which credentials are never sent without TLS.

@@ -40,7 +40,7 @@ pub(crate) struct StoreFlags {
             "cannery follow file:///mnt/store --into /srv/cannery --unsigned --once",
         ],
         "A store is oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ or file:///DIR; `cannery push` fills it. \
-         Credentials are those of Docker's configuration and helpers, the variables and files of AWS, or the variable \
+         Credentials are those of Docker's configuration and helpers, those that the tools of AWS would find, or the variable \
          CANNERY_STORE_TOKEN.\n\n\
          Exit codes: 0 the current release is served (`--once`), also if a staged one can't be pulled, 1 it isn't or the command of --on-activate failed, 2 wrong usage, 3 bad key, 4 cannot write.",
     ),
@@ -87,6 +87,10 @@ pub struct Follow {
     /// Run the command of `--on-activate` for a sandboxed `cannery follow`.
     #[arg(long, hide = true, requires = "on_activate")]
     pub(crate) for_follow: bool,
+
+    /// Find credentials for a sandboxed `cannery follow`.
+    #[arg(long, hide = true, conflicts_with = "on_activate")]
+    pub(crate) credentials_for_follow: bool,
 
     #[command(flatten)]
     pub(crate) sandbox: SandboxFlags,

@@ -74,6 +74,7 @@ mod special_pages;
 mod staged_stores;
 mod start_and_stop;
 mod static_memory;
+mod store_credentials;
 mod stores;
 mod switch_faults;
 mod trusted_proxies;

@@ -17,19 +17,19 @@ use crate::harness::{compile, wait_until};
 use crate::push::Place;
 
 /// A request to a store of a test.
-struct Asked {
-    method: String,
-    target: String,
+pub(crate) struct Asked {
+    pub(crate) method: String,
+    pub(crate) target: String,
     /// Names are in lower case.
-    fields: HashMap<String, String>,
-    body: Vec<u8>,
+    pub(crate) fields: HashMap<String, String>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// Status, fields and content of a response.
-type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
+pub(crate) type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
 /// Starts a server, one request for each connection, and returns its host and port.
-fn serve(handler: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> String {
+pub(crate) fn serve(handler: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let handler = Arc::new(handler);
@@ -73,12 +73,12 @@ fn answer(mut stream: TcpStream, handler: &dyn Fn(&Asked) -> Answer) -> Option<(
     Some(())
 }
 
-fn empty(status: u16) -> Answer {
+pub(crate) fn empty(status: u16) -> Answer {
     (status, Vec::new(), Vec::new())
 }
 
 /// Answers with a part of a content, if the request asks for one.
-fn ranged(asked: &Asked, content: &[u8]) -> Answer {
+pub(crate) fn ranged(asked: &Asked, content: &[u8]) -> Answer {
     let range = asked.fields.get("range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
     let Some((first, last)) = range else { return (200, Vec::new(), content.to_vec()) };
     let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().expect("the range is closed"));
@@ -86,7 +86,7 @@ fn ranged(asked: &Asked, content: &[u8]) -> Answer {
     (206, vec![("Content-Range", field)], content[first..=last].to_vec())
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

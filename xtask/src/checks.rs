@@ -93,7 +93,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     // certificates: servers send nothing there that they don't send in others.
     const ON_ONE_LOOP: &str = "--skip http2_clients:: --skip testssl --skip live_reload:: --skip documents:: --skip lint:: \
         --skip clients::chromium --skip complete_sites:: --skip edit_runs:: --skip readers:: --skip import:: \
-        --skip static_memory:: --skip certificates:: --skip stores:: --skip push:: --skip push_faults:: --skip push_ssh:: \
+        --skip static_memory:: --skip certificates:: --skip stores:: --skip store_credentials:: --skip push:: --skip push_faults:: --skip push_ssh:: \
         --skip switch_faults:: --skip receive_sandbox:: --skip clocks:: --skip follow:: --skip signatures::";
     if has_io_uring() {
         let skipped = if extent == Extent::Slow { "" } else { ON_ONE_LOOP };

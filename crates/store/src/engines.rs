@@ -9,7 +9,7 @@ mod s3;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use credentials::Credentials;
+pub use credentials::{Credentials, Lease, Login, Source};
 pub use oci::ImageReport;
 
 use crate::error::{StoreError, StoreErrorKind};
@@ -113,17 +113,13 @@ impl Address {
     ///
     /// # Errors
     /// Returns [`StoreError`] if the settings can't be used.
-    pub fn open(
-        &self,
-        settings: &StoreSettings,
-        credentials: Credentials,
-    ) -> Result<Box<dyn Store>, StoreError> {
+    pub fn open(&self, settings: &StoreSettings, login: Login) -> Result<Box<dyn Store>, StoreError> {
         let http = || Http::new(settings.roots.as_deref(), settings.allows_plain_credentials);
         Ok(match self {
             Address::Folder(path) => Box::new(folder::FolderStore::new(path)),
-            Address::Web(url) => Box::new(https::WebStore::new(http(), url, credentials)),
+            Address::Web(url) => Box::new(https::WebStore::new(http(), url, login)),
             Address::Oci { registry, repository, tag } => {
-                Box::new(oci::OciStore::new(http(), registry, repository, tag, credentials))
+                Box::new(oci::OciStore::new(http(), registry, repository, tag, login))
             }
             Address::S3 { bucket, prefix } => {
                 // A signed URL permits its request to everyone who reads it on the way.
@@ -132,7 +128,7 @@ impl Address {
                 {
                     return Err(plain_credentials(endpoint));
                 }
-                Box::new(s3::S3Store::new(http(), bucket, prefix, settings.endpoint.as_deref(), credentials)?)
+                Box::new(s3::S3Store::new(http(), bucket, prefix, settings.endpoint.as_deref(), login)?)
             }
         })
     }
@@ -145,7 +141,7 @@ impl Address {
     pub fn push_image(
         &self,
         settings: &StoreSettings,
-        credentials: Credentials,
+        login: Login,
         layout: &Path,
     ) -> Result<ImageReport, StoreError> {
         let Address::Oci { registry, repository, tag } = self else {
@@ -155,7 +151,7 @@ impl Address {
             );
         };
         let http = Http::new(settings.roots.as_deref(), settings.allows_plain_credentials);
-        oci::OciStore::new(http, registry, repository, tag, credentials).push_image(layout)
+        oci::OciStore::new(http, registry, repository, tag, login).push_image(layout)
     }
 
     /// Returns the folder of a store on this machine.

@@ -2,8 +2,10 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 /// Why a store didn't do something.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct StoreError {
     /// Whose fault it is.
@@ -15,7 +17,7 @@ pub struct StoreError {
 }
 
 /// Whose fault an error is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// The store can't be reached, or doesn't answer in time.

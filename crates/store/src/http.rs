@@ -10,10 +10,15 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use ureq::Body;
+use ureq::config::ConfigBuilder;
 use ureq::tls::{RootCerts, TlsConfig};
+use ureq::typestate::AgentScope;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, REDIRECTS_MAX, RESPONSE_BYTES_MAX, RESPONSE_TIMEOUT};
+use crate::limits::{
+    CONNECT_TIMEOUT, IDLE_TIMEOUT, MACHINE_CONNECT_TIMEOUT, MACHINE_TIMEOUT, REDIRECTS_MAX,
+    RESPONSE_BYTES_MAX, RESPONSE_TIMEOUT,
+};
 
 /// A client. Connections are kept.
 #[derive(Clone)]
@@ -72,31 +77,18 @@ impl<'a> Call<'a> {
 impl Http {
     /// Returns a client that trusts the web's root certificates, or only those in `roots` (PEM).
     pub(crate) fn new(roots: Option<&[u8]>, allows_plain_credentials: bool) -> Http {
-        let roots = match roots {
-            Some(pem) => {
-                let roots = CertificateDer::pem_slice_iter(pem).flatten();
-                let roots = roots.map(|der| ureq::tls::Certificate::from_der(&der).to_owned());
-                RootCerts::new_with_certs(&roots.collect::<Vec<_>>())
-            }
-            None => RootCerts::WebPki,
-        };
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = TlsConfig::builder().root_certs(roots).unversioned_rustls_crypto_provider(provider).build();
-        let config = ureq::Agent::config_builder()
-            .tls_config(tls)
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .accept_encoding("identity")
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_resolve(Some(CONNECT_TIMEOUT))
-            .timeout_recv_response(Some(IDLE_TIMEOUT))
-            .timeout_per_read(Some(IDLE_TIMEOUT))
-            .timeout_per_write(Some(IDLE_TIMEOUT))
-            .user_agent(concat!("cannery/", env!("CARGO_PKG_VERSION")));
-        Http { agent: ureq::Agent::new_with_config(config.build()), allows_plain_credentials }
+        let agent = ureq::Agent::new_with_config(config(roots).build());
+        Http { agent, allows_plain_credentials }
     }
 
+    /// Returns a client for services of the machine itself, which no proxy can reach, and which answer at once if they exist.
+    pub(crate) fn for_machine() -> Http {
+        let config = config(None)
+            .proxy(None)
+            .timeout_connect(Some(MACHINE_CONNECT_TIMEOUT))
+            .timeout_recv_response(Some(MACHINE_TIMEOUT));
+        Http { agent: ureq::Agent::new_with_config(config.build()), allows_plain_credentials: true }
+    }
     /// Sends a request, and follows redirects if it has no content. Credentials are sent only to the host of the first URL.
     pub(crate) fn send(&self, call: &Call<'_>) -> Result<Response<Body>, StoreError> {
         let first = parse_url(&call.url)?;
@@ -171,6 +163,31 @@ impl Http {
         };
         response.map_err(|error| broken(&error))
     }
+}
+
+fn config(roots: Option<&[u8]>) -> ConfigBuilder<AgentScope> {
+    let roots = match roots {
+        Some(pem) => {
+            let roots = CertificateDer::pem_slice_iter(pem).flatten();
+            let roots = roots.map(|der| ureq::tls::Certificate::from_der(&der).to_owned());
+            RootCerts::new_with_certs(&roots.collect::<Vec<_>>())
+        }
+        None => RootCerts::WebPki,
+    };
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = TlsConfig::builder().root_certs(roots).unversioned_rustls_crypto_provider(provider).build();
+    ureq::Agent::config_builder()
+        .tls_config(tls)
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .accept_encoding("identity")
+        .timeout_connect(Some(CONNECT_TIMEOUT))
+        .timeout_resolve(Some(CONNECT_TIMEOUT))
+        .timeout_recv_response(Some(IDLE_TIMEOUT))
+        .timeout_per_read(Some(IDLE_TIMEOUT))
+        .timeout_per_write(Some(IDLE_TIMEOUT))
+        .user_agent(concat!("cannery/", env!("CARGO_PKG_VERSION")))
 }
 
 /// Reads a response into memory.
@@ -288,6 +305,22 @@ pub(crate) fn is_loopback(authority: &str) -> bool {
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// Encodes pairs for a query or a form.
+pub(crate) fn encode_form(pairs: &[(&str, &str)]) -> String {
+    let encode = |text: &str| {
+        text.bytes().fold(String::new(), |mut out, byte| {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                out.push(char::from(byte));
+            } else {
+                out.push_str(&format!("%{byte:02X}"));
+            }
+            out
+        })
+    };
+    let pairs: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
+    pairs.join("&")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,5 +363,10 @@ mod tests {
         ] {
             assert_eq!(is_plain(url), plain, "{url}");
         }
+    }
+
+    #[test]
+    fn forms_are_encoded() {
+        assert_eq!(encode_form(&[("scope", "a:b,c d"), ("x", "ä")]), "scope=a%3Ab%2Cc%20d&x=%C3%A4");
     }
 }

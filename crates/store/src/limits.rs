@@ -41,3 +41,18 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time without a byte of a response, or without sending one of a request. Storage may need seconds to find a cold object.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time to connect to a service that gives credentials to this machine. On other machines, its address may not answer at all.
+pub const MACHINE_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Time until such a service begins to answer. It may have to ask another one.
+pub const MACHINE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time for a program that prints credentials. It may ask a service in a network.
+pub const HELPER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Credentials are replaced this long before they expire, so that a service may be down for a while.
+pub const RENEWAL_MARGIN: Duration = Duration::from_secs(300);
+
+/// The least time between two questions for other credentials.
+pub const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);

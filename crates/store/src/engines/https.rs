@@ -6,7 +6,7 @@ use http::header::{AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_MATCH, I
 use http::{HeaderMap, Method, Response, StatusCode};
 use ureq::Body;
 
-use super::credentials::Credentials;
+use super::credentials::Login;
 use super::folder::digest_version;
 use super::{DOCUMENT, blob_path, replaced_meanwhile};
 use crate::error::{StoreError, StoreErrorKind};
@@ -19,17 +19,17 @@ pub(super) struct WebStore {
     http: Http,
     /// Ends in `/`.
     url: String,
-    credentials: Credentials,
+    login: Login,
 }
 
 impl WebStore {
-    pub(super) fn new(http: Http, url: &str, credentials: Credentials) -> WebStore {
-        WebStore { http, url: url.to_owned(), credentials }
+    pub(super) fn new(http: Http, url: &str, login: Login) -> WebStore {
+        WebStore { http, url: url.to_owned(), login }
     }
 
-    fn call<'a>(&self, method: Method, path: &str) -> Result<Call<'a>, StoreError> {
+    fn call<'a>(&mut self, method: Method, path: &str) -> Result<Call<'a>, StoreError> {
         let call = Call::new(method, format!("{}{path}", self.url));
-        match self.credentials.authorization() {
+        match self.login.credentials()?.authorization() {
             Some(value) => call.header(AUTHORIZATION, &value),
             None => Ok(call),
         }
@@ -145,33 +145,43 @@ pub(super) fn open_range(
     blob: &Blob,
     range: Range<u64>,
 ) -> Result<Opened, StoreError> {
-    let is_whole = range == (0..blob.bytes);
-    let call = match (is_whole, range.end.checked_sub(1)) {
-        (false, Some(last)) => call.header(RANGE, &format!("bytes={}-{last}", range.start))?,
-        _ => call,
-    };
+    let call = with_range(call, blob, &range)?;
     let response = http.send(&call)?;
+    opened(response, call.shown(), range)
+}
+
+/// Asks for a range, unless it is the whole.
+pub(super) fn with_range<'a>(
+    call: Call<'a>,
+    blob: &Blob,
+    range: &Range<u64>,
+) -> Result<Call<'a>, StoreError> {
+    match (*range == (0..blob.bytes), range.end.checked_sub(1)) {
+        (false, Some(last)) => call.header(RANGE, &format!("bytes={}-{last}", range.start)),
+        _ => Ok(call),
+    }
+}
+
+/// Checks the head of a response to a request for a range.
+pub(super) fn opened(response: Response<Body>, url: &str, range: Range<u64>) -> Result<Opened, StoreError> {
     let start = match response.status() {
         // A server without ranges sends the whole.
         StatusCode::OK => 0,
         StatusCode::PARTIAL_CONTENT => content_range_start(response.headers()).ok_or_else(|| {
-            StoreError::wrong(format!("{} answers 206 without saying which range it sends", call.shown()))
-                .hint(RANGES)
+            StoreError::wrong(format!("{url} answers 206 without saying which range it sends")).hint(RANGES)
         })?,
         StatusCode::RANGE_NOT_SATISFIABLE => {
             let range = format!("{}-{}", range.start, range.end.saturating_sub(1));
             return Err(StoreError::wrong(format!(
-                "{} answers 416: it has no bytes {range}, though the release has",
-                call.shown()
+                "{url} answers 416: it has no bytes {range}, though the release has"
             ))
             .hint(LOST));
         }
-        _ => return Err(unexpected(response, call.shown())),
+        _ => return Err(unexpected(response, url)),
     };
     if start > range.start {
         return Err(StoreError::wrong(format!(
-            "{} sends another range than was asked for: from {start} instead of {}",
-            call.shown(),
+            "{url} sends another range than was asked for: from {start} instead of {}",
             range.start
         ))
         .hint(RANGES));

@@ -15,7 +15,7 @@ use ureq::Body;
 
 pub use image::ImageReport;
 
-use super::credentials::Credentials;
+use super::credentials::Login;
 use super::folder::digest_version;
 use super::https::{check_written, open_range};
 use super::{Address, replaced_meanwhile};
@@ -49,7 +49,7 @@ pub(super) struct OciStore {
     base: String,
     repository: String,
     tag: String,
-    credentials: Credentials,
+    login: Login,
     /// The value of `Authorization` that was accepted last.
     authorization: Option<String>,
     /// The entity tag and the version of the manifest that was read last, for registries that don't state its digest.
@@ -108,13 +108,7 @@ pub(super) fn parse_reference(text: &str) -> Option<Address> {
 }
 
 impl OciStore {
-    pub(super) fn new(
-        http: Http,
-        registry: &str,
-        repository: &str,
-        tag: &str,
-        credentials: Credentials,
-    ) -> OciStore {
+    pub(super) fn new(http: Http, registry: &str, repository: &str, tag: &str, login: Login) -> OciStore {
         // Like Docker, no TLS on this machine.
         let scheme = if is_loopback(registry) { "http" } else { "https" };
         let host = if registry == "docker.io" { "registry-1.docker.io" } else { registry };
@@ -124,11 +118,26 @@ impl OciStore {
             repository.to_owned()
         };
         let base = format!("{scheme}://{host}/v2/{repository}");
-        OciStore { http, base, repository, tag: tag.to_owned(), credentials, authorization: None, etag: None }
+        OciStore { http, base, repository, tag: tag.to_owned(), login, authorization: None, etag: None }
     }
 
-    /// Sends a request, and authorizes it if the registry asks for that.
+    /// Sends a request, and authorizes it if the registry asks for that. Looks for other credentials if these are refused.
     fn send(&mut self, call: &Call<'_>) -> Result<Response<Body>, StoreError> {
+        let outcome = self.send_authorized(call);
+        let is_refused = match &outcome {
+            // Some registries say 403 for a password that has expired.
+            Ok(response) => matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN),
+            // The server of the tokens has refused them.
+            Err(error) => error.kind == StoreErrorKind::Denied,
+        };
+        if is_refused && self.login.replace_refused()? {
+            self.authorization = None;
+            return self.send_authorized(call);
+        }
+        outcome
+    }
+
+    fn send_authorized(&mut self, call: &Call<'_>) -> Result<Response<Body>, StoreError> {
         let mut attempt = Call {
             method: call.method.clone(),
             url: call.url.clone(),
@@ -152,8 +161,8 @@ impl OciStore {
         let challenges: Vec<_> = challenges.iter().filter_map(|value| value.to_str().ok()).collect();
         let is_write = call.method == Method::PUT || call.method == Method::POST;
         let scope = format!("repository:{}:{}", self.repository, if is_write { "pull,push" } else { "pull" });
-        let Some(value) = token::authorize(&self.http, &self.base, &challenges, &scope, &self.credentials)?
-        else {
+        let credentials = self.login.credentials()?;
+        let Some(value) = token::authorize(&self.http, &self.base, &challenges, &scope, credentials)? else {
             return Ok(response);
         };
         attempt = attempt.header(AUTHORIZATION, &value)?;

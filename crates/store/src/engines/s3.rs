@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, IF_NONE_MATCH};
-use http::{Method, StatusCode};
+use http::{Method, Response, StatusCode};
 use rusty_s3::actions::{DeleteObject, GetObject, HeadObject, PutObject};
 use rusty_s3::{Bucket, S3Action, UrlStyle};
+use ureq::Body;
 
-use super::credentials::Credentials;
-use super::https::{check_written, compare, open_range, parse_document};
+use super::credentials::{Credentials, Login};
+use super::https::{check_written, compare, opened, parse_document, with_range};
 use super::{Address, DOCUMENT, blob_path};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::http::{Call, Http, unexpected};
@@ -19,11 +20,13 @@ use crate::store::{Look, Opened, Store};
 /// How long a signed URL is valid: the time in which a request is sent, and clocks that are a bit wrong.
 const VALID: Duration = Duration::from_secs(15 * 60);
 
+const NO_KEYS: &str = "S3 needs the keys of AWS";
+
 pub(super) struct S3Store {
     http: Http,
     bucket: Bucket,
     prefix: String,
-    credentials: rusty_s3::Credentials,
+    login: Login,
 }
 
 /// Parses `BUCKET/PREFIX`.
@@ -44,12 +47,13 @@ impl S3Store {
         bucket: &str,
         prefix: &str,
         endpoint: Option<&str>,
-        credentials: Credentials,
+        mut login: Login,
     ) -> Result<S3Store, StoreError> {
         let local = |why: String| StoreError::new(StoreErrorKind::Local, why);
-        let Credentials::Aws { key, secret, token, region } = credentials else {
-            return Err(local("S3 needs the keys of AWS".to_owned()));
+        let Credentials::Aws { region, .. } = login.credentials()? else {
+            return Err(local(NO_KEYS.to_owned()));
         };
+        let region = region.clone();
         let default = format!("https://s3.{region}.amazonaws.com");
         let url = endpoint.unwrap_or(&default);
         let parsed = url.parse().map_err(|error| {
@@ -60,16 +64,40 @@ impl S3Store {
         let style = if endpoint.is_some() { UrlStyle::Path } else { UrlStyle::VirtualHost };
         let bucket = Bucket::new(parsed, style, bucket.to_owned(), region)
             .map_err(|error| local(format!("the bucket can't be used with the endpoint `{url}`: {error}")))?;
-        let credentials = match token {
-            Some(token) => rusty_s3::Credentials::new_with_token(key, secret, token),
-            None => rusty_s3::Credentials::new(key, secret),
-        };
-        Ok(S3Store { http, bucket, prefix: prefix.to_owned(), credentials })
+        Ok(S3Store { http, bucket, prefix: prefix.to_owned(), login })
     }
 
-    fn call<'a>(&self, method: Method, name: &str) -> Call<'a> {
+    /// Sends a request for a file, and once more if it was refused and there are other keys now. `prepare` adds fields and content.
+    fn send<'a>(
+        &mut self,
+        method: &Method,
+        name: &str,
+        prepare: impl Fn(Call<'a>) -> Result<Call<'a>, StoreError>,
+    ) -> Result<Response<Body>, StoreError> {
+        let call = prepare(self.call(method, name)?)?;
+        let response = self.http.send(&call)?;
+        // 400 is the status for a session that has expired.
+        let is_refused = matches!(
+            response.status(),
+            StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+        );
+        if is_refused && self.login.replace_refused()? {
+            let call = prepare(self.call(method, name)?)?;
+            return self.http.send(&call);
+        }
+        Ok(response)
+    }
+
+    fn call<'a>(&mut self, method: &Method, name: &str) -> Result<Call<'a>, StoreError> {
         let key = format!("{}{name}", self.prefix);
-        let credentials = Some(&self.credentials);
+        let Credentials::Aws { key: id, secret, token, .. } = self.login.credentials()? else {
+            return Err(StoreError::new(StoreErrorKind::Local, NO_KEYS));
+        };
+        let credentials = match token {
+            Some(token) => rusty_s3::Credentials::new_with_token(id, secret, token),
+            None => rusty_s3::Credentials::new(id, secret),
+        };
+        let credentials = Some(&credentials);
         let url = match method.as_str() {
             "PUT" => PutObject::new(&self.bucket, credentials, &key).sign(VALID),
             "HEAD" => HeadObject::new(&self.bucket, credentials, &key).sign(VALID),
@@ -77,9 +105,9 @@ impl S3Store {
             _ => GetObject::new(&self.bucket, credentials, &key).sign(VALID),
         };
         // Signed URLs are secrets.
-        let mut call = Call::new(method, url);
+        let mut call = Call::new(method.clone(), url);
         call.name = Some(self.named(name));
-        call
+        Ok(call)
     }
 
     fn named(&self, name: &str) -> String {
@@ -89,11 +117,11 @@ impl S3Store {
 
 impl Store for S3Store {
     fn look(&mut self, known: Option<&str>) -> Result<Look, StoreError> {
-        let mut call = self.call(Method::GET, DOCUMENT);
-        if let Some(etag) = known.filter(|known| known.ends_with('"')) {
-            call = call.header(IF_NONE_MATCH, etag)?;
-        }
-        let response = self.http.send(&call)?;
+        let etag = known.filter(|known| known.ends_with('"'));
+        let response = self.send(&Method::GET, DOCUMENT, |call| match etag {
+            Some(etag) => call.header(IF_NONE_MATCH, etag),
+            None => Ok(call),
+        })?;
         match response.status() {
             StatusCode::NOT_MODIFIED => Ok(Look::Same),
             StatusCode::OK => parse_document(response, known, &self.named(DOCUMENT)),
@@ -115,13 +143,13 @@ impl Store for S3Store {
 
     fn open(&mut self, blob: &Blob, range: Range<u64>) -> Result<Opened, StoreError> {
         let name = blob_path(&blob.hex());
-        let call = self.call(Method::GET, &name);
-        open_range(&self.http, call, blob, range)
+        let response = self.send(&Method::GET, &name, |call| with_range(call, blob, &range))?;
+        opened(response, &self.named(&name), range)
     }
 
     fn has(&mut self, blob: &Blob) -> Result<bool, StoreError> {
         let name = blob_path(&blob.hex());
-        let response = self.http.send(&self.call(Method::HEAD, &name))?;
+        let response = self.send(&Method::HEAD, &name, Ok)?;
         match response.status() {
             StatusCode::OK => Ok(true),
             // Without the permission to list, S3 says 403 for missing objects.
@@ -132,19 +160,22 @@ impl Store for S3Store {
 
     fn put(&mut self, blob: &Blob, content: &[u8]) -> Result<(), StoreError> {
         let name = blob_path(&blob.hex());
-        let call =
-            self.call(Method::PUT, &name).header(CONTENT_TYPE, "application/octet-stream")?.content(content);
-        check_written(self.http.send(&call)?, &self.named(&name))
+        let response = self.send(&Method::PUT, &name, |call| {
+            Ok(call.header(CONTENT_TYPE, "application/octet-stream")?.content(content))
+        })?;
+        check_written(response, &self.named(&name))
     }
 
     fn point(&mut self, site: &StoredSite, seen: Option<&str>) -> Result<(), StoreError> {
         let document = site.to_json();
-        let call = self.call(Method::PUT, DOCUMENT).header(CONTENT_TYPE, "application/json")?;
-        let call = compare(call, seen)?.content(&document);
-        check_written(self.http.send(&call)?, &self.named(DOCUMENT))
+        let response = self.send(&Method::PUT, DOCUMENT, |call| {
+            let call = call.header(CONTENT_TYPE, "application/json")?;
+            Ok(compare(call, seen)?.content(&document))
+        })?;
+        check_written(response, &self.named(DOCUMENT))
     }
 
     fn remove(&mut self, blob: &Blob) -> Result<(), StoreError> {
-        self.http.send(&self.call(Method::DELETE, &blob_path(&blob.hex()))).map(drop)
+        self.send(&Method::DELETE, &blob_path(&blob.hex()), Ok).map(drop)
     }
 }

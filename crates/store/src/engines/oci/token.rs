@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::read_short;
 use crate::engines::credentials::Credentials;
 use crate::error::StoreError;
-use crate::http::{Call, Http, is_same_host, parse_url};
+use crate::http::{Call, Http, encode_form, is_same_host, parse_url};
 
 /// Where a token comes from.
 #[derive(Debug, PartialEq, Eq)]
@@ -101,14 +101,15 @@ impl Challenge {
                 ("client_id", "cannery"),
                 ("refresh_token", token),
             ]);
-            let form = encode(&pairs);
+            let form = encode_form(&pairs);
             let call = Call::new(Method::POST, self.realm.clone())
                 .header(CONTENT_TYPE, "application/x-www-form-urlencoded")?
                 .content(form.as_bytes());
             http.send(&call)?
         } else {
             let separator = if self.realm.contains('?') { '&' } else { '?' };
-            let mut call = Call::new(Method::GET, format!("{}{separator}{}", self.realm, encode(&pairs)));
+            let mut call =
+                Call::new(Method::GET, format!("{}{separator}{}", self.realm, encode_form(&pairs)));
             if let Some(value) = credentials.authorization() {
                 call = call.header(AUTHORIZATION, &value)?;
             }
@@ -121,22 +122,6 @@ impl Challenge {
         let token = token.ok_or_else(|| StoreError::wrong(format!("{} returns no token", self.realm)))?;
         Ok(format!("Bearer {token}"))
     }
-}
-
-/// Encodes pairs for a query or a form.
-fn encode(pairs: &[(&str, &str)]) -> String {
-    let encode = |text: &str| {
-        text.bytes().fold(String::new(), |mut out, byte| {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                out.push(char::from(byte));
-            } else {
-                out.push_str(&format!("%{byte:02X}"));
-            }
-            out
-        })
-    };
-    let pairs: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
-    pairs.join("&")
 }
 
 #[cfg(test)]
@@ -158,10 +143,5 @@ mod tests {
         assert!(
             strip_scheme("Bearer realm=x", "bearer").is_some() && strip_scheme("Bearerx", "bearer").is_none()
         );
-    }
-
-    #[test]
-    fn forms_are_encoded() {
-        assert_eq!(encode(&[("scope", "a:b,c d"), ("x", "ä")]), "scope=a%3Ab%2Cc%20d&x=%C3%A4");
     }
 }

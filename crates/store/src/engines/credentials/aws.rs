@@ -1,0 +1,350 @@
+//! Keys for S3, from the places in which the tools of AWS look: variables, web identity, shared files, containers, machines.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{self, Command};
+
+use cannery_base::date::parse_rfc3339;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName};
+use http::{Method, Response, StatusCode};
+use serde::Deserialize;
+use ureq::Body;
+
+use super::helper::{self, Output};
+use super::{Credentials, Lease, home, variable};
+use crate::engines::StoreSettings;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::http::{
+    Call, Http, encode_form, is_loopback, is_plain, parse_url, plain_credentials, read_all, unexpected,
+};
+use crate::limits::RESPONSE_BYTES_MAX;
+
+/// The metadata service of EC2. It gives keys only with a token, which forwarded requests can't get (IMDSv2).
+const METADATA: &str = "http://169.254.169.254";
+const METADATA_TOKEN: HeaderName = HeaderName::from_static("x-aws-ec2-metadata-token");
+const METADATA_TOKEN_TTL: HeaderName = HeaderName::from_static("x-aws-ec2-metadata-token-ttl-seconds");
+
+/// The service for containers of ECS, and its hosts, which may be asked without TLS. The last two are those of EKS.
+const CONTAINER: &str = "http://169.254.170.2";
+const CONTAINER_HOSTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
+
+const DEFAULT_REGION: &str = "us-east-1";
+
+/// Finds keys of AWS.
+pub(super) fn find(settings: &StoreSettings) -> Result<Lease, StoreError> {
+    let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
+    let config =
+        read_section("AWS_CONFIG_FILE", ".aws/config", &[format!("profile {profile}"), profile.clone()]);
+    let region = variable("AWS_REGION")
+        .or_else(|| variable("AWS_DEFAULT_REGION"))
+        .or_else(|| config.get("region").cloned());
+    let lease = |keys: Keys, may_change| keys.lease(region.as_deref().unwrap_or(DEFAULT_REGION), may_change);
+
+    if let (Some(access_key_id), Some(secret_access_key)) =
+        (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"))
+    {
+        let token = variable("AWS_SESSION_TOKEN");
+        return Ok(lease(Keys { access_key_id, secret_access_key, token, expiration: None }, false));
+    }
+    if let (Some(file), Some(role)) = (variable("AWS_WEB_IDENTITY_TOKEN_FILE"), variable("AWS_ROLE_ARN")) {
+        let session = variable("AWS_ROLE_SESSION_NAME");
+        let identity = WebIdentity { file: &file, role: &role, session };
+        return identity.exchange(settings, region.as_deref()).map(|keys| lease(keys, true));
+    }
+
+    let shared =
+        read_section("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials", std::slice::from_ref(&profile));
+    for section in [&shared, &config] {
+        if let (Some(key), Some(secret)) =
+            (section.get("aws_access_key_id"), section.get("aws_secret_access_key"))
+        {
+            let token = section.get("aws_session_token").cloned();
+            let (access_key_id, secret_access_key) = (key.clone(), secret.clone());
+            return Ok(lease(Keys { access_key_id, secret_access_key, token, expiration: None }, true));
+        }
+    }
+    for section in [&shared, &config] {
+        if let (Some(file), Some(role)) = (section.get("web_identity_token_file"), section.get("role_arn")) {
+            let identity = WebIdentity { file, role, session: section.get("role_session_name").cloned() };
+            return identity.exchange(settings, region.as_deref()).map(|keys| lease(keys, true));
+        }
+        if let Some(command) = section.get("credential_process") {
+            return run_process(command).map(|keys| lease(keys, true));
+        }
+        if section.keys().any(|key| key == "role_arn" || key.starts_with("sso_")) {
+            let message =
+                format!("the AWS profile `{profile}` takes a role in a way that Cannery doesn't know");
+            let instead = "credential_process = aws configure export-credentials --format process --profile";
+            return Err(StoreError::new(StoreErrorKind::Local, message)
+                .hint(format!("name another profile in AWS_PROFILE, with `{instead} {profile}`")));
+        }
+    }
+
+    if let Some(keys) = ask_container()? {
+        return Ok(lease(keys, true));
+    }
+    if let Some((keys, place)) = ask_machine(region.is_none())? {
+        let region = region.or(place);
+        return Ok(keys.lease(region.as_deref().unwrap_or(DEFAULT_REGION), true));
+    }
+    Err(StoreError::new(StoreErrorKind::Local, "there are no credentials for S3").hint(format!(
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write them into ~/.aws/credentials as profile `{profile}`, or give this \
+         machine or container a role"
+    )))
+}
+
+/// Keys as services and programs print them.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Keys {
+    access_key_id: String,
+    secret_access_key: String,
+    #[serde(alias = "SessionToken")]
+    token: Option<String>,
+    expiration: Option<String>,
+}
+
+impl Keys {
+    fn lease(self, region: &str, may_change: bool) -> Lease {
+        let credentials = Credentials::Aws {
+            key: self.access_key_id,
+            secret: self.secret_access_key,
+            token: self.token.filter(|token| !token.is_empty()),
+            region: region.to_owned(),
+        };
+        let expires = self.expiration.as_deref().and_then(parse_expiration);
+        Lease { credentials, expires, may_change }
+    }
+
+    fn parse(json: &[u8], source: &str) -> Result<Keys, StoreError> {
+        // The error may quote a secret.
+        serde_json::from_slice(json)
+            .map_err(|_| StoreError::wrong(format!("{source} returns no keys for S3")))
+    }
+}
+
+/// Parses a date with any fraction of a second, in UTC. Without it, keys are replaced when the store refuses them.
+fn parse_expiration(text: &str) -> Option<u64> {
+    let (second, rest) = text.split_at_checked("2026-01-01T00:00:00".len())?;
+    let zone = rest.trim_start_matches(|letter: char| letter == '.' || letter.is_ascii_digit());
+    matches!(zone, "Z" | "+00:00").then(|| parse_rfc3339(format!("{second}Z").as_bytes()))?
+}
+
+/// A token of another identity provider, such as Kubernetes, that the security token service takes for a role.
+struct WebIdentity<'a> {
+    file: &'a str,
+    role: &'a str,
+    session: Option<String>,
+}
+
+impl WebIdentity<'_> {
+    /// Exchanges the token for keys.
+    fn exchange(&self, settings: &StoreSettings, region: Option<&str>) -> Result<Keys, StoreError> {
+        let token = fs::read_to_string(self.file).map_err(|error| {
+            let message = format!("cannot read the web identity token in {}: {error}", self.file);
+            StoreError::new(StoreErrorKind::Local, message)
+        })?;
+        let own = variable("AWS_ENDPOINT_URL_STS");
+        let url = own
+            .clone()
+            .unwrap_or_else(|| format!("https://sts.{}.amazonaws.com/", region.unwrap_or(DEFAULT_REGION)));
+        if is_plain(&url) && !settings.allows_plain_credentials {
+            return Err(plain_credentials(&url));
+        }
+        // The certificate of an own service is from the authority of the own store.
+        let roots = settings.roots.as_deref().filter(|_| own.is_some());
+
+        let session = self.session.clone().unwrap_or_else(|| format!("cannery-{}", process::id()));
+        let form = encode_form(&[
+            ("Action", "AssumeRoleWithWebIdentity"),
+            ("Version", "2011-06-15"),
+            ("RoleArn", self.role),
+            ("RoleSessionName", &session),
+            ("WebIdentityToken", token.trim()),
+        ]);
+        let call = Call::new(Method::POST, &url)
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")?
+            .header(ACCEPT, "text/xml")?
+            .content(form.as_bytes());
+        let response = Http::new(roots, settings.allows_plain_credentials).send(&call)?;
+
+        let status = response.status();
+        let text = read_all(response, RESPONSE_BYTES_MAX, &url)?;
+        let text = String::from_utf8_lossy(&text);
+        let element = |name| element(&text, name).map(str::to_owned);
+        if !status.is_success() {
+            let kind =
+                if status.is_server_error() { StoreErrorKind::Failing } else { StoreErrorKind::Denied };
+            let why =
+                [element("Code"), element("Message")].into_iter().flatten().collect::<Vec<_>>().join(": ");
+            let message = format!("{url} gives no keys for the role {}: {status} {why}", self.role);
+            return Err(StoreError::new(kind, message.trim_end())
+                .hint("check AWS_ROLE_ARN, and whether the role trusts the issuer of the token"));
+        }
+        match (element("AccessKeyId"), element("SecretAccessKey")) {
+            (Some(access_key_id), Some(secret_access_key)) => Ok(Keys {
+                access_key_id,
+                secret_access_key,
+                token: element("SessionToken"),
+                expiration: element("Expiration"),
+            }),
+            _ => Err(StoreError::wrong(format!("{url} returns no keys for S3"))),
+        }
+    }
+}
+
+/// Returns the text of the first XML element of this name. Texts of keys have nothing that XML escapes.
+fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    Some(rest.split_once(&format!("</{name}>"))?.0.trim())
+}
+
+/// Runs the command of a profile, as the tools of AWS do.
+fn run_process(command: &str) -> Result<Keys, StoreError> {
+    let failed = |why: &str| {
+        let message = format!("the `credential_process` of the AWS profile failed: {why}");
+        StoreError::new(StoreErrorKind::Local, message).hint("run that command by hand")
+    };
+    let Output { status, text } =
+        helper::run(Command::new("sh").arg("-c").arg(command), "").map_err(|why| failed(&why))?;
+    status.map_err(|status| failed(&status))?;
+    Keys::parse(&text, "the `credential_process` of the AWS profile")
+}
+
+/// Asks the service that gives keys to this container, if there is one.
+fn ask_container() -> Result<Option<Keys>, StoreError> {
+    let url = match (
+        variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+        variable("AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+    ) {
+        (Some(path), _) => format!("{CONTAINER}{path}"),
+        (None, Some(url)) => url,
+        (None, None) => return Ok(None),
+    };
+    let host = parse_url(&url)?.host().unwrap_or_default().to_owned();
+    if is_plain(&url) && !CONTAINER_HOSTS.contains(&host.as_str()) && !is_loopback(&host) {
+        return Err(plain_credentials(&url));
+    }
+
+    let mut call = Call::new(Method::GET, &url);
+    let token = match variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
+        Some(path) => Some(fs::read_to_string(&path).map_err(|error| {
+            StoreError::new(StoreErrorKind::Local, format!("cannot read the token in {path}: {error}"))
+        })?),
+        None => variable("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+    };
+    if let Some(token) = token {
+        call = call.header(AUTHORIZATION, token.trim())?;
+    }
+    let keys = read_machine(Http::for_machine().send(&call)?, &url)?;
+    Keys::parse(&keys, &url).map(Some)
+}
+
+/// Asks the metadata service of the machine, if there is one, for keys, and for the region.
+fn ask_machine(wants_region: bool) -> Result<Option<(Keys, Option<String>)>, StoreError> {
+    if variable("AWS_EC2_METADATA_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        return Ok(None);
+    }
+    let endpoint = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT").unwrap_or_else(|| METADATA.to_owned());
+    let endpoint = endpoint.trim_end_matches('/');
+    let http = Http::for_machine();
+    // Most machines have no such service, or another one at its address.
+    let call =
+        Call::new(Method::PUT, format!("{endpoint}/latest/api/token")).header(METADATA_TOKEN_TTL, "300")?;
+    let Ok(response) = http.send(&call.content(b"")) else { return Ok(None) };
+    if response.status() != StatusCode::OK {
+        return Ok(None);
+    }
+    let token = read_machine(response, endpoint)?;
+    let token = String::from_utf8_lossy(&token);
+
+    let get = |path: &str| {
+        let call = Call::new(Method::GET, format!("{endpoint}/latest/meta-data/{path}"));
+        http.send(&call.header(METADATA_TOKEN, token.trim())?)
+    };
+    let roles = "iam/security-credentials/";
+    let response = get(roles)?;
+    if response.status() == StatusCode::NOT_FOUND {
+        return Ok(None);
+    }
+    let role = read_machine(response, endpoint)?;
+    let role = String::from_utf8_lossy(&role);
+    let Some(role) = role.lines().next().map(str::trim).filter(|role| !role.is_empty()) else {
+        return Ok(None);
+    };
+    let keys = Keys::parse(&read_machine(get(&format!("{roles}{role}"))?, endpoint)?, endpoint)?;
+
+    let region = match wants_region {
+        true => Some(read_machine(get("placement/region")?, endpoint)?),
+        false => None,
+    };
+    Ok(Some((keys, region.and_then(|region| Some(String::from_utf8(region).ok()?.trim().to_owned())))))
+}
+
+/// Reads a response of a service for this machine.
+fn read_machine(response: Response<Body>, url: &str) -> Result<Vec<u8>, StoreError> {
+    if response.status() != StatusCode::OK {
+        return Err(unexpected(response, url));
+    }
+    read_all(response, RESPONSE_BYTES_MAX, url)
+}
+
+/// Reads the pairs of a section in a file of AWS.
+fn read_section(variable_name: &str, default: &str, names: &[String]) -> HashMap<String, String> {
+    let path = variable(variable_name).map(PathBuf::from).or_else(|| home(default));
+    let text = path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+    let mut is_inside = false;
+    let mut pairs = HashMap::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            is_inside = names.iter().any(|wanted| wanted == name.trim());
+        } else if let Some((key, value)) =
+            line.split_once('=').filter(|_| is_inside && !line.starts_with('#'))
+        {
+            pairs.insert(key.trim().to_owned(), value.trim().to_owned());
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expirations_are_parsed() {
+        let seconds = Some(1_767_225_600);
+        for text in ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123Z", "2026-01-01T00:00:00+00:00"] {
+            assert_eq!(parse_expiration(text), seconds, "{text}");
+        }
+        for text in ["", "2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00+02:00", "soon"] {
+            assert_eq!(parse_expiration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn elements_are_found() {
+        let xml = "<A><Credentials><AccessKeyId>\n k </AccessKeyId></Credentials></A>";
+        assert_eq!(element(xml, "AccessKeyId"), Some("k"));
+        assert_eq!((element(xml, "SessionToken"), element("<A>", "A")), (None, None));
+    }
+
+    #[test]
+    fn keys_of_services_and_programs_are_parsed() {
+        let service = br#"{"Code": "Success", "AccessKeyId": "k", "SecretAccessKey": "s", "Token": "t"}"#;
+        let program = br#"{"Version": 1, "AccessKeyId": "k", "SecretAccessKey": "s", "SessionToken": "t"}"#;
+        for json in [&service[..], program] {
+            let lease = Keys::parse(json, "").unwrap().lease("r", true);
+            let Credentials::Aws { key, secret, token, region } = lease.credentials else { panic!() };
+            assert_eq!(
+                (key.as_str(), secret.as_str(), token.as_deref(), region.as_str()),
+                ("k", "s", Some("t"), "r")
+            );
+        }
+        // Not all answers with 200 have keys.
+        assert!(
+            Keys::parse(br#"{"Code": "Failed"}"#, "it").is_err_and(|error| error.message.contains("no keys"))
+        );
+    }
+}
