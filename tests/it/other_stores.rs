@@ -1,12 +1,16 @@
-//! Stores of other authors: two registries, and moto, which plays S3.
+//! Stores of other authors: two registries, and two programs that speak S3. And skopeo, which copies between registries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use cannery_store::{Address, Credentials, Lease, Login, Look, StoreSettings, StoredSite};
 use serde_json::Value;
 
-use crate::harness::{compile, python, request_at, skip_outside};
+use crate::harness::{compile, python, request_at, skip_outside, wait_until};
 use crate::program::Program;
 use crate::push::Place;
 
@@ -120,34 +124,69 @@ fn check_bucket(program: &Program, place: Place) {
     Store { place, url: "s3://bucket/some/site".to_owned(), endpoint }.check();
 }
 
-/// The registry of go-containerregistry, which keeps everything in memory.
+/// Starts the registry of go-containerregistry, which keeps everything in memory.
+fn start_crane() -> Program {
+    Program::start("crane", &go_program("crane"), |address| {
+        ["registry", "serve", "--address", address].map(str::to_owned).to_vec()
+    })
+}
+
 #[test]
 fn registry_of_crane_is_followed() {
     if skip_outside() {
         return;
     }
-    let registry = Program::start("crane", &go_program("crane"), |address| {
-        ["registry", "serve", "--address", address].map(str::to_owned).to_vec()
-    });
-    check_registry(&registry, Place::new());
+    check_registry(&start_crane(), Place::new());
 }
 
-/// The current version of the registry; Debian's is the one before.
-#[test]
-fn registry_of_distribution_is_followed() {
-    if skip_outside() {
-        return;
-    }
-    let place = Place::new();
-    let registry = Program::start("distribution", &go_program("registry"), |address| {
+/// Starts the current version of the registry; Debian's is the one before.
+fn start_distribution(place: &Place) -> Program {
+    Program::start("distribution", &go_program("registry"), |address| {
         let config = format!(
             "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {address}\n",
             place.text("registry"),
         );
         fs::write(place.path("registry.yml"), config).unwrap();
         vec!["serve".to_owned(), place.text("registry.yml")]
-    });
-    check_registry(&registry, place);
+    })
+}
+
+#[test]
+fn registry_of_distribution_is_followed() {
+    if skip_outside() {
+        return;
+    }
+    let place = Place::new();
+    check_registry(&start_distribution(&place), place);
+}
+
+/// A mirror near the nodes has the current release, with the same manifest.
+#[test]
+fn release_that_skopeo_has_copied_is_followed() {
+    if skip_outside() {
+        return;
+    }
+    let place = Place::new();
+    let (from, to) = (start_crane(), start_distribution(&place));
+    let source = format!("{}/team/site:live", from.address);
+    let copy = format!("{}/mirror/site:live", to.address);
+    let store = Store { place, url: format!("oci://{copy}"), endpoint: None };
+    let place = &store.place;
+    for number in [1, 2] {
+        place.write_site(number);
+        place.json(&["push", &format!("oci://{source}"), &place.text("public")]);
+        let mut skopeo = Command::new("skopeo");
+        skopeo.args(["copy", "--src-tls-verify=false", "--dest-tls-verify=false"]);
+        skopeo.args([&source, &copy].map(|name| format!("docker://{name}")));
+        let output = skopeo.output().expect("skopeo is missing: `cargo xtask test` installs it");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+        let event = store.follow();
+        assert_eq!(event["recipe_is_patch"], number > 1, "{event}");
+        assert_eq!(place.current("node"), format!("{number}.cdb"));
+        let verify = place.run(&["verify", &place.text("node/current")]);
+        assert!(verify.status.success(), "{}", String::from_utf8_lossy(&verify.stderr));
+    }
 }
 
 #[test]
@@ -163,4 +202,130 @@ fn bucket_of_moto_is_followed() {
     let created = request_at(&moto.address, "PUT", "/bucket", "Content-Length: 0\r\n");
     assert_eq!(created.status, 200);
     check_bucket(&moto, Place::new());
+}
+
+/// Returns whether the long tests run.
+fn is_slow() -> bool {
+    std::env::var_os("CANNERY_SLOW").is_some()
+}
+
+/// It compares entity tags, as Amazon's does.
+#[test]
+fn bucket_of_versitygw_is_followed() {
+    if skip_outside() {
+        return;
+    }
+    if !is_slow() {
+        println!("skipped: `cargo xtask test --slow` builds versitygw");
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir_all(place.path("root/bucket")).unwrap();
+    fs::create_dir_all(place.path("metadata")).unwrap();
+    let gateway = Program::start("versitygw", &go_program("versitygw"), |address| {
+        let (root, metadata) = (place.text("root"), place.text("metadata"));
+        let mut arguments = vec!["--port", address, "--access", "someone", "--secret", "something-secret"];
+        // Not all file systems have extended attributes.
+        arguments.extend(["posix", "--sidecar", &metadata, &root]);
+        arguments.into_iter().map(str::to_owned).collect()
+    });
+    let endpoint = Some(format!("http://{}", gateway.address));
+    let store = Store { place, url: "s3://bucket/some/site".to_owned(), endpoint: endpoint.clone() };
+    store.check();
+
+    let open = || {
+        let credentials = Credentials::Aws {
+            key: "someone".to_owned(),
+            secret: "something-secret".to_owned(),
+            token: None,
+            region: "us-east-1".to_owned(),
+        };
+        let login = Login::new(Lease { credentials, expires: None, may_change: false }, None);
+        let settings = StoreSettings { endpoint: endpoint.clone(), ..StoreSettings::default() };
+        let address = Address::parse(&store.url).unwrap().unwrap();
+        address.open(&settings, login).unwrap()
+    };
+    let (mut first, mut second) = (open(), open());
+    let Look::New { site, version } = first.look(None).unwrap() else { panic!("there is no release") };
+    let older = StoredSite::with_current(Some(&site), site.earlier[0].clone(), 10).0;
+    let newest = StoredSite::with_current(Some(&site), site.current.clone(), 1).0;
+    assert!(first.point(&older, None).is_err(), "there is a document already");
+    first.point(&older, Some(&version)).unwrap();
+    let error = second.point(&newest, Some(&version)).unwrap_err();
+    assert!(error.message.contains("replaced by another publisher"), "{error}");
+}
+
+/// Nodes of the benchmark, the time between two looks of each, and the time of the measurement.
+const NODES: u32 = 1000;
+const INTERVAL: Duration = Duration::from_secs(2);
+const MEASURED: Duration = Duration::from_secs(30);
+
+/// Returns the CPU time of a process, which the kernel counts in hundredths of a second.
+fn cpu_seconds(id: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    // The second field may contain spaces.
+    let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11..=12].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+}
+
+/// A benchmark: what a thousand nodes that look every two seconds cost a registry. It asserts only what they ask for.
+#[test]
+fn thousand_nodes_look_at_a_registry() {
+    if skip_outside() {
+        return;
+    }
+    if !is_slow() {
+        println!("skipped: `cargo xtask test --slow` measures for a minute");
+        return;
+    }
+    let place = Place::new();
+    place.write_site(1);
+    for registry in [start_crane(), start_distribution(&place)] {
+        let url = format!("oci://{}/team/site:live", registry.address);
+        place.json(&["push", &url, &place.text("public")]);
+        let (looks, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
+        let deadline = Instant::now() + 4 * MEASURED;
+        let node = |number: u32| {
+            // Real nodes don't start at the same moment either.
+            thread::sleep(INTERVAL / NODES * number);
+            let address = Address::parse(&url).unwrap().unwrap();
+            let mut store =
+                address.open(&StoreSettings::default(), Login::new(Lease::default(), None)).unwrap();
+            let mut known = None;
+            while !is_over.load(Ordering::Relaxed) && Instant::now() < deadline {
+                match store.look(known.as_deref()).unwrap() {
+                    Look::New { version, .. } => known = Some(version),
+                    Look::Same => {}
+                    Look::Empty => panic!("there is no release"),
+                }
+                looks.fetch_add(1, Ordering::Relaxed);
+                thread::sleep(INTERVAL);
+            }
+        };
+        let requests = || {
+            // One of the registries writes each method into its log.
+            let log = registry.errors();
+            ["HEAD", "GET", "PUT", "POST"].map(|method| log.matches(&format!(" {method} /v2/")).count())
+        };
+        thread::scope(|scope| {
+            for number in 0..NODES {
+                scope.spawn(move || node(number));
+            }
+            wait_until("all nodes have looked twice", || looks.load(Ordering::Relaxed) >= 2 * NODES);
+            let before =
+                (Instant::now(), cpu_seconds(registry.id()), looks.load(Ordering::Relaxed), requests());
+            thread::sleep(MEASURED);
+            let seconds = before.0.elapsed().as_secs_f64();
+            let cpu = (cpu_seconds(registry.id()) - before.1) / seconds;
+            let rate = f64::from(looks.load(Ordering::Relaxed) - before.2) / seconds;
+            let after = requests();
+            is_over.store(true, Ordering::Relaxed);
+            let asked: [usize; 4] = std::array::from_fn(|index| after[index] - before.3[index]);
+            println!(
+                "{}: {cpu:.3} CPU-s/s for {rate:.0} looks/s; HEAD, GET, PUT and POST in its log: {asked:?}",
+                registry.name
+            );
+            assert_eq!(asked[1..], [0, 0, 0], "{}", registry.name);
+        });
+    }
 }

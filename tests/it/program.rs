@@ -1,7 +1,8 @@
 //! Other programs that listen: proxies, and stores.
 
-use std::io::{Read, Seek};
+use std::fs::File;
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ pub(crate) struct Program {
     child: Child,
     pub(crate) address: String,
     pub(crate) name: &'static str,
+    /// Its error output.
+    errors: File,
 }
 
 impl Drop for Program {
@@ -32,7 +35,7 @@ impl Program {
         arguments: impl FnOnce(&str) -> Vec<String>,
     ) -> Program {
         let address = free_address().to_string();
-        let mut errors = tempfile::tempfile().unwrap();
+        let errors = tempfile::tempfile().unwrap();
         let mut command = Command::new(program);
         command.args(arguments(&address)).stdout(Stdio::null()).stderr(errors.try_clone().unwrap());
         // Debian installs these programs in sbin.
@@ -41,18 +44,28 @@ impl Program {
         let child = command
             .spawn()
             .unwrap_or_else(|error| panic!("{program}: {error}: `cargo xtask test` installs it"));
-        let mut running = Program { child, address, name };
+        let mut running = Program { child, address, name, errors };
         let began = Instant::now();
         while TcpStream::connect(&running.address).is_err() {
             if let Some(status) = running.child.try_wait().unwrap() {
-                let mut text = String::new();
-                errors.rewind().unwrap();
-                errors.read_to_string(&mut text).unwrap();
-                panic!("{name}: {status}: {text}");
+                panic!("{name}: {status}: {}", running.errors());
             }
             assert!(began.elapsed() < TIMEOUT, "{name} never listened");
             std::thread::sleep(LOOK_INTERVAL);
         }
         running
+    }
+
+    /// Returns the process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns what it has written to its error output until now.
+    pub(crate) fn errors(&self) -> String {
+        let mut text = vec![0; usize::try_from(self.errors.metadata().unwrap().len()).unwrap()];
+        // Reading must not move the position at which the program writes.
+        self.errors.read_exact_at(&mut text, 0).unwrap();
+        String::from_utf8_lossy(&text).into_owned()
     }
 }

@@ -40,6 +40,9 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.run("quic-go", outside::install_quic_go);
         steps.run("pebble", outside::install_pebble);
         steps.run("registries", outside::install_stores);
+        if extent == Extent::Slow {
+            steps.run("versitygw", outside::install_slow_stores);
+        }
     }
     let packages = packages_of(extent);
     steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));

@@ -31,7 +31,7 @@ enum Evidence {
 }
 
 /// The requirements of the tests.
-const FOR_TESTS: [Requirement; 24] = [
+const FOR_TESTS: [Requirement; 25] = [
     Requirement { package: "python3.11-doc", evidence: Evidence::Directory(PYTHON_DOCS) },
     Requirement { package: "tinycdb", evidence: Evidence::Program("cdb") },
     Requirement { package: "curl", evidence: Evidence::Program("curl") },
@@ -53,6 +53,7 @@ const FOR_TESTS: [Requirement; 24] = [
     Requirement { package: "minisign", evidence: Evidence::Program("minisign") },
     Requirement { package: "nodejs", evidence: Evidence::Program("node") },
     Requirement { package: "npm", evidence: Evidence::Program("npm") },
+    Requirement { package: "skopeo", evidence: Evidence::Program("skopeo") },
     Requirement { package: "slowhttptest", evidence: Evidence::Program("slowhttptest") },
     Requirement { package: "systemd", evidence: Evidence::Program("systemd-analyze") },
     Requirement { package: "python3-venv", evidence: Evidence::PythonModule("ensurepip") },
@@ -139,7 +140,7 @@ pub(crate) fn missing() -> &'static [&'static str] {
             (h2spec().is_file(), "h2spec"),
             (quic_go().is_file(), "quic-go"),
             (pebble_directory().join("pebble").is_file(), "pebble"),
-            (has_stores(), "registries"),
+            (has_stores(&STORES), "registries"),
         ];
         let built = built.into_iter().filter(|(is_installed, _)| !is_installed);
         programs.map(|program| program.package).chain(built.map(|(_, name)| name)).collect()
@@ -363,21 +364,33 @@ const STORES: [&str; 2] = [
     "github.com/distribution/distribution/v3/cmd/registry",
 ];
 
+/// A gateway that speaks S3. Building it takes about as long as the others together, so only the long tests have it.
+const SLOW_STORES: [&str; 1] = ["github.com/versity/versitygw/cmd/versitygw"];
+
 /// Builds them, at the versions in `tests/outside/stores`.
 pub(crate) fn install_stores() -> Result<(), Error> {
-    if has_stores() {
+    build_stores(&STORES)
+}
+
+/// Builds the stores of the long tests.
+pub(crate) fn install_slow_stores() -> Result<(), Error> {
+    build_stores(&SLOW_STORES)
+}
+
+fn build_stores(packages: &[&str]) -> Result<(), Error> {
+    if has_stores(packages) {
         return Ok(());
     }
     let directory = stores_directory();
     fs::create_dir_all(&directory).map_err(|source| Error::file(&directory, source))?;
     let mut go = Command::new("go");
     // With several packages, the path must be recognizable as a directory.
-    go.args(["build", "-mod=readonly", "-o"]).arg(directory.join("")).args(STORES);
+    go.args(["build", "-mod=readonly", "-o"]).arg(directory.join("")).args(packages);
     project::run(go.current_dir(project::root().join("tests/outside/stores")).stdin(Stdio::null()))
 }
 
-fn has_stores() -> bool {
-    let names = STORES.iter().filter_map(|package| package.rsplit('/').next());
+fn has_stores(packages: &[&str]) -> bool {
+    let names = packages.iter().filter_map(|package| package.rsplit('/').next());
     names.map(|name| stores_directory().join(name)).all(|path| path.is_file())
 }
 
