@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::harness::{compile, run, write_folder};
+use crate::harness::{compile, run, wait_until, write_folder};
 use crate::push::Place;
 
 fn stderr(output: &Output) -> String {
@@ -286,4 +286,74 @@ fn full_disk_of_a_node_or_host_changes_nothing() {
     }
     assert!(place.run(&follow).status.success());
     assert_eq!(place.current("node"), "2.cdb");
+}
+
+/// A direction of a connection that ends after some bytes.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    FromHost(usize),
+    ToHost(usize),
+}
+
+impl Cut {
+    /// Returns the commands of a program that stands for `ssh`. The last argument is the command on the host.
+    fn script(self) -> String {
+        match self {
+            // The host still waits for requests, so a pipeline would not end. `head` would collect what it passes on.
+            Cut::FromHost(bytes) => {
+                format!("eval \"$last\" | {{ dd bs=1 count={bytes} 2> /dev/null; kill $$; }}\nexit 255")
+            }
+            Cut::ToHost(bytes) => {
+                format!("dd bs=1 count={bytes} 2> /dev/null | eval \"$last\"\nexit 255")
+            }
+        }
+    }
+}
+
+#[test]
+fn connections_cut_in_either_direction_change_nothing_and_leave_nothing() {
+    let place = Place::new();
+    place.write_site(1);
+    place.json(&["push", &place.text("first"), &place.text("public")]);
+    place.write_site(2);
+    let (requests, responses) = (place.path("requests"), place.path("responses"));
+    let taps = format!("tee {} | eval \"$last\" | tee {}\nexit", requests.display(), responses.display());
+    let tapped = place.fake_ssh("tapped", &taps);
+    let copy = |directory: &str| {
+        let copied = Command::new("cp").args(["-a", &place.text("first"), &place.text(directory)]).status();
+        assert!(copied.unwrap().success());
+        format!("host:{}", place.text(directory))
+    };
+    place.json(&["push", "--ssh", &tapped, &copy("whole"), &place.text("public")]);
+
+    let cuts = |stream: &Path| {
+        let bytes = usize::try_from(fs::metadata(stream).unwrap().len()).unwrap();
+        assert!(bytes > 100, "{bytes}");
+        let inside = (1..8).map(move |part| bytes * part / 8);
+        [0, 1, 5].into_iter().chain(inside).chain([bytes - 1])
+    };
+    let cuts = cuts(&responses).map(Cut::FromHost).chain(cuts(&requests).map(Cut::ToHost));
+    for (index, cut) in cuts.enumerate() {
+        let directory = format!("releases{index}");
+        let (target, site) = (copy(&directory), place.text("public"));
+        let before = place.names(&directory);
+        let ssh = place.fake_ssh(&format!("ssh{index}"), &cut.script());
+        let output = place.run(&["push", "--ssh", &ssh, &target, &site]);
+        let errors = stderr(&output);
+        let at = format!("{cut:?}: {errors}");
+        assert!(output.status.code() == Some(1) && errors.contains("error: "), "{at}");
+
+        // The host has either nothing of the release or all of it, and may have switched if only its last words are missing.
+        let rubbish = || place.names(&directory).into_iter().find(|name| name.starts_with('.'));
+        wait_until(&format!("the host has cleaned up, {at}"), || rubbish().is_none());
+        if place.names(&directory) != before {
+            assert!(is_intact(&place.path(&directory).join("2.cdb")), "{at}");
+        }
+        let current = place.path(&directory).join("current");
+        assert!(is_intact(&current), "{at}");
+        let again = place.run(&["push", &place.text(&directory), &site]);
+        assert!(again.status.success(), "{at}, then {}", stderr(&again));
+        assert_eq!(place.current(&directory), "2.cdb", "{at}");
+        assert_eq!(rubbish(), None, "{at}");
+    }
 }

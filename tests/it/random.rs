@@ -27,3 +27,9 @@ impl Random {
         usize::try_from(self.below(length as u64)).expect("an index fits")
     }
 }
+
+/// Returns bytes that cannot be compressed.
+pub(crate) fn bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| u8::try_from(random.below(256)).expect("it is below 256")).collect()
+}
