@@ -66,10 +66,15 @@ fn image_failure(address: &Address, error: &StoreError) -> Failure {
 }
 
 fn read_roots(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| {
-        Failure::input(format!("cannot read the root certificates in {}: {error}", path.display()))
-            .hint("name a file with certificates in PEM that this user may read")
-    })
+    const HINT: &str = "name a file with certificates in PEM that this user may read";
+    let pem = fs::read(path).map_err(|error| {
+        Failure::input(format!("cannot read the root certificates in {}: {error}", path.display())).hint(HINT)
+    })?;
+    // Without any, each store would seem to have the wrong certificate.
+    if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----") {
+        return Err(Failure::input(format!("{} has no certificate in PEM", path.display())).hint(HINT));
+    }
+    Ok(pem)
 }
 
 /// Explains what went wrong with a store, and names it.

@@ -198,6 +198,16 @@ fn credentials_are_not_sent_without_tls() {
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 
 #[test]
+fn roots_without_a_certificate_are_refused() {
+    let place = Place::new();
+    let roots = place.text("roots.pem");
+    fs::write(&roots, "-----BEGIN PRIVATE KEY-----\n").unwrap();
+    let output = place.run(&["status", "oci://localhost:1/site", "--store-roots", &roots]);
+    let errors = stderr(&output);
+    assert!(output.status.code() == Some(1) && errors.contains("no certificate in PEM"), "{errors}");
+}
+
+#[test]
 fn rubbish_of_killed_pushes_is_removed_by_the_next_push() {
     let place = Place::new();
     place.write_site(1);
