@@ -1,9 +1,9 @@
 //! Arbitrary bytes as the document of a store, and as a publisher's statement. Everything that is accepted has bounds, and means the
 //! same after it was written again.
 
-use cannery_publish::trust::Statement;
 use cannery_store::StoredSite;
 use cannery_store::limits::{DOCUMENT_BYTES_MAX, EARLIER_MAX, PATCHES_MAX, RECIPE_BLOB_BYTES_MAX};
+use cannery_trust::Statement;
 
 /// Parses the document that names the current release.
 pub fn store_document(data: &[u8]) {

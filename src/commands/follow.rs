@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 
 use cannery_archive::Digest;
 use cannery_publish::protocol::{Activate, Offer, Refusal, RefusalKind, Selector};
-use cannery_publish::trust::{Seen, Statement};
 use cannery_publish::{Host, RebuildError};
 use cannery_server::sandbox::{Plan, Sandbox};
 use cannery_store::{Address, Look, PullError, PullReport, Store, StoredRelease, pull};
+use cannery_trust::{Seen, Statement};
 
 use super::credentials_process;
 use super::hook_process::{self, HookProcess};

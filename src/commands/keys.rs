@@ -6,7 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use cannery_publish::trust::{KeyError, SecretKey, Signed, Statement, is_site_name};
+use cannery_publish::signing::{SecretKey, SecretKeyError};
+use cannery_trust::{Signed, Statement, is_site_name};
 use serde::Serialize;
 
 use super::release_dir::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX};
@@ -164,7 +165,7 @@ fn read_key(path: &Path, password_file: Option<&Path>) -> Result<SecretKey, Fail
     SecretKey::parse(&text, password.as_deref()).map_err(|error| {
         let failure = Failure::input(format!("{}: {error}", path.display()));
         match error {
-            KeyError::Secret(_) => failure.hint("`cannery keygen FILE` generates a key"),
+            SecretKeyError::Secret(_) => failure.hint("`cannery keygen FILE` generates a key"),
             _ => failure,
         }
     })

@@ -13,9 +13,9 @@ use cannery_publish::protocol::{
     Activate, Activated, Offer, Preview, Refusal, RefusalKind, ReleaseInfo, Releases, Removed, Selector,
     TrustInfo,
 };
-use cannery_publish::trust::{Seen, Signed, Statement};
 use cannery_publish::{Host, Source, limits, serve};
 use cannery_server::sandbox::{Plan, Sandbox};
+use cannery_trust::{Seen, Signed, Statement};
 
 use self::preview::SelectedPreview;
 use super::hook_process::{self, HookProcess};

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cannery_archive::Archive;
-use cannery_publish::limits::STATEMENT_BYTES_MAX;
 use cannery_publish::protocol::{Refusal, RefusalKind};
-use cannery_publish::trust::{PublicKeys, Seen, SignatureError, Signed, Statement, TrustError, is_site_name};
 use cannery_server::short_file;
+use cannery_trust::limits::STATEMENT_BYTES_MAX;
+use cannery_trust::{PublicKeys, Seen, SignatureError, Signed, Statement, TrustError, is_site_name};
 
 use super::release_dir::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX, TEMPORARY_PREFIX};
 use crate::flags::signing::TrustFlags;

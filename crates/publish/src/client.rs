@@ -12,7 +12,7 @@ use crate::protocol::{
     Preview, Refusal, Releases, Removed, Staged, read_frame, write_frame, write_stream,
 };
 use crate::recipe::{Recipe, RecipeError};
-use crate::trust::Signed;
+use cannery_trust::Signed;
 
 /// A connection to a host.
 pub struct Client {

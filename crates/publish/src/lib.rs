@@ -19,8 +19,8 @@ mod receive;
 // Frames and messages between them.
 pub mod protocol;
 
-// Statements of publishers: their signatures, and those that were accepted before.
-pub mod trust;
+// Signs statements about releases.
+pub mod signing;
 
 // Archives without the bodies.
 mod recipe;

@@ -21,9 +21,3 @@ pub const SOURCES_MAX: usize = 16;
 
 /// Maximum length of a list of missing bodies in bytes. Each run takes at least two bytes, so this is enough for any recipe.
 pub const MISSING_BYTES_MAX: usize = 32 << 20;
-
-/// Maximum length of a signed statement, and of its signature, in bytes. Ours have less than 600.
-pub const STATEMENT_BYTES_MAX: usize = 8 << 10;
-
-/// Maximum length of the name of a site in bytes: that of the longest host name.
-pub const SITE_BYTES_MAX: usize = 253;

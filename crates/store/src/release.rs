@@ -5,7 +5,7 @@
 
 use cannery_archive::Digest;
 use cannery_base::hex::{self, Hex};
-use cannery_publish::trust::Signed;
+use cannery_trust::Signed;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;

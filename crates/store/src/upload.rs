@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use cannery_archive::{Archive, Digest};
-use cannery_publish::trust::Signed;
 use cannery_publish::{Recipe, RecipeError};
+use cannery_trust::Signed;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::limits::EARLIER_MAX;

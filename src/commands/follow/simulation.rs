@@ -19,8 +19,9 @@ use std::time::Duration;
 use cannery_archive::{Archive, Digest, Loading};
 use cannery_archiver::{Options, compile};
 use cannery_publish::Recipe;
-use cannery_publish::trust::{SecretKey, Statement};
+use cannery_publish::signing::SecretKey;
 use cannery_store::{Address, StoredSite, upload};
+use cannery_trust::Statement;
 
 use self::bad_store::{BadStore, Shelf};
 use self::servers::{Outcome, serve};

@@ -12,8 +12,8 @@ use cannery_archive::{Archive, Loading};
 use cannery_publish::protocol::{
     Activate, Activated, Preview, Refusal, RefusalKind, ReleaseInfo, Releases, Selector,
 };
-use cannery_publish::trust::{Signed, Statement};
 use cannery_publish::{ClientError, Recipe, StageReport};
+use cannery_trust::{Signed, Statement};
 use serde::Serialize;
 
 use super::cache::Cache;

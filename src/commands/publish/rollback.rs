@@ -1,7 +1,7 @@
 //! `cannery rollback`: makes targets serve an earlier release.
 
 use cannery_publish::protocol::{Activate, Activated, ReleaseInfo, Releases, Selector};
-use cannery_publish::trust::Signed;
+use cannery_trust::Signed;
 use serde::Serialize;
 
 use super::connection::{Connector, client_failure};

@@ -4,7 +4,8 @@
 //! if our own key has signed it.
 
 use cannery_archive::Archive;
-use cannery_publish::trust::{PublicKeys, SecretKey, Signed, Statement};
+use cannery_publish::signing::SecretKey;
+use cannery_trust::{PublicKeys, Signed, Statement};
 
 use crate::commands::keys;
 use crate::flags::signing::SigningFlags;

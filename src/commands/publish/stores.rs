@@ -6,12 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Loading};
-use cannery_publish::trust::Statement;
 use cannery_publish::{RebuildError, Recipe};
 use cannery_store::{
     Address, Blob, Look, PullError, Store, StoredRelease, StoredSite, UploadError, UploadReport,
     check_stored, pull, upload,
 };
+use cannery_trust::Statement;
 use serde::Serialize;
 
 use super::cache::Cache;

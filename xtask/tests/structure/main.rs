@@ -23,7 +23,7 @@ use manifest::Manifest;
 use sources::Source;
 
 /// The crates that each crate may import. Its tests may also import the testkit. The root package may import all of them.
-const ALLOWED_IMPORTS: [(&str, &[&str]); 17] = [
+const ALLOWED_IMPORTS: [(&str, &[&str]); 18] = [
     ("base", &[]),
     ("archive", &["base"]),
     ("site", &["base", "archive"]),
@@ -36,8 +36,9 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 17] = [
     ("routes", &["base"]),
     ("archiver", &["base", "archive", "site", "wire"]),
     ("live", &["archiver", "follow"]),
-    ("publish", &["base", "archive"]),
-    ("store", &["base", "archive", "publish"]),
+    ("trust", &["base", "archive"]),
+    ("publish", &["archive", "trust"]),
+    ("store", &["base", "archive", "publish", "trust"]),
     ("server", &["base", "archive", "routes", "site", "wire", "transport", "eventloop"]),
     ("cannery", &["archive", "routes", "server", "site", "wire", "archiver", "follow", "live"]),
     ("build", &["archive", "archiver"]),
@@ -57,7 +58,7 @@ const UNSAFE_FILES: [&str; 6] = [
 const UNSAFE_CRATES: [&str; 2] = ["crates/archive/src/lib.rs", "crates/eventloop/src/lib.rs"];
 
 /// The files that list each module before those that it imports.
-const ORDERED: [&str; 12] = [
+const ORDERED: [&str; 13] = [
     "crates/archiver/src/lib.rs",
     "crates/certificates/src/lib.rs",
     "crates/publish/src/lib.rs",
@@ -67,6 +68,7 @@ const ORDERED: [&str; 12] = [
     "crates/store/src/lib.rs",
     "crates/transport/src/lib.rs",
     "crates/transport/src/quic.rs",
+    "crates/trust/src/lib.rs",
     "crates/wire/src/lib.rs",
     "crates/wire/src/compression.rs",
     "crates/wire/src/response.rs",

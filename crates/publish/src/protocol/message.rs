@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{FrameError, PROTOCOL, PROTOCOL_OLDEST};
-use crate::trust::Signed;
+use cannery_trust::Signed;
 
 /// The first message of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,38 +1,16 @@
-//! Keys and signatures in minisign's formats.
+//! Secret keys in minisign's formats.
 
 use std::ops::Range;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use cannery_trust::{PublicKeys, Signed, Statement};
 use minisign::{KeyPair, SecretKeyBox};
-use minisign_verify::{PublicKey, Signature};
-use serde::{Deserialize, Serialize};
-
-use super::statement::{Statement, StatementError};
-use crate::limits::STATEMENT_BYTES_MAX;
-
-/// Start of the lines in key files that aren't signed and have no meaning.
-const COMMENT: &str = "untrusted comment:";
 
 /// Length of a secret key, and where it has the algorithm that derives the key from a password, and its checksum.
 const SECRET_BYTES: usize = 158;
 const KDF: Range<usize> = 2..4;
 const CHECKSUM: Range<usize> = SECRET_BYTES - 32..SECRET_BYTES;
-
-/// A statement with its signature, as they are sent and stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signed {
-    /// The text of the statement.
-    pub statement: String,
-    /// The contents of minisign's signature file.
-    pub signature: String,
-}
-
-/// The keys whose signatures a machine accepts.
-#[derive(Clone, Default)]
-pub struct PublicKeys {
-    keys: Vec<PublicKey>,
-}
 
 /// A key that signs.
 pub struct SecretKey {
@@ -42,10 +20,7 @@ pub struct SecretKey {
 /// Why a key can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeyError {
-    /// The text isn't a public key.
-    #[error("it isn't a public key of minisign")]
-    Public,
+pub enum SecretKeyError {
     /// The text isn't a secret key, or the password is wrong.
     #[error("it isn't a secret key of minisign, or the password is wrong ({0})")]
     Secret(String),
@@ -55,63 +30,6 @@ pub enum KeyError {
     /// The system has no random numbers, for example.
     #[error("the key can't be used: {0}")]
     Failed(String),
-}
-
-/// Why a statement isn't trusted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SignatureError {
-    /// The signature isn't one of minisign.
-    #[error("the signature is malformed")]
-    Malformed,
-    /// No listed key has made it.
-    #[error("the release is signed by a key that isn't listed here")]
-    Key,
-    /// A listed key is named, but the signature is wrong.
-    #[error("the signature is wrong: the statement or the signature was changed")]
-    Wrong,
-    /// The signature is right, but what was signed is no statement.
-    #[error(transparent)]
-    Statement(#[from] StatementError),
-}
-
-impl PublicKeys {
-    /// Parses one or several keys: files of minisign, or their base64 lines.
-    ///
-    /// # Errors
-    /// Returns [`KeyError::Public`] if there is none, or if a line isn't one.
-    pub fn parse(text: &str) -> Result<PublicKeys, KeyError> {
-        let lines = text.lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(COMMENT));
-        let keys: Result<Vec<_>, _> = lines.map(PublicKey::from_base64).collect();
-        let keys = keys.map_err(|_| KeyError::Public)?;
-        if keys.is_empty() { Err(KeyError::Public) } else { Ok(PublicKeys { keys }) }
-    }
-
-    /// Adds the keys of another list.
-    pub fn extend(&mut self, other: PublicKeys) {
-        self.keys.extend(other.keys);
-    }
-
-    /// Verifies a signature, and returns what was signed.
-    ///
-    /// # Errors
-    /// Returns [`SignatureError`] if no listed key has signed the statement.
-    pub fn verify(&self, signed: &Signed) -> Result<Statement, SignatureError> {
-        if signed.signature.len() > STATEMENT_BYTES_MAX || signed.statement.len() > STATEMENT_BYTES_MAX {
-            return Err(SignatureError::Malformed);
-        }
-        let signature = Signature::decode(&signed.signature).map_err(|_| SignatureError::Malformed)?;
-        let mut failure = SignatureError::Key;
-        for key in &self.keys {
-            match key.verify(signed.statement.as_bytes(), &signature, false) {
-                Ok(()) => return Ok(Statement::parse(&signed.statement)?),
-                Err(minisign_verify::Error::UnexpectedKeyId) => {}
-                Err(_) => failure = SignatureError::Wrong,
-            }
-        }
-        Err(failure)
-    }
 }
 
 impl SecretKey {
@@ -124,10 +42,11 @@ impl SecretKey {
     /// Parses a secret key file of minisign.
     ///
     /// # Errors
-    /// Returns [`KeyError`] if it isn't one, or if the password is missing or wrong.
-    pub fn parse(text: &str, password: Option<&str>) -> Result<SecretKey, KeyError> {
-        let secret = |error: minisign::PError| KeyError::Secret(error.to_string());
-        let bytes = key_bytes(text).ok_or_else(|| KeyError::Secret("its length is wrong".to_owned()))?;
+    /// Returns [`SecretKeyError`] if it isn't one, or if the password is missing or wrong.
+    pub fn parse(text: &str, password: Option<&str>) -> Result<SecretKey, SecretKeyError> {
+        let secret = |error: minisign::PError| SecretKeyError::Secret(error.to_string());
+        let bytes =
+            key_bytes(text).ok_or_else(|| SecretKeyError::Secret("its length is wrong".to_owned()))?;
         // The program `minisign` writes keys without a password without a checksum, too.
         let has_checksum = !bytes[CHECKSUM].iter().all(|byte| *byte == 0);
         let parsed = SecretKeyBox::from_string(text).map_err(secret)?;
@@ -139,7 +58,7 @@ impl SecretKey {
             };
             return Ok(SecretKey { key: key.map_err(secret)? });
         }
-        let password = password.ok_or(KeyError::Password)?;
+        let password = password.ok_or(SecretKeyError::Password)?;
         let key = parsed.into_secret_key(Some(password.to_owned())).map_err(secret)?;
         Ok(SecretKey { key })
     }
@@ -147,9 +66,9 @@ impl SecretKey {
     /// Generates a key, and returns the contents of the files with the secret and with the public key.
     ///
     /// # Errors
-    /// Returns [`KeyError`] if the system has no random numbers, or not the memory that encryption with a password needs.
-    pub fn generate(password: Option<&str>) -> Result<(String, String), KeyError> {
-        let failed = |error: minisign::PError| KeyError::Failed(error.to_string());
+    /// Returns [`SecretKeyError`] if the system has no random numbers, or not the memory that encryption with a password needs.
+    pub fn generate(password: Option<&str>) -> Result<(String, String), SecretKeyError> {
+        let failed = |error: minisign::PError| SecretKeyError::Failed(error.to_string());
         let pair = match password {
             Some(password) => KeyPair::generate_encrypted_keypair(Some(password.to_owned())),
             None => KeyPair::generate_unencrypted_keypair(),
@@ -163,23 +82,25 @@ impl SecretKey {
     /// Returns the public key.
     ///
     /// # Errors
-    /// Returns [`KeyError`] if the secret key is inconsistent.
-    pub fn public(&self) -> Result<PublicKeys, KeyError> {
+    /// Returns [`SecretKeyError`] if the secret key is inconsistent.
+    pub fn public(&self) -> Result<PublicKeys, SecretKeyError> {
         let key = minisign::PublicKey::from_secret_key(&self.key);
-        PublicKeys::parse(&key.map_err(|error| KeyError::Failed(error.to_string()))?.to_base64())
+        let failed = |error: String| SecretKeyError::Failed(error);
+        let key = key.map_err(|error| failed(error.to_string()))?;
+        PublicKeys::parse(&key.to_base64()).map_err(|error| failed(error.to_string()))
     }
 
     /// Signs a statement.
     ///
     /// # Errors
-    /// Returns [`KeyError`] if the system has no random numbers.
-    pub fn sign(&self, statement: &Statement) -> Result<Signed, KeyError> {
+    /// Returns [`SecretKeyError`] if the system has no random numbers.
+    pub fn sign(&self, statement: &Statement) -> Result<Signed, SecretKeyError> {
         let text = statement.to_text();
         let comment =
             format!("{} serial {} sequence {}", statement.site, statement.serial, statement.sequence);
         let signature =
             minisign::sign(None, &self.key, text.as_bytes(), Some(&comment), Some("signed by cannery"))
-                .map_err(|error| KeyError::Failed(error.to_string()))?;
+                .map_err(|error| SecretKeyError::Failed(error.to_string()))?;
         Ok(Signed { statement: text, signature: signature.into_string() })
     }
 }
@@ -193,6 +114,8 @@ fn key_bytes(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use cannery_archive::Digest;
+    use cannery_trust::SignatureError;
+    use cannery_trust::limits::STATEMENT_BYTES_MAX;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::statement::Statement;
+use crate::statement::Statement;
 
 /// The last statement that a machine has accepted. Kept on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
