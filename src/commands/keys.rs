@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_publish::signing::{SecretKey, SecretKeyError};
+use cannery_server::statement_files::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX, beside};
 use cannery_trust::{Signed, Statement, is_site_name};
 use serde::Serialize;
 
-use super::release_dir::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX};
-use super::release_trust::{beside, replace, wrong_site_name};
+use super::release_trust::{replace, wrong_site_name};
 use super::{open, verify};
 use crate::flags::signing::{Keygen, Sign, SigningFlags};
 use crate::output::{self, Failure, Paint, one_line};

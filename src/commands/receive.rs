@@ -15,6 +15,7 @@ use cannery_publish::protocol::{
 };
 use cannery_publish::{Host, Source, limits, serve};
 use cannery_server::sandbox::{Plan, Sandbox};
+use cannery_server::statement_files;
 use cannery_trust::{Seen, Signed, Statement};
 
 use self::preview::SelectedPreview;
@@ -303,10 +304,9 @@ impl Host for DirectoryHost {
     }
 
     fn admit(&mut self, offer: &Offer) -> Result<(), Refusal> {
-        self.signed = match self.check_signed(offer.signed.as_ref(), &offer.digest)? {
-            Some(_) => offer.signed.clone(),
-            None => None,
-        };
+        self.check_signed(offer.signed.as_ref(), &offer.digest)?;
+        // Even if no keys are listed here, because a server may demand signatures.
+        self.signed.clone_from(&offer.signed);
         Ok(())
     }
 
@@ -482,10 +482,13 @@ impl DirectoryHost {
         let warning = releases::lost_paths(&directory, &name).map_err(refused)?;
         let before = directory.current.clone().filter(|current| *current != name);
         self.had_current = directory.current.is_some();
-        if let (Some((_, seen)), Some(signed)) = (&admitted, &activate.signed) {
+        if let Some(signed) = &activate.signed {
             // First, so that after a crash an older release can't become current.
             release_trust::write_signed(&self.path, &text(&name), signed)
-                .and_then(|()| release_trust::write_seen(&self.path, seen))
+                .and_then(|()| match &admitted {
+                    Some((_, seen)) => release_trust::write_seen(&self.path, seen),
+                    None => Ok(()),
+                })
                 .map_err(|error| self.refusal("cannot write into", &error))?;
         }
         if let Some(preview) = &self.preview {
@@ -548,7 +551,7 @@ fn info(directory: &ReleaseDir, release: &Release) -> ReleaseInfo {
         paths: label.map_or(0, |label| label.paths),
         date: release.date(),
         damaged: label.err().map(ToString::to_string),
-        signed: release_trust::read_signed(&directory.path.join(&release.name)).ok().flatten(),
+        signed: statement_files::read_signed(&directory.path.join(&release.name)).ok().flatten(),
     }
 }
 

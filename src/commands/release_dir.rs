@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cannery_archive::{Archive, Loading, OpenError};
 use cannery_archiver::manifest::Manifest;
 use cannery_publish::{file_system_time, inode_change, remove_abandoned};
+use cannery_server::statement_files::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX};
 
 /// Name of the symbolic link.
 pub(super) const CURRENT: &str = "current";
@@ -276,10 +277,6 @@ pub(super) fn is_pushed_name(name: &str) -> bool {
         |digits: &str| digits.len() == NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     serial.bytes().all(|byte| byte.is_ascii_digit()) && !serial.is_empty() && digits.is_none_or(is_digits)
 }
-
-/// Suffixes of the statement about an archive and of its signature, after the name of the archive.
-pub(super) const STATEMENT_SUFFIX: &str = ".release";
-pub(super) const SIGNATURE_SUFFIX: &str = ".release.minisig";
 
 /// Start of the names of short files that are being written.
 pub(super) const TEMPORARY_PREFIX: &str = ".tmp-";

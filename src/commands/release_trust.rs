@@ -2,15 +2,16 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cannery_archive::Archive;
 use cannery_publish::protocol::{Refusal, RefusalKind};
-use cannery_server::short_file;
-use cannery_trust::limits::STATEMENT_BYTES_MAX;
-use cannery_trust::{PublicKeys, Seen, SignatureError, Signed, Statement, TrustError, is_site_name};
+use cannery_server::statement_files::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX, beside, read_signed, read_text};
+use cannery_trust::{
+    Policy, PublicKeys, Seen, SignatureError, Signed, Statement, TrustError, Untrusted, is_site_name,
+};
 
-use super::release_dir::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX, TEMPORARY_PREFIX};
+use super::release_dir::TEMPORARY_PREFIX;
 use crate::flags::signing::TrustFlags;
 use crate::output::{Failure, one_line};
 
@@ -22,10 +23,7 @@ const KEY_START: &str = "RW";
 
 /// The signatures that a release directory demands.
 #[derive(Clone)]
-pub(super) struct ReleaseTrust {
-    keys: PublicKeys,
-    site: Option<String>,
-}
+pub(super) struct ReleaseTrust(Policy);
 
 impl ReleaseTrust {
     /// Reads the keys, or returns `None` if there are none.
@@ -52,12 +50,17 @@ impl ReleaseTrust {
         if let Some(site) = flags.site.as_ref().filter(|site| !is_site_name(site)) {
             return Err(wrong_site_name(site));
         }
-        Ok(Some(ReleaseTrust { keys, site: flags.site.clone() }))
+        Ok(Some(ReleaseTrust(Policy::new(keys, flags.site.clone()))))
     }
 
     /// The site, if the operator has named it.
     pub(super) fn site(&self) -> Option<&str> {
-        self.site.as_deref()
+        self.0.site()
+    }
+
+    /// Returns the same for a server.
+    pub(super) fn into_policy(self) -> Policy {
+        self.0
     }
 
     /// Verifies a statement, and decides whether it is acceptable after what was seen.
@@ -66,51 +69,30 @@ impl ReleaseTrust {
         signed: Option<&Signed>,
         seen: Option<&Seen>,
     ) -> Result<(Statement, Seen), Refusal> {
-        let signed = signed.ok_or_else(|| {
-            Refusal::new(
-                RefusalKind::Request,
-                "only signed releases are accepted here, and this one isn't signed",
-            )
-            .hint("publish with `--secret-key FILE --site NAME`; `cannery keygen` generates a key")
-        })?;
-        let statement = self.keys.verify(signed).map_err(|error| {
+        self.0.check(signed, seen).map_err(|error| {
             let refusal = Refusal::new(RefusalKind::Request, error.to_string());
-            match error {
-                SignatureError::Key => refusal
-                    .hint("sign with the key whose public key is listed here, or list the new one with `--public-key`"),
-                _ => refusal.hint("sign the release again"),
-            }
-        })?;
-        let seen = Seen::after(seen, self.site(), &statement).map_err(|error| {
-            let refusal = Refusal::new(RefusalKind::Request, error.to_string());
-            match error {
-                TrustError::Site { .. } => {
-                    refusal.hint("publish it in the directory of its own site, or sign it for this one")
+            refusal.hint(match error {
+                Untrusted::Unsigned => {
+                    "publish with `--secret-key FILE --site NAME`; `cannery keygen` generates a key"
                 }
-                _ => refusal.hint("to publish an earlier release, sign it again with a higher sequence, as `cannery rollback` does"),
-            }
-        })?;
-        Ok((statement, seen))
+                Untrusted::Signature(SignatureError::Key) => {
+                    "sign with the key whose public key is listed here, or list the new one with `--public-key`"
+                }
+                Untrusted::Statement(TrustError::Site { .. }) => {
+                    "publish it in the directory of its own site, or sign it for this one"
+                }
+                Untrusted::Statement(_) => {
+                    "to publish an earlier release, sign it again with a higher sequence, as `cannery rollback` does"
+                }
+                _ => "sign the release again",
+            })
+        })
     }
 }
 
 pub(super) fn wrong_site_name(site: &str) -> Failure {
     Failure::usage(format!("`{}` is no name of a site", one_line(site)))
         .hint("use printable ASCII letters without spaces, such as the host `example.com`")
-}
-
-/// Returns the path of the file beside an archive with this suffix.
-pub(super) fn beside(archive: &Path, suffix: &str) -> PathBuf {
-    let mut path = archive.as_os_str().to_owned();
-    path.push(suffix);
-    path.into()
-}
-
-/// Reads the statement about an archive and its signature, which lie beside it. Returns `None` if there is no statement.
-pub(super) fn read_signed(archive: &Path) -> io::Result<Option<Signed>> {
-    let Some(statement) = read_short(&beside(archive, STATEMENT_SUFFIX))? else { return Ok(None) };
-    let signature = read_short(&beside(archive, SIGNATURE_SUFFIX))?;
-    Ok(signature.map(|signature| Signed { statement, signature }))
 }
 
 /// Verifies the statement beside an archive, whose digest was verified before.
@@ -141,16 +123,6 @@ pub(super) fn verify_archive(
     Ok(statement)
 }
 
-/// Reads a short file. Returns `None` if there is no such file.
-fn read_short(path: &Path) -> io::Result<Option<String>> {
-    match short_file::read(path, STATEMENT_BYTES_MAX as u64) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        bytes => String::from_utf8(bytes?)
-            .map(Some)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
-    }
-}
-
 /// Writes the statement about a release, and its signature.
 pub(super) fn write_signed(directory: &Path, name: &str, signed: &Signed) -> io::Result<()> {
     let archive = directory.join(name);
@@ -173,7 +145,7 @@ pub(super) fn remove_signed(directory: &Path, name: &str) {
 /// # Errors
 /// Fails if there is such a file and it can't be read. To go on without it would mean to accept old releases.
 pub(super) fn read_seen(directory: &Path) -> io::Result<Option<Seen>> {
-    let Some(text) = read_short(&directory.join(SEEN))? else { return Ok(None) };
+    let Some(text) = read_text(&directory.join(SEEN))? else { return Ok(None) };
     let seen = serde_json::from_str(&text)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{SEEN} is damaged: {error}")))?;
     Ok(Some(seen))

@@ -28,6 +28,7 @@ pub(super) use self::failure::{listen_hint, start_failure};
 use self::issuing::CertificateProcess;
 use self::profile::Profilers;
 use super::reachable::LocalAddresses;
+use super::release_trust::ReleaseTrust;
 use crate::flags;
 use crate::flags::server::{Invocation, ServerOptions};
 use crate::format;
@@ -69,6 +70,9 @@ fn start(options: &ServerOptions) -> Result<(), Failure> {
     let kept = KeptSignals::new();
     config.kept_signals =
         Some(kept.map_err(|error| Failure::failed(format!("cannot handle signals: {error}")))?);
+
+    let trust = ReleaseTrust::from_flags(&options.trust)?;
+    config.release_trust = trust.map(|trust| Arc::new(trust.into_policy()));
 
     let quiet = options.quiet;
     let own = options.own_archive.clone().filter(|_| role == Role::Only);

@@ -25,6 +25,7 @@ use super::folder::FolderFlags;
 use super::hints;
 use super::http3::Http3Flags;
 use super::listen::{BindAddress, MissingPort, PortFlags};
+use super::signing::TrustFlags;
 use super::tls::TlsFlags;
 use super::{About, AboutFlags, end_sentences, examples, one_of, unsupported};
 use crate::output::Failure;
@@ -76,6 +77,8 @@ pub struct ServerOptions {
     pub folder_arguments: Vec<OsString>,
     /// Certificates that another process obtains.
     pub issuing: Option<Issuing>,
+    /// The signatures that release directories demand.
+    pub(crate) trust: TrustFlags,
     /// We change to this user. Written as on the command line.
     pub user: Option<String>,
     /// Flags that were given, but have no effect.
@@ -114,6 +117,8 @@ pub struct ServerOptions {
 pub struct Flags {
     #[command(flatten, next_help_heading = "Content")]
     content: ContentFlags,
+    #[command(flatten)]
+    trust: TrustFlags,
     #[command(flatten, next_help_heading = "Listening")]
     listening: ListeningFlags,
     #[command(flatten, next_help_heading = "TLS")]
@@ -490,6 +495,7 @@ impl Flags {
             folders: (archives..archives + self.content.folder.len()).collect(),
             folder_arguments: self.folder_arguments()?,
             issuing: self.issuing.issuing()?,
+            trust: self.checked_trust()?,
             user: self.sandbox.user.clone(),
             processes: self.listening.processes.map(usize::from).and_then(NonZeroUsize::new),
             descriptors_max: self.listening.limit_descriptors,
@@ -500,6 +506,20 @@ impl Flags {
             debug: self.output.debug,
             config: self.into_config(own)?,
         })))
+    }
+
+    /// Returns the signatures that release directories demand.
+    fn checked_trust(&self) -> Result<TrustFlags, Failure> {
+        let TrustFlags { public_key, site } = &self.trust;
+        if !public_key.is_empty() && self.content.releases.is_empty() {
+            return Err(Failure::usage("`--public-key` has no effect without `--releases`")
+                .hint("name the directory whose releases are signed: `--releases DIR`"));
+        }
+        if site.is_some() && self.content.releases.len() > 1 {
+            return Err(Failure::usage("`--site` names one site, but there are several release directories")
+                .hint("leave it out: the first release of each directory decides which site it belongs to"));
+        }
+        Ok(self.trust.clone())
     }
 
     /// Returns the archiver's arguments for folders.

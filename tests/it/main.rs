@@ -68,6 +68,7 @@ mod releases;
 mod reload;
 mod sandbox;
 mod served_folder;
+mod server_signatures;
 mod signatures;
 mod sites;
 mod special_pages;

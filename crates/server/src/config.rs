@@ -26,6 +26,8 @@ pub use cannery_routes::Routes;
 pub use cannery_site::VirtualHosts;
 pub use cannery_transport::quic::{EarlyData, ServerId};
 pub use cannery_transport::{SelfSigned, Source as CertificateFiles};
+#[doc(hidden)]
+pub use cannery_trust::Policy;
 
 use crate::kept_signals::KeptSignals;
 use crate::notice::Notice;
@@ -69,6 +71,8 @@ pub struct Config {
     pub inheritance: Inheritance,
     /// The content to serve.
     pub content: Content,
+    /// Keys and site that the releases of release directories must be signed with, if signatures are demanded.
+    pub release_trust: Option<Arc<Policy>>,
     /// A directory whose sites are served too, each for the host that it is named by.
     pub site_directory: Option<SiteDirectory>,
     /// The code that responds to requests.
@@ -139,6 +143,7 @@ impl Config {
             inheritance: Inheritance::default(),
 
             content,
+            release_trust: None,
             site_directory: None,
             responders: Responders::default(),
             threads: NonZeroUsize::MIN,

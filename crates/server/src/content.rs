@@ -34,6 +34,7 @@ use cannery_wire::{
     ArchiveRef, Multiplexed, Output, Refusal, RequestHead, RequestLine, Response, ServerFields,
 };
 
+use crate::admission::Admission;
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::notice::Notice;
@@ -104,7 +105,10 @@ impl Content {
                 let mut resources = Vec::new();
                 let mut budget = Budget::default();
                 for named in archives {
-                    let opened = open::open_at_startup(named, config, *loading, &mut budget)?;
+                    let policy = named.releases().and(config.release_trust.clone());
+                    let mut admission = policy.map(Admission::new);
+                    let opened =
+                        open::open_at_startup(named, config, *loading, &mut budget, admission.as_mut())?;
                     if opened.is_unguarded {
                         let path = named.path();
                         let notice = if named.is_opened_by_path() {
@@ -119,7 +123,7 @@ impl Content {
                     let mut releases = named
                         .releases()
                         .cloned()
-                        .map(|directory| Releases::new(directory, config.virtual_hosts));
+                        .map(|directory| Releases::new(directory, config.virtual_hosts).with(admission));
                     if let Some(releases) = &mut releases {
                         let mut notices = Vec::new();
                         releases.scan(site.archive(), Trigger::Startup, &mut notices);

@@ -31,6 +31,15 @@ pub enum StartError {
         /// The cause.
         source: VerifyError,
     },
+    /// No listed key has signed the current release, or it isn't acceptable for another reason.
+    #[error("{}: {why}", path.display())]
+    #[non_exhaustive]
+    Untrusted {
+        /// The archive.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
     /// The site directory cannot be listed.
     #[error("{}: {source}", path.display())]
     #[non_exhaustive]

@@ -54,6 +54,9 @@ mod fault;
 // Verifies archives before they are served.
 mod verification;
 
+// Admits the releases of a directory whose signatures are demanded.
+mod admission;
+
 // Errors that can occur while a server starts.
 mod error;
 
@@ -68,6 +71,10 @@ pub mod config;
 
 // Notices to the operator.
 mod notice;
+
+// Statements about archives, and their signatures.
+#[doc(hidden)]
+pub mod statement_files;
 
 // Reads short files that other processes write.
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 use cannery_archive::{Archive, Loading, VerifyError};
 use cannery_base::FileVersion;
 
+use crate::admission::Admission;
 use crate::config::{Config, NamedArchive};
 use crate::error::StartError;
 
@@ -24,7 +25,7 @@ pub(crate) enum Verification {
 }
 
 /// Verifies the configured archives that are small enough, for processes that are about to serve them. Returns the versions of
-/// their files.
+/// their files, except for those whose signatures are demanded.
 ///
 /// # Errors
 /// Returns an error if an archive cannot be opened, or is damaged.
@@ -32,6 +33,14 @@ pub(crate) fn verify_for_processes(config: &Config) -> Result<Vec<FileVersion>, 
     let mut verified = Vec::new();
     let mut budget = Budget::default();
     for named in config.content.archives().iter().filter(|named| named.is_opened_by_path()) {
+        if let Some(policy) = named.releases().and(config.release_trust.clone()) {
+            // Each process does this again, see `open_at_startup`.
+            Admission::new(policy)
+                .open_current(named.path(), |path| Archive::open(path, Loading::Mapped), |archive| archive)
+                .map_err(|error| error.into_start_error(named.path()))?;
+            continue;
+        }
+
         let version = file_version(named);
         let path = || named.path().to_owned();
         let archive = Archive::open(named.path(), Loading::Mapped)

@@ -19,7 +19,7 @@ pub struct Signed {
 }
 
 /// The keys whose signatures a machine accepts.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PublicKeys {
     keys: Vec<PublicKey>,
 }

@@ -11,6 +11,9 @@
 
 #![forbid(unsafe_code)]
 
+// The keys and the site that a machine accepts.
+mod policy;
+
 // The last statement that was accepted.
 mod seen;
 
@@ -24,5 +27,6 @@ mod statement;
 pub mod limits;
 
 pub use keys::{KeyError, PublicKeys, SignatureError, Signed};
+pub use policy::{Policy, Untrusted};
 pub use seen::{Seen, TrustError};
 pub use statement::{Statement, StatementError, is_site_name};

@@ -13,6 +13,7 @@ use cannery_publish::protocol::{
     Activate, Activated, Preview, Refusal, RefusalKind, ReleaseInfo, Releases, Selector,
 };
 use cannery_publish::{ClientError, Recipe, StageReport};
+use cannery_server::statement_files;
 use cannery_trust::{Signed, Statement};
 use serde::Serialize;
 
@@ -29,7 +30,7 @@ use super::target::Target;
 use super::transfer::TransferDisplay;
 use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::workplace::Workplace;
-use crate::commands::{open, release_trust, verify};
+use crate::commands::{open, verify};
 use crate::flags::publish::Push;
 use crate::format::{bytes, counted, percent, seconds};
 use crate::output::{self, Failure, Paint, one_line};
@@ -156,7 +157,7 @@ fn publish(flags: &Push, preview: Option<Preview>) -> Result<Published, Failure>
 
     let signed = match &signer {
         Some(signer) => Some(sign(signer, &mut members, &archive)?),
-        None => release_trust::read_signed(Path::new(site)).map_err(|error| {
+        None => statement_files::read_signed(Path::new(site)).map_err(|error| {
             Failure::input(format!("cannot read the signature of {}: {error}", one_line(site)))
         })?,
     };

@@ -47,7 +47,9 @@ pub fn run(flags: &Rollback) -> Result<(), Failure> {
         None => fleet::start(targets, |target| connector.activate(target, &activate)),
         Some(signer) => fleet::then(fleet::connect(&connector, targets), |_, mut connection| {
             let mut activate = activate.clone();
-            if connection.releases.trust.is_some() {
+            // Even if the host doesn't demand signatures, its server may.
+            let is_live_signed = connection.releases.current().is_some_and(|live| live.signed.is_some());
+            if connection.releases.trust.is_some() || is_live_signed {
                 let (digest, signed) = sign_again(signer, &connection.releases, &flags.to)?;
                 activate.release = Selector::Digest(digest);
                 activate.signed = Some(signed);

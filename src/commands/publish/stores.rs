@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Loading};
 use cannery_publish::{RebuildError, Recipe};
+use cannery_server::statement_files;
 use cannery_store::{
     Address, Blob, Look, PullError, Store, StoredRelease, StoredSite, UploadError, UploadReport,
     check_stored, pull, upload,
@@ -22,7 +23,7 @@ use super::moment::wait_until;
 use super::signer::{Signer, UNSIGNED, not_ours};
 use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::workplace::Workplace;
-use crate::commands::{keys, open, release_dir, release_trust, store_access, verify};
+use crate::commands::{keys, open, release_dir, store_access, verify};
 use crate::flags::follow::StoreFlags;
 use crate::flags::publish::{Push, Rollback, Status};
 use crate::format::{Table, bytes, counted, minute, percent, seconds};
@@ -186,7 +187,7 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
             let own = own_statements(signer, &members);
             Some(signer.sign(&archive, &own, claimed_sequence(&members))?)
         }
-        None => release_trust::read_signed(Path::new(site)).map_err(|error| {
+        None => statement_files::read_signed(Path::new(site)).map_err(|error| {
             Failure::input(format!("cannot read the signature of {}: {error}", one_line(site)))
         })?,
     };

@@ -18,6 +18,10 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
     match error {
         StartError::Archive { path, source, .. } => open::failure(path, source),
         StartError::Damaged { path, source, .. } => verify::failure(path, source),
+        StartError::Untrusted { .. } => Failure::input(error.to_string()).hint(
+            "publish it with `cannery push --secret-key FILE --site NAME`, list its key with `--public-key`, or turn `current` to a \
+             release that is signed",
+        ),
         StartError::Sites { path, source, .. } => sites_failure(path, source),
         StartError::Listen { address, source, .. } | StartError::ListenUdp { address, source, .. } => {
             listen_hint(Failure::failed(error.to_string()), address, source.kind())

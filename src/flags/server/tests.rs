@@ -85,6 +85,20 @@ fn release_directories_go_with_archives() {
 }
 
 #[test]
+fn signatures_are_demanded_of_release_directories() {
+    assert_eq!(server("--releases a --public-key k --public-key l").unwrap().trust.public_key, ["k", "l"]);
+    assert!(server("--releases a --releases b=c --public-key k").is_ok());
+    for wrong in [
+        "--archive a --public-key k",
+        "--sites a --public-key k",
+        "--releases a --site b",
+        "--releases a --releases b=c --public-key k --site d",
+    ] {
+        assert!(server(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn an_archive_needs_no_flag() {
     let paths = |line: &str| match server(line).unwrap().config.content {
         Content::Archives { archives, .. } => {

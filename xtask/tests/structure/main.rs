@@ -39,7 +39,7 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 18] = [
     ("trust", &["base", "archive"]),
     ("publish", &["archive", "trust"]),
     ("store", &["base", "archive", "publish", "trust"]),
-    ("server", &["base", "archive", "routes", "site", "wire", "transport", "eventloop"]),
+    ("server", &["base", "archive", "routes", "site", "wire", "transport", "trust", "eventloop"]),
     ("cannery", &["archive", "routes", "server", "site", "wire", "archiver", "follow", "live"]),
     ("build", &["archive", "archiver"]),
 ];

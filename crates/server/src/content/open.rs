@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cannery_archive::{Archive, Lease, Loading, OpenError, VerifyError};
 use cannery_site::{Site, VirtualHosts};
 
+use crate::admission::{Admission, AdmissionError, CurrentError, StatementStamp};
 use crate::config::{ArchiveSource, Config, HostPattern, NamedArchive};
 use crate::error::StartError;
 use crate::notice::Notice;
@@ -30,6 +31,8 @@ pub(crate) struct OpenedArchive {
 pub(crate) enum OpenFailure {
     /// The file isn't an intact archive, which won't change.
     Damaged(String),
+    /// No listed key has signed it, for example. It won't be served until its file or its statement changes.
+    Untrusted { why: String, statement: StatementStamp },
     /// The system couldn't read the file, for example because there are too many open files. The next attempt may succeed.
     Unreadable(String),
 }
@@ -37,7 +40,9 @@ pub(crate) enum OpenFailure {
 impl fmt::Display for OpenFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenFailure::Damaged(why) | OpenFailure::Unreadable(why) => f.write_str(why),
+            OpenFailure::Damaged(why) | OpenFailure::Untrusted { why, .. } | OpenFailure::Unreadable(why) => {
+                f.write_str(why)
+            }
         }
     }
 }
@@ -64,6 +69,26 @@ impl From<VerifyError> for OpenFailure {
     }
 }
 
+impl From<AdmissionError> for OpenFailure {
+    fn from(error: AdmissionError) -> OpenFailure {
+        let why = error.why();
+        match error {
+            AdmissionError::Untrusted { statement, .. } => OpenFailure::Untrusted { why, statement },
+            AdmissionError::Unreadable(_) => OpenFailure::Unreadable(why),
+        }
+    }
+}
+
+impl From<CurrentError> for OpenFailure {
+    fn from(error: CurrentError) -> OpenFailure {
+        match error {
+            CurrentError::Open(error) => error.into(),
+            CurrentError::Signature(error) => error.into(),
+            CurrentError::Verify(error) => error.into(),
+        }
+    }
+}
+
 /// The site of a configured archive.
 pub(super) struct OpenedSite {
     pub(super) site: Arc<Site>,
@@ -73,13 +98,23 @@ pub(super) struct OpenedSite {
     pub(super) verification: Verification,
 }
 
-/// Opens a configured archive at startup. A file is verified if it is small enough, unless the supervisor has done so.
+/// Opens a configured archive at startup. A file is verified if it is small enough, unless the supervisor has done so. If its signature is
+/// demanded, each process verifies all of it: another program could have changed it since the supervisor has.
 pub(super) fn open_at_startup(
     named: &NamedArchive,
     config: &Config,
     loading: Loading,
     budget: &mut Budget,
+    admission: Option<&mut Admission>,
 ) -> Result<OpenedSite, StartError> {
+    if let Some(admission) = admission {
+        let opened = open_current(named.path(), loading, admission)
+            .map_err(|error| error.into_start_error(named.path()))?;
+        let OpenedArchive { archive, lease, is_unguarded } = opened;
+        let site = Arc::new(Site::new(archive, config.virtual_hosts));
+        return Ok(OpenedSite { site, lease, is_unguarded, verification: Verification::Done });
+    }
+
     let version = file_version(named);
     let path = || named.path().to_owned();
     let opened = open_named(named, loading, config.virtual_hosts)
@@ -130,6 +165,15 @@ fn open_named(
     };
     let site = Arc::new(Site::new(archive, virtual_hosts));
     Ok(OpenedSite { site, lease, is_unguarded, verification: Verification::Done })
+}
+
+/// Opens the current release of a directory whose signatures are demanded, and verifies all of it.
+pub(crate) fn open_current(
+    path: &Path,
+    loading: Loading,
+    admission: &mut Admission,
+) -> Result<OpenedArchive, CurrentError> {
+    admission.open_current(path, |path| open(path, loading), |opened| &opened.archive)
 }
 
 /// Opens an archive. It is mapped if it can be leased, and otherwise read into memory if it is small enough.

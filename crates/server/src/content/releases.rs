@@ -24,6 +24,7 @@ use cannery_base::{FileStamp, FileVersion};
 use cannery_site::{Site, VirtualHosts};
 
 use super::open::{self, OpenFailure};
+use crate::admission::{Admission, StatementStamp};
 use crate::config::ReleaseDirectory;
 use crate::notice::Notice;
 use crate::verification::VERIFIED_AT_STARTUP_BYTES_MAX;
@@ -43,6 +44,8 @@ pub(crate) struct Releases {
     /// Whether there are archives that should be served but have not been verified.
     is_incomplete: bool,
     virtual_hosts: VirtualHosts,
+    /// Admits releases, if signatures are demanded.
+    admission: Option<Admission>,
     files: BTreeMap<OsString, File>,
     /// The digest of the current release, and of the one that was current before in this process.
     current: Option<Digest>,
@@ -94,6 +97,8 @@ enum State {
     New,
     /// It is not an archive, or it is damaged (in which case we have reported that).
     Unusable,
+    /// An archive that isn't admitted until its statement changes (which we have reported).
+    Untrusted(StatementStamp),
     /// An archive that is not being served.
     Known(Label),
     /// An archive that is being served.
@@ -147,6 +152,7 @@ impl Releases {
             copied_bytes_max: u64::MAX,
             is_incomplete: false,
             virtual_hosts,
+            admission: None,
             files: BTreeMap::new(),
             current: None,
             replaced: None,
@@ -154,6 +160,16 @@ impl Releases {
             served: Vec::new(),
             unreadable: None,
         }
+    }
+
+    /// Opens only releases that are admitted.
+    pub(crate) fn with(self, admission: Option<Admission>) -> Releases {
+        Releases { admission, ..self }
+    }
+
+    /// Returns what admits releases. `None` if signatures aren't demanded.
+    pub(crate) fn admission_mut(&mut self) -> Option<&mut Admission> {
+        self.admission.as_mut()
     }
 
     /// Opens no more releases while those of the site, with the current one, would have more copied bytes.
@@ -301,7 +317,8 @@ impl Releases {
             let is_complete = trigger != Trigger::Interval || is_renamed;
             match self.files.get_mut(&name) {
                 Some(file) if file.version == version => {
-                    let is_retried = trigger != Trigger::Interval && matches!(file.state, State::Unusable);
+                    let is_retried = trigger != Trigger::Interval && matches!(file.state, State::Unusable)
+                        || file.is_signed_anew();
                     if matches!(file.state, State::New) && file.is_due(trigger) || is_retried {
                         notices.extend(file.learn(&path, Label::of(&path)));
                     }
@@ -384,7 +401,7 @@ impl Releases {
                     self.is_incomplete = true;
                     break;
                 }
-                match open(&path, self.virtual_hosts) {
+                match open(&path, self.virtual_hosts, self.admission.as_ref()) {
                     Ok((release, notice)) => {
                         notices.extend(notice);
                         file.state = State::Open(label, release);
@@ -396,7 +413,10 @@ impl Releases {
                         if is_unreadable {
                             continue;
                         }
-                        file.state = State::Unusable;
+                        file.state = match failure {
+                            OpenFailure::Untrusted { statement, .. } => State::Untrusted(statement),
+                            OpenFailure::Damaged(_) | OpenFailure::Unreadable(_) => State::Unusable,
+                        };
                     }
                 }
                 // Not for a file that could not be read: it must not postpone the others again and again.
@@ -444,7 +464,7 @@ impl File {
                 let failure = OpenFailure::from(error);
                 self.state = match failure {
                     OpenFailure::Unreadable(_) => State::New,
-                    OpenFailure::Damaged(_) => State::Unusable,
+                    OpenFailure::Damaged(_) | OpenFailure::Untrusted { .. } => State::Unusable,
                 };
                 self.refuse(path, &failure).filter(|_| is_reported)
             }
@@ -458,10 +478,15 @@ impl File {
             OpenFailure::Unreadable(_) => {
                 self.unreadable.replace(Unreadable { why: why.clone(), since: Instant::now() })
             }
-            OpenFailure::Damaged(_) => self.unreadable.take(),
+            OpenFailure::Damaged(_) | OpenFailure::Untrusted { .. } => self.unreadable.take(),
         };
         let is_known = before.is_some_and(|before| before.why == why);
         (!is_known).then(|| Notice::OtherReleaseRefused { path: path.to_owned(), why })
+    }
+
+    /// Returns `true` if the file wasn't admitted, and its statement has changed since.
+    fn is_signed_anew(&self) -> bool {
+        matches!(&self.state, State::Untrusted(statement) if statement.has_changed())
     }
 
     /// Returns `false` if the system could not read the file a moment ago.
@@ -473,7 +498,7 @@ impl File {
     fn label(&self) -> Option<Label> {
         match self.state {
             State::Known(label) | State::Open(label, _) => Some(label),
-            State::New | State::Unusable => None,
+            State::New | State::Unusable | State::Untrusted(_) => None,
         }
     }
 
@@ -522,11 +547,18 @@ fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
     is_damaged || has_suffix(path)
 }
 
-/// Opens a release, and verifies all of it.
-fn open(path: &Path, virtual_hosts: VirtualHosts) -> Result<(OpenRelease, Option<Notice>), OpenFailure> {
+/// Opens a release, and verifies its signature if that is demanded, and all of it.
+fn open(
+    path: &Path,
+    virtual_hosts: VirtualHosts,
+    admission: Option<&Admission>,
+) -> Result<(OpenRelease, Option<Notice>), OpenFailure> {
     // We should map it: there will only be a few requests for it, and the page cache keeps the
     // parts that are in use.
     let open::OpenedArchive { archive, lease, is_unguarded } = open::open(path, Loading::Mapped)?;
+    if let Some(admission) = admission {
+        admission.check_other(path, &archive)?;
+    }
     archive.verify(|_| {})?;
     let notice = is_unguarded.then(|| Notice::Unguarded { path: path.to_owned() });
     let site = Arc::new(Site::new(archive, virtual_hosts));

@@ -8,6 +8,7 @@ use cannery_archive::Lease;
 use cannery_base::FileVersion;
 
 use super::QUIET;
+use crate::admission::StatementStamp;
 use crate::config::NamedArchive;
 use crate::content::open::OpenFailure;
 use crate::content::{ArchiveResources, RETRY_AFTER, Releases, Trigger};
@@ -26,6 +27,8 @@ pub(super) struct ArchiveFile {
     settled_before: Option<FileVersion>,
     /// Set if the system could not read the file at the last attempt, which we have reported.
     unreadable: Option<Unreadable>,
+    /// Set if the last file that was ready isn't admitted, which we have reported.
+    untrusted: Option<Untrusted>,
     /// The file that the last check found, and when it was found first.
     seen: Option<(FileVersion, Instant)>,
     /// Whether we have already reported that the file is missing.
@@ -36,6 +39,14 @@ pub(super) struct ArchiveFile {
     pub(super) releases: Option<Releases>,
     /// Of the archive that we serve.
     pub(super) verification: Verification,
+}
+
+/// A file that isn't admitted until its statement changes.
+#[derive(Debug)]
+struct Untrusted {
+    version: Option<FileVersion>,
+    why: String,
+    statement: StatementStamp,
 }
 
 /// A failed attempt to read a file.
@@ -68,6 +79,7 @@ impl ArchiveFile {
             settled: version,
             settled_before: None,
             unreadable: None,
+            untrusted: None,
             seen: version.map(|version| (version, Instant::now())),
             is_missing_reported: false,
             lease: None,
@@ -107,7 +119,9 @@ impl ArchiveFile {
         let since =
             self.seen.filter(|(seen, _)| *seen == version).map_or_else(Instant::now, |(_, since)| since);
         self.seen = Some((version, since));
-        if self.settled == Some(version) {
+        let is_signed_anew =
+            self.untrusted.as_ref().is_some_and(|untrusted| untrusted.statement.has_changed());
+        if self.settled == Some(version) && !is_signed_anew {
             self.unreadable = None;
             return FileState::Settled;
         }
@@ -131,10 +145,28 @@ impl ArchiveFile {
         }
     }
 
+    /// Notes that the file that the last check found ready is served.
+    pub(super) fn accept(&mut self) {
+        self.untrusted = None;
+    }
+
     /// Refuses the file that the last check found ready. If the system could not read it, a check after [`RETRY_AFTER`] will find it
     /// ready again. Returns `true` if this should be reported.
     pub(super) fn refuse(&mut self, failure: &OpenFailure, trigger: Trigger) -> bool {
-        let OpenFailure::Unreadable(why) = failure else { return true };
+        let why = match failure {
+            OpenFailure::Unreadable(why) => why,
+            OpenFailure::Untrusted { why, statement } => {
+                let (version, why) = (self.settled, why.clone());
+                let untrusted = Untrusted { version, why: why.clone(), statement: statement.clone() };
+                let before = self.untrusted.replace(untrusted);
+                let is_known = before.is_some_and(|before| (before.version, before.why) == (version, why));
+                return !is_known || trigger == Trigger::Request;
+            }
+            OpenFailure::Damaged(_) => {
+                self.untrusted = None;
+                return true;
+            }
+        };
         let version = std::mem::replace(&mut self.settled, self.settled_before);
         let unreadable = Unreadable { version, why: why.clone(), since: Instant::now() };
         let before = self.unreadable.replace(unreadable);

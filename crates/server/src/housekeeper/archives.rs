@@ -73,6 +73,8 @@ struct Findings {
     notices: Vec<Notice>,
     /// New releases, and the indexes of their archives.
     released: Vec<(usize, Arc<Site>)>,
+    /// Indexes of archives whose files were opened, with the reason for each file that isn't served.
+    refusals: Vec<(usize, Option<String>)>,
     /// Whether the content has to be replaced.
     is_replaced: bool,
 }
@@ -238,6 +240,7 @@ impl Archives {
             outcome: Outcome::Unchanged,
             notices: Vec::new(),
             released: Vec::new(),
+            refusals: Vec::new(),
             is_replaced: false,
         };
         for (index, entry) in entries.iter_mut().enumerate() {
@@ -261,8 +264,10 @@ impl Archives {
         match file.check(trigger) {
             FileState::Settled => {}
             FileState::Missing(error) => findings.refuse(path, error.to_string()),
-            FileState::Ready => match open_verified(&path, self.loading) {
+            FileState::Ready => match open_next(file, self.loading) {
                 Ok((archive, lease, notices)) => {
+                    file.accept();
+                    findings.refusals.push((index, None));
                     let site = Arc::new(Site::new(archive, self.virtual_hosts));
                     self.exchange(index, entry, Arc::clone(&site), lease);
                     findings.released.push((index, site));
@@ -271,6 +276,7 @@ impl Archives {
                     findings.outcome = Outcome::Changed;
                 }
                 Err(failure) => {
+                    findings.refusals.push((index, Some(failure.to_string())));
                     if file.refuse(&failure, trigger) {
                         findings.refuse(path, failure.to_string());
                     }
@@ -346,6 +352,9 @@ impl Findings {
         for (index, site) in &self.released {
             reporter.status.released(*index, site.archive().facts());
         }
+        for (index, why) in self.refusals {
+            reporter.status.set_refused(index, why);
+        }
         for notice in &self.notices {
             if matches!(notice, Notice::Refused { .. }) {
                 reporter.status.refused();
@@ -369,26 +378,47 @@ pub(super) fn detach_if_written(path: &Path, site: &Site, lease: &mut Option<Lea
     reporter.notify(&notice);
 }
 
+/// Opens the file that replaces an archive, and verifies it.
+fn open_next(
+    file: &mut ArchiveFile,
+    loading: Loading,
+) -> Result<(Archive, Option<Lease>, Vec<Notice>), OpenFailure> {
+    let Some(admission) = file.releases.as_mut().and_then(Releases::admission_mut) else {
+        return open_verified(&file.path, loading);
+    };
+    let began = Instant::now();
+    let opened = open::open_current(&file.path, loading, admission)?;
+    Ok(opened_release(&file.path, opened, began))
+}
+
 /// Opens an archive, and verifies all of it before it is served.
 pub(super) fn open_verified(
     path: &Path,
     loading: Loading,
 ) -> Result<(Archive, Option<Lease>, Vec<Notice>), OpenFailure> {
     let began = Instant::now();
-    let open::OpenedArchive { archive, lease, is_unguarded } =
-        open::open(path, loading).map_err(|error| {
-            // The sandbox only lets us open files, so the error would be about permissions.
-            if path.is_dir() {
-                OpenFailure::Damaged("this is a folder, not an archive".to_owned())
-            } else {
-                OpenFailure::from(error)
-            }
-        })?;
-    archive.verify(|_| {})?;
+    let opened = open::open(path, loading).map_err(|error| {
+        // The sandbox only lets us open files, so the error would be about permissions.
+        if path.is_dir() {
+            OpenFailure::Damaged("this is a folder, not an archive".to_owned())
+        } else {
+            OpenFailure::from(error)
+        }
+    })?;
+    opened.archive.verify(|_| {})?;
+    Ok(opened_release(path, opened, began))
+}
 
+/// Returns the parts of a release that was opened just now, and the notices about it.
+fn opened_release(
+    path: &Path,
+    opened: open::OpenedArchive,
+    began: Instant,
+) -> (Archive, Option<Lease>, Vec<Notice>) {
+    let open::OpenedArchive { archive, lease, is_unguarded } = opened;
     let mut notices = vec![Notice::reloaded(path.to_owned(), archive.facts(), began.elapsed())];
     if is_unguarded {
         notices.push(Notice::Unguarded { path: path.to_owned() });
     }
-    Ok((archive, lease, notices))
+    (archive, lease, notices)
 }

@@ -73,6 +73,8 @@ pub(crate) struct SiteStatus {
     pub(crate) path: PathBuf,
     pub(crate) current: Release,
     pub(crate) previous: Option<Release>,
+    /// Why the file of the next release isn't served, if there is one.
+    pub(crate) refused: Option<String>,
     /// State of the process that pulls releases into the directory, if there is one.
     pub(crate) follow: Option<FollowStatus>,
 }
@@ -121,6 +123,7 @@ impl Status {
             path: named.path().to_owned(),
             current: Release::now(facts),
             previous: None,
+            refused: None,
             follow: None,
         };
 
@@ -163,6 +166,13 @@ impl Status {
     pub(crate) fn set_follow(&self, site: usize, follow: Option<FollowStatus>) {
         if let Some(site) = self.lock().get_mut(site) {
             site.follow = follow;
+        }
+    }
+
+    /// Sets why the next release of a site isn't served. `None` if the current one is the newest.
+    pub(crate) fn set_refused(&self, site: usize, why: Option<String>) {
+        if let Some(site) = self.lock().get_mut(site) {
+            site.refused = why;
         }
     }
 

@@ -277,6 +277,13 @@ fn releases(metrics: &mut Metrics, stats: &Stats) {
             metrics.value(name, &[("host", host), ("digest", &site.current.digest)], value(&site.current));
         }
     }
+    let help =
+        "1 if the newest release isn't served, for example because its signature is missing, otherwise 0.";
+    metrics.begin("release_refused", "gauge", help);
+    for site in &stats.sites {
+        let labels = [("host", site.host.as_deref().unwrap_or("")), ("digest", &site.current.digest)];
+        metrics.value("release_refused", &labels, u64::from(site.refused.is_some()));
+    }
     followers(metrics, stats);
 }
 

@@ -110,6 +110,9 @@ pub(super) struct SiteStats {
     pub(super) path: String,
     pub(super) current: ReleaseStats,
     pub(super) previous: Option<ReleaseStats>,
+    /// Why the file of the next release isn't served, if there is one.
+    #[serde(default)]
+    pub(super) refused: Option<String>,
     /// State of the process that pulls releases into the directory, if there is one.
     #[serde(default)]
     pub(super) follow: Option<FollowStats>,
@@ -212,8 +215,10 @@ impl Stats {
         for site in &other.sites {
             let is_same =
                 |known: &SiteStats| known.host == site.host && known.current.digest == site.current.digest;
-            if !self.sites.iter().any(is_same) {
-                self.sites.push(site.clone());
+            match self.sites.iter_mut().find(|known| is_same(known)) {
+                Some(known) if known.refused.is_none() => known.refused.clone_from(&site.refused),
+                Some(_) => {}
+                None => self.sites.push(site.clone()),
             }
         }
         self.add_counted(other);
@@ -287,6 +292,7 @@ impl SiteStats {
             path: site.path.to_string_lossy().into_owned(),
             current: ReleaseStats::of(&site.current),
             previous: site.previous.as_ref().map(ReleaseStats::of),
+            refused: site.refused.clone(),
             follow: site.follow.as_ref().map(|follow| FollowStats {
                 store_serial: follow.store_serial,
                 behind_seconds: follow.behind_since.map(|since| now.saturating_sub(since)),

@@ -1,0 +1,286 @@
+//! Admits the releases of a directory whose signatures are demanded.
+//!
+//! The statement is verified before the archive's digest, which takes a second per gigabyte. A release is opened only once unless its
+//! file or its statement changes.
+//!
+//! The last admitted statement is kept for as long as the process runs. We don't read `.seen.json`, in which `cannery receive` keeps the same:
+//! it is written before the release becomes current, so a start in between would refuse the release that is live.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cannery_archive::{Archive, OpenError, VerifyError};
+use cannery_base::{FileStamp, FileVersion};
+use cannery_trust::{Policy, Seen, Signed, Untrusted};
+
+use crate::config::CURRENT;
+use crate::error::StartError;
+use crate::statement_files::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX, beside, read_signed};
+
+/// Decides which releases of a directory may be served.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    policy: Arc<Policy>,
+    /// The statement about the current release.
+    seen: Option<Seen>,
+}
+
+/// Why the current release can't be served.
+#[derive(Debug)]
+pub(crate) enum CurrentError {
+    Open(OpenError),
+    Signature(AdmissionError),
+    Verify(VerifyError),
+}
+
+/// Why a release isn't admitted.
+#[derive(Debug)]
+pub(crate) enum AdmissionError {
+    /// It won't be until its file or its statement changes.
+    Untrusted { why: String, statement: StatementStamp },
+    /// The system couldn't read the statement.
+    Unreadable(io::Error),
+}
+
+impl CurrentError {
+    pub(crate) fn into_start_error(self, path: &Path) -> StartError {
+        let path = path.to_owned();
+        match self {
+            CurrentError::Open(source) => StartError::Archive { path, source },
+            CurrentError::Signature(error) => StartError::Untrusted { path, why: error.why() },
+            CurrentError::Verify(source) => StartError::Damaged { path, source },
+        }
+    }
+}
+
+impl AdmissionError {
+    pub(crate) fn why(&self) -> String {
+        match self {
+            AdmissionError::Untrusted { why, .. } => why.clone(),
+            AdmissionError::Unreadable(error) => format!("cannot read the signature: {error}"),
+        }
+    }
+}
+
+/// Versions of the files that contain the statement about an archive and its signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StatementStamp {
+    archive: PathBuf,
+    files: Box<[Option<FileStamp>; 2]>,
+}
+
+impl StatementStamp {
+    fn of(archive: &Path) -> StatementStamp {
+        let stamp = |suffix| fs::metadata(beside(archive, suffix)).ok().map(|found| FileStamp::of(&found));
+        StatementStamp {
+            archive: archive.to_owned(),
+            files: Box::new([STATEMENT_SUFFIX, SIGNATURE_SUFFIX].map(stamp)),
+        }
+    }
+
+    /// Returns `true` if the statement has been written or signed again.
+    pub(crate) fn has_changed(&self) -> bool {
+        StatementStamp::of(&self.archive) != *self
+    }
+}
+
+impl Admission {
+    pub(crate) fn new(policy: Arc<Policy>) -> Admission {
+        Admission { policy, seen: None }
+    }
+
+    /// Opens the release that `current` points at, and admits it if its signature and all of its bytes are right. `open` opens it by the
+    /// name that its statement has.
+    pub(crate) fn open_current<T>(
+        &mut self,
+        current: &Path,
+        open: impl Fn(&Path) -> Result<T, OpenError>,
+        archive_of: impl Fn(&T) -> &Archive,
+    ) -> Result<T, CurrentError> {
+        let path = match current_file(current) {
+            Ok(path) => path,
+            Err(error) => {
+                // If it can't be opened either, that says more.
+                open(current).map_err(CurrentError::Open)?;
+                return Err(CurrentError::Signature(error));
+            }
+        };
+        let opened = open(&path).map_err(CurrentError::Open)?;
+        let archive = archive_of(&opened);
+        let seen = self.read(&path, |signed| self.check_current(signed, archive));
+        let seen = seen.map_err(CurrentError::Signature)?;
+
+        archive.verify(|_| {}).map_err(CurrentError::Verify)?;
+        self.seen = Some(seen);
+        Ok(opened)
+    }
+
+    /// Decides whether another release may be served for its immutable paths. The caller should verify the archive then.
+    pub(crate) fn check_other(&self, path: &Path, archive: &Archive) -> Result<(), AdmissionError> {
+        self.read(path, |signed| self.check_signed(signed, archive))
+    }
+
+    /// Reads the statement beside an archive, and passes it to `check`.
+    fn read<T>(
+        &self,
+        path: &Path,
+        check: impl FnOnce(Option<&Signed>) -> Result<T, Untrusted>,
+    ) -> Result<T, AdmissionError> {
+        // First, in order to notice any later change.
+        let statement = StatementStamp::of(path);
+        let signed = read_signed(path).map_err(AdmissionError::Unreadable)?;
+        check(signed.as_ref())
+            .map_err(|error| AdmissionError::Untrusted { why: error.to_string(), statement })
+    }
+
+    /// Decides whether a release may become current.
+    fn check_current(&self, signed: Option<&Signed>, archive: &Archive) -> Result<Seen, Untrusted> {
+        let (statement, seen) = self.policy.check(signed, self.seen.as_ref())?;
+        statement.check(archive)?;
+        Ok(seen)
+    }
+
+    /// Decides the same for a release that doesn't become current, so it may be older than the current one.
+    fn check_signed(&self, signed: Option<&Signed>, archive: &Archive) -> Result<(), Untrusted> {
+        let statement = self.policy.check_other(signed, self.seen.as_ref())?;
+        statement.check(archive)?;
+        Ok(())
+    }
+}
+
+/// Returns the file in a release directory that `current` points at.
+///
+/// We compare inodes, because threads in the sandbox may not read links. If the file has several names, one with a statement is returned.
+fn current_file(current: &Path) -> Result<PathBuf, AdmissionError> {
+    let unreadable = AdmissionError::Unreadable;
+    let target = FileVersion::at(current).map_err(unreadable)?;
+    let directory = current.parent().unwrap_or(Path::new("."));
+
+    let mut found = None;
+    for entry in fs::read_dir(directory).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name();
+        if name.as_bytes().starts_with(b".") || name == CURRENT {
+            continue;
+        }
+        // Others may be removed meanwhile.
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_file() && FileVersion::of(&metadata).is_same_file(&target) {
+            let path = entry.path();
+            if beside(&path, STATEMENT_SUFFIX).exists() {
+                return Ok(path);
+            }
+            found.get_or_insert(path);
+        }
+    }
+    found.ok_or_else(|| AdmissionError::Untrusted {
+        why: "it doesn't point at a file of this directory, where the signature would be".to_owned(),
+        statement: StatementStamp::of(current),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use cannery_trust::{PublicKeys, Statement};
+    use minisign::KeyPair;
+
+    use super::*;
+    use crate::worker::simulation;
+
+    fn key() -> KeyPair {
+        KeyPair::generate_unencrypted_keypair().unwrap()
+    }
+
+    fn admission(keys: &[&KeyPair], site: Option<&str>) -> Admission {
+        let mut listed = PublicKeys::default();
+        for key in keys {
+            listed.extend(PublicKeys::parse(&key.pk.to_base64()).unwrap());
+        }
+        Admission::new(Arc::new(Policy::new(listed, site.map(str::to_owned))))
+    }
+
+    fn archive(name: &str) -> Archive {
+        Archive::from_bytes(simulation::archive(name)).unwrap()
+    }
+
+    fn sign(key: &KeyPair, archive: &Archive, site: &str, sequence: u64) -> Signed {
+        let statement = Statement::of(archive, site, sequence, 0).to_text();
+        let signature = minisign::sign(None, &key.sk, statement.as_bytes(), None, None).unwrap();
+        Signed { statement, signature: signature.into_string() }
+    }
+
+    /// Lets a release become current if it is admitted.
+    fn activate(admission: &mut Admission, signed: &Signed, archive: &Archive) -> Result<(), String> {
+        let seen = admission.check_current(Some(signed), archive).map_err(|error| error.to_string())?;
+        admission.seen = Some(seen);
+        Ok(())
+    }
+
+    #[test]
+    fn sequence_of_the_current_release_never_falls() {
+        let key = key();
+        let mut admission = admission(&[&key], None);
+        let [first, second] = ["first", "second"].map(archive);
+        let old = sign(&key, &first, "a", 1);
+        activate(&mut admission, &old, &first).unwrap();
+        activate(&mut admission, &sign(&key, &second, "a", 2), &second).unwrap();
+        assert!(activate(&mut admission, &old, &first).unwrap_err().contains("older"));
+        admission.check_signed(Some(&old), &first).unwrap();
+
+        // A rollback signs it again.
+        activate(&mut admission, &sign(&key, &first, "a", 3), &first).unwrap();
+        assert!(activate(&mut admission, &sign(&key, &second, "a", 3), &second).is_err());
+    }
+
+    #[test]
+    fn first_release_decides_the_site() {
+        let key = key();
+        let archive = archive("a");
+        let of_b = sign(&key, &archive, "b", 9);
+        let mut open = admission(&[&key], None);
+        activate(&mut open, &sign(&key, &archive, "a", 1), &archive).unwrap();
+        for admission in [open, admission(&[&key], Some("a"))] {
+            assert!(admission.check_current(Some(&of_b), &archive).is_err());
+            assert!(admission.check_signed(Some(&of_b), &archive).is_err());
+        }
+    }
+
+    #[test]
+    fn all_listed_keys_and_no_others_are_accepted() {
+        let (old, new, other) = (key(), key(), key());
+        let [first, second] = ["first", "second"].map(archive);
+        let mut admission = admission(&[&old, &new], None);
+        activate(&mut admission, &sign(&old, &first, "a", 1), &first).unwrap();
+        activate(&mut admission, &sign(&new, &second, "a", 2), &second).unwrap();
+        assert!(activate(&mut admission, &sign(&other, &first, "a", 3), &first).is_err());
+        assert!(activate(&mut admission, &sign(&new, &first, "a", 3), &second).is_err(), "another archive");
+        assert_eq!(admission.check_current(None, &second).unwrap_err(), Untrusted::Unsigned);
+        assert_eq!(admission.check_signed(None, &second).unwrap_err(), Untrusted::Unsigned);
+    }
+
+    #[test]
+    fn statement_is_found_by_the_file_that_current_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let file = || current_file(&path(CURRENT)).map_err(|error| error.why());
+        fs::create_dir(path("releases")).unwrap();
+        fs::write(path("1.cdb"), "").unwrap();
+        std::os::unix::fs::symlink("1.cdb", path(CURRENT)).unwrap();
+        assert_eq!(file().unwrap(), path("1.cdb"));
+
+        fs::hard_link(path("1.cdb"), path("2.cdb")).unwrap();
+        let before = StatementStamp::of(&path("2.cdb"));
+        assert!(!before.has_changed());
+        fs::write(path("2.cdb.release"), "").unwrap();
+        assert!(before.has_changed());
+        assert_eq!(file().unwrap(), path("2.cdb"));
+
+        fs::remove_file(path(CURRENT)).unwrap();
+        fs::write(path("releases/3.cdb"), "").unwrap();
+        std::os::unix::fs::symlink("releases/3.cdb", path(CURRENT)).unwrap();
+        assert!(file().unwrap_err().contains("doesn't point at a file of this directory"));
+    }
+}
