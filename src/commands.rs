@@ -89,7 +89,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Rollback(flags) => publish::rollback(&flags),
         Command::Status(flags) => publish::status(&flags),
         Command::Follow(flags) => follow::run(&flags),
-        Command::Keygen(flags) => keys::generate(&flags),
+        Command::Keygen(flags) => keys::generate(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Sign(flags) => keys::sign(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Diff(flags) => diff::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Completions(flags) => reference::print_completions(flags.shell, &flags.program.command()),

@@ -16,6 +16,14 @@ use super::{open, verify};
 use crate::flags::signing::{Keygen, Sign, SigningFlags};
 use crate::output::{self, Failure, Paint, one_line};
 
+#[derive(Serialize)]
+struct GeneratedKey {
+    secret_key_file: String,
+    public_key_file: String,
+    /// The value of `--public-key`.
+    public_key: String,
+}
+
 /// Runs `cannery keygen`.
 ///
 /// # Errors
@@ -57,6 +65,13 @@ pub fn generate(flags: &Keygen) -> Result<(), Failure> {
     write(&flags.file, &secret, 0o600)?;
     write(&public_path, &public, 0o644)?;
     let line = public.lines().nth(1).unwrap_or_default();
+    if flags.json {
+        return output::print_json(&GeneratedKey {
+            secret_key_file: flags.file.display().to_string(),
+            public_key_file: public_path.display().to_string(),
+            public_key: line.to_owned(),
+        });
+    }
     output::print(format_args!(
         "{}  secret key: keep it where you publish\n{}  public key, for `--public-key`: {line}\n",
         Paint::for_results().strong(&flags.file.display().to_string()),

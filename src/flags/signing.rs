@@ -57,6 +57,10 @@ pub struct Keygen {
     /// A file whose first line is the password. Without it, the password is asked for on the terminal.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
+
+    /// Print the files and the public key as one JSON value.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 }
 
 /// Signs an archive: writes a statement about it, `ARCHIVE.release`, and its signature, `ARCHIVE.release.minisig`.

@@ -92,8 +92,11 @@ fn key_with_a_password_needs_it() {
     let archive = write_release(&place, 1);
     fs::write(place.path("password"), "correct horse\nsecond line\n").unwrap();
     let (key, password) = (place.text("site.key"), place.text("password"));
-    let output = place.run(&["keygen", &key, "--password-file", &password]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let generated = place.json(&["keygen", &key, "--password-file", &password]);
+    let public = fs::read_to_string(place.path("site.pub")).unwrap();
+    assert_eq!(generated["secret_key_file"], key.as_str());
+    assert_eq!(generated["public_key_file"], place.text("site.pub"));
+    assert_eq!(generated["public_key"], public.lines().nth(1).unwrap());
     assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
 
     let sign = ["sign", &archive, "--secret-key", &key, "--site", "example.com"];
@@ -107,6 +110,9 @@ fn key_with_a_password_needs_it() {
 
     let output = place.run(&["keygen", &key, "--no-password"]);
     assert!(output.status.code() == Some(4) && stderr(&output).contains("exists"), "{}", stderr(&output));
+    let output = place.run(&["keygen", &key, "--no-password", "--json"]);
+    let failure: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.code() == Some(4) && failure["error"].is_object(), "{failure}");
 }
 
 #[test]
