@@ -13,7 +13,7 @@ pub(crate) struct TrustFlags {
     #[arg(long, value_name = "KEY", help_heading = "Signatures")]
     pub(crate) public_key: Vec<String>,
 
-    /// Accept only releases that are signed for this site. Without this flag, the site of the first one is remembered.
+    /// Accept only releases that are signed for this site. Without this flag, the site of the first one counts.
     #[arg(long, value_name = "NAME", requires = "public_key", help_heading = "Signatures")]
     pub(crate) site: Option<String>,
 }

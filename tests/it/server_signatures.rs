@@ -131,6 +131,16 @@ fn only_signed_releases_become_current() {
     // The other one still answers for its pages.
     assert_eq!(server.get(&format!("/{}", asset_path(2))).body, asset_content(2).into_bytes());
 
+    // A refused release isn't the newest one any more once `current` has left it.
+    releases.build(4);
+    releases.sign(4, "site", "example.com", 4);
+    fs::write(releases.place.path("releases/4.cdb.release"), b"\xff").unwrap();
+    releases.switch(4);
+    server.await_line("cannot read the signature");
+    wait_until("the metric shows it", || metric("cannery_release_refused{") == "1");
+    releases.switch(1);
+    wait_until("nothing is refused", || metric("cannery_release_refused{") == "0");
+
     // The statement is right, but the archive isn't what it says.
     releases.build(3);
     releases.sign(3, "site", "example.com", 4);

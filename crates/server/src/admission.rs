@@ -57,6 +57,19 @@ impl CurrentError {
 }
 
 impl AdmissionError {
+    /// The error for an archive that another process could change after it was verified.
+    pub(crate) fn changeable(path: &Path) -> AdmissionError {
+        let why = "other processes could change it after it was verified: let the server own the file or have CAP_LEASE, or read the \
+                   archive into memory (`--archive-inmem`)";
+        AdmissionError::Untrusted { why: why.to_owned(), statement: StatementStamp::of(path) }
+    }
+
+    /// The error for an archive that another process has opened for writing while it was verified.
+    pub(crate) fn written(path: &Path) -> AdmissionError {
+        let why = "another process is about to write to it".to_owned();
+        AdmissionError::Untrusted { why, statement: StatementStamp::of(path) }
+    }
+
     pub(crate) fn why(&self) -> String {
         match self {
             AdmissionError::Untrusted { why, .. } => why.clone(),
@@ -97,18 +110,18 @@ impl Admission {
     pub(crate) fn open_current<T>(
         &mut self,
         current: &Path,
-        open: impl Fn(&Path) -> Result<T, OpenError>,
+        open: impl Fn(&Path) -> Result<T, CurrentError>,
         archive_of: impl Fn(&T) -> &Archive,
     ) -> Result<T, CurrentError> {
         let path = match current_file(current) {
             Ok(path) => path,
             Err(error) => {
                 // If it can't be opened either, that says more.
-                open(current).map_err(CurrentError::Open)?;
+                open(current)?;
                 return Err(CurrentError::Signature(error));
             }
         };
-        let opened = open(&path).map_err(CurrentError::Open)?;
+        let opened = open(&path)?;
         let archive = archive_of(&opened);
         let seen = self.read(&path, |signed| self.check_current(signed, archive));
         let seen = seen.map_err(CurrentError::Signature)?;
@@ -153,7 +166,7 @@ impl Admission {
 
 /// Returns the file in a release directory that `current` points at.
 ///
-/// We compare inodes, because threads in the sandbox may not read links. If the file has several names, one with a statement is returned.
+/// We compare inodes, because threads in the sandbox may not read links. If the file has several names, one with a signature is returned.
 fn current_file(current: &Path) -> Result<PathBuf, AdmissionError> {
     let unreadable = AdmissionError::Unreadable;
     let target = FileVersion::at(current).map_err(unreadable)?;
@@ -170,7 +183,7 @@ fn current_file(current: &Path) -> Result<PathBuf, AdmissionError> {
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_file() && FileVersion::of(&metadata).is_same_file(&target) {
             let path = entry.path();
-            if beside(&path, STATEMENT_SUFFIX).exists() {
+            if [STATEMENT_SUFFIX, SIGNATURE_SUFFIX].iter().all(|suffix| beside(&path, suffix).exists()) {
                 return Ok(path);
             }
             found.get_or_insert(path);

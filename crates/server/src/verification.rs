@@ -3,7 +3,7 @@
 use cannery_archive::{Archive, Loading, VerifyError};
 use cannery_base::FileVersion;
 
-use crate::admission::Admission;
+use crate::admission::{Admission, CurrentError};
 use crate::config::{Config, NamedArchive};
 use crate::error::StartError;
 
@@ -36,7 +36,11 @@ pub(crate) fn verify_for_processes(config: &Config) -> Result<Vec<FileVersion>, 
         if let Some(policy) = named.releases().and(config.release_trust.clone()) {
             // Each process does this again, see `open_at_startup`.
             Admission::new(policy)
-                .open_current(named.path(), |path| Archive::open(path, Loading::Mapped), |archive| archive)
+                .open_current(
+                    named.path(),
+                    |path| Archive::open(path, Loading::Mapped).map_err(CurrentError::Open),
+                    |archive| archive,
+                )
                 .map_err(|error| error.into_start_error(named.path()))?;
             continue;
         }

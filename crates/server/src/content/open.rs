@@ -79,6 +79,12 @@ impl From<AdmissionError> for OpenFailure {
     }
 }
 
+impl From<AdmissionError> for CurrentError {
+    fn from(error: AdmissionError) -> CurrentError {
+        CurrentError::Signature(error)
+    }
+}
+
 impl From<CurrentError> for OpenFailure {
     fn from(error: CurrentError) -> OpenFailure {
         match error {
@@ -173,7 +179,33 @@ pub(crate) fn open_current(
     loading: Loading,
     admission: &mut Admission,
 ) -> Result<OpenedArchive, CurrentError> {
-    admission.open_current(path, |path| open(path, loading), |opened| &opened.archive)
+    let opened = admission.open_current(path, |path| open_signed(path, loading), |opened| &opened.archive)?;
+    opened.check_unchanged(path)?;
+    Ok(opened)
+}
+
+/// Opens an archive whose signature is demanded. No other process can change its bytes, also if one still has it open after its name
+/// was removed.
+pub(crate) fn open_signed(path: &Path, loading: Loading) -> Result<OpenedArchive, CurrentError> {
+    let (archive, lease) = Archive::open_leased(path, loading).map_err(CurrentError::Open)?;
+    if lease.is_some() || archive.is_in_memory() {
+        return Ok(OpenedArchive { archive, lease, is_unguarded: false });
+    }
+    if archive.facts().file_bytes > UNLEASED_COPIED_BYTES_MAX {
+        return Err(AdmissionError::changeable(path).into());
+    }
+    let archive = Archive::open(path, Loading::InMemory).map_err(CurrentError::Open)?;
+    Ok(OpenedArchive { archive, lease: None, is_unguarded: false })
+}
+
+impl OpenedArchive {
+    /// Checks after the verification that nothing could have written to the archive during it. A lease only holds writers up for a while.
+    pub(crate) fn check_unchanged(&self, path: &Path) -> Result<(), AdmissionError> {
+        match &self.lease {
+            Some(lease) if lease.is_being_broken() => Err(AdmissionError::written(path)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Opens an archive. It is mapped if it can be leased, and otherwise read into memory if it is small enough.
@@ -205,4 +237,26 @@ fn guard(
         return Ok(OpenedArchive { archive, lease, is_unguarded: true });
     }
     Ok(OpenedArchive { archive: copy()?, lease, is_unguarded: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::worker::simulation;
+
+    #[test]
+    fn signed_archives_are_not_changed_by_processes_that_have_them_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1.cdb");
+        let bytes = simulation::archive("a");
+        std::fs::write(&path, &bytes).unwrap();
+        let writer = File::options().write(true).open(&path).unwrap();
+
+        let opened = open_signed(&path, Loading::Mapped).unwrap();
+        assert!(opened.lease.is_none() && opened.archive.is_in_memory());
+        writer.write_all_at(&vec![0; bytes.len()], 0).unwrap();
+        opened.archive.verify(|_| {}).unwrap();
+    }
 }

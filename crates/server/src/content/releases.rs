@@ -555,11 +555,20 @@ fn open(
 ) -> Result<(OpenRelease, Option<Notice>), OpenFailure> {
     // We should map it: there will only be a few requests for it, and the page cache keeps the
     // parts that are in use.
-    let open::OpenedArchive { archive, lease, is_unguarded } = open::open(path, Loading::Mapped)?;
-    if let Some(admission) = admission {
-        admission.check_other(path, &archive)?;
+    let opened = match admission {
+        Some(admission) => {
+            let opened = open::open_signed(path, Loading::Mapped)?;
+            admission.check_other(path, &opened.archive)?;
+            opened
+        }
+        None => open::open(path, Loading::Mapped)?,
+    };
+    opened.archive.verify(|_| {})?;
+    if admission.is_some() {
+        opened.check_unchanged(path)?;
     }
-    archive.verify(|_| {})?;
+
+    let open::OpenedArchive { archive, lease, is_unguarded } = opened;
     let notice = is_unguarded.then(|| Notice::Unguarded { path: path.to_owned() });
     let site = Arc::new(Site::new(archive, virtual_hosts));
     Ok((OpenRelease { path: path.to_owned(), site, lease }, notice))

@@ -29,6 +29,8 @@ pub(super) struct ArchiveFile {
     unreadable: Option<Unreadable>,
     /// Set if the last file that was ready isn't admitted, which we have reported.
     untrusted: Option<Untrusted>,
+    /// The last file that was refused, as long as no other one has its name.
+    refused: Option<FileVersion>,
     /// The file that the last check found, and when it was found first.
     seen: Option<(FileVersion, Instant)>,
     /// Whether we have already reported that the file is missing.
@@ -80,6 +82,7 @@ impl ArchiveFile {
             settled_before: None,
             unreadable: None,
             untrusted: None,
+            refused: None,
             seen: version.map(|version| (version, Instant::now())),
             is_missing_reported: false,
             lease: None,
@@ -148,11 +151,19 @@ impl ArchiveFile {
     /// Notes that the file that the last check found ready is served.
     pub(super) fn accept(&mut self) {
         self.untrusted = None;
+        self.refused = None;
+    }
+
+    /// Forgets the refused file once another one has its name, such as the one that is served. Returns `true` then.
+    pub(super) fn forget_refused(&mut self) -> bool {
+        let current = self.seen.map(|(version, _)| version);
+        self.refused.take_if(|refused| Some(*refused) != current).is_some()
     }
 
     /// Refuses the file that the last check found ready. If the system could not read it, a check after [`RETRY_AFTER`] will find it
     /// ready again. Returns `true` if this should be reported.
     pub(super) fn refuse(&mut self, failure: &OpenFailure, trigger: Trigger) -> bool {
+        self.refused = self.settled;
         let why = match failure {
             OpenFailure::Unreadable(why) => why,
             OpenFailure::Untrusted { why, statement } => {

@@ -262,7 +262,11 @@ impl Archives {
         let file = &mut self.files[index];
         let path = file.path.clone();
         match file.check(trigger) {
-            FileState::Settled => {}
+            FileState::Settled => {
+                if file.forget_refused() {
+                    findings.refusals.push((index, None));
+                }
+            }
             FileState::Missing(error) => findings.refuse(path, error.to_string()),
             FileState::Ready => match open_next(file, self.loading) {
                 Ok((archive, lease, notices)) => {
