@@ -41,8 +41,8 @@ pub(crate) enum CurrentError {
 pub(crate) enum AdmissionError {
     /// It won't be until its file or its statement changes.
     Untrusted { why: String, statement: StatementStamp },
-    /// The system couldn't read the statement.
-    Unreadable(io::Error),
+    /// The statement can't be read, or the archive isn't protected from changes. The next attempt may succeed.
+    Unready(String),
 }
 
 impl CurrentError {
@@ -57,23 +57,25 @@ impl CurrentError {
 }
 
 impl AdmissionError {
-    /// The error for an archive that another process could change after it was verified.
-    pub(crate) fn changeable(path: &Path) -> AdmissionError {
+    /// The error for an archive that other processes could change after it was verified, or one that has it open for writing.
+    pub(crate) fn changeable() -> AdmissionError {
         let why = "other processes could change it after it was verified: let the server own the file or have CAP_LEASE, or read the \
                    archive into memory (`--archive-inmem`)";
-        AdmissionError::Untrusted { why: why.to_owned(), statement: StatementStamp::of(path) }
+        AdmissionError::Unready(why.to_owned())
     }
 
     /// The error for an archive that another process has opened for writing while it was verified.
-    pub(crate) fn written(path: &Path) -> AdmissionError {
-        let why = "another process is about to write to it".to_owned();
-        AdmissionError::Untrusted { why, statement: StatementStamp::of(path) }
+    pub(crate) fn written() -> AdmissionError {
+        AdmissionError::Unready("another process is about to write to it".to_owned())
+    }
+
+    fn unreadable(error: &io::Error) -> AdmissionError {
+        AdmissionError::Unready(format!("cannot read the signature: {error}"))
     }
 
     pub(crate) fn why(&self) -> String {
         match self {
-            AdmissionError::Untrusted { why, .. } => why.clone(),
-            AdmissionError::Unreadable(error) => format!("cannot read the signature: {error}"),
+            AdmissionError::Untrusted { why, .. } | AdmissionError::Unready(why) => why.clone(),
         }
     }
 }
@@ -144,7 +146,7 @@ impl Admission {
     ) -> Result<T, AdmissionError> {
         // First, in order to notice any later change.
         let statement = StatementStamp::of(path);
-        let signed = read_signed(path).map_err(AdmissionError::Unreadable)?;
+        let signed = read_signed(path).map_err(|error| AdmissionError::unreadable(&error))?;
         check(signed.as_ref())
             .map_err(|error| AdmissionError::Untrusted { why: error.to_string(), statement })
     }
@@ -168,7 +170,7 @@ impl Admission {
 ///
 /// We compare inodes, because threads in the sandbox may not read links. If the file has several names, one with a signature is returned.
 fn current_file(current: &Path) -> Result<PathBuf, AdmissionError> {
-    let unreadable = AdmissionError::Unreadable;
+    let unreadable = |error: io::Error| AdmissionError::unreadable(&error);
     let target = FileVersion::at(current).map_err(unreadable)?;
     let directory = current.parent().unwrap_or(Path::new("."));
 

@@ -74,7 +74,7 @@ impl From<AdmissionError> for OpenFailure {
         let why = error.why();
         match error {
             AdmissionError::Untrusted { statement, .. } => OpenFailure::Untrusted { why, statement },
-            AdmissionError::Unreadable(_) => OpenFailure::Unreadable(why),
+            AdmissionError::Unready(_) => OpenFailure::Unreadable(why),
         }
     }
 }
@@ -180,7 +180,7 @@ pub(crate) fn open_current(
     admission: &mut Admission,
 ) -> Result<OpenedArchive, CurrentError> {
     let opened = admission.open_current(path, |path| open_signed(path, loading), |opened| &opened.archive)?;
-    opened.check_unchanged(path)?;
+    opened.check_unchanged()?;
     Ok(opened)
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn open_signed(path: &Path, loading: Loading) -> Result<OpenedArchive
         return Ok(OpenedArchive { archive, lease, is_unguarded: false });
     }
     if archive.facts().file_bytes > UNLEASED_COPIED_BYTES_MAX {
-        return Err(AdmissionError::changeable(path).into());
+        return Err(AdmissionError::changeable().into());
     }
     let archive = Archive::open(path, Loading::InMemory).map_err(CurrentError::Open)?;
     Ok(OpenedArchive { archive, lease: None, is_unguarded: false })
@@ -200,9 +200,9 @@ pub(crate) fn open_signed(path: &Path, loading: Loading) -> Result<OpenedArchive
 
 impl OpenedArchive {
     /// Checks after the verification that nothing could have written to the archive during it. A lease only holds writers up for a while.
-    pub(crate) fn check_unchanged(&self, path: &Path) -> Result<(), AdmissionError> {
+    pub(crate) fn check_unchanged(&self) -> Result<(), AdmissionError> {
         match &self.lease {
-            Some(lease) if lease.is_being_broken() => Err(AdmissionError::written(path)),
+            Some(lease) if lease.is_being_broken() => Err(AdmissionError::written()),
             _ => Ok(()),
         }
     }
@@ -242,6 +242,7 @@ fn guard(
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::FileExt;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::worker::simulation;
@@ -258,5 +259,27 @@ mod tests {
         assert!(opened.lease.is_none() && opened.archive.is_in_memory());
         writer.write_all_at(&vec![0; bytes.len()], 0).unwrap();
         opened.archive.verify(|_| {}).unwrap();
+    }
+
+    /// It may be closed again without a change, so the file must not count as refused until it changes.
+    #[test]
+    fn file_opened_for_writing_during_the_verification_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1.cdb");
+        std::fs::write(&path, simulation::archive("a")).unwrap();
+        let opened = open_signed(&path, Loading::Mapped).unwrap();
+        let Some(lease) = &opened.lease else { return };
+        opened.check_unchanged().unwrap();
+
+        let writer = std::thread::spawn(move || File::options().write(true).open(path).map(drop));
+        let end = Instant::now() + Duration::from_secs(20);
+        while !lease.is_being_broken() {
+            assert!(Instant::now() < end, "the lease is not broken");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let failure = OpenFailure::from(opened.check_unchanged().unwrap_err());
+        assert!(matches!(failure, OpenFailure::Unreadable(_)), "{failure}");
+        drop(opened);
+        writer.join().unwrap().unwrap();
     }
 }

@@ -565,7 +565,7 @@ fn open(
     };
     opened.archive.verify(|_| {})?;
     if admission.is_some() {
-        opened.check_unchanged(path)?;
+        opened.check_unchanged()?;
     }
 
     let open::OpenedArchive { archive, lease, is_unguarded } = opened;
