@@ -66,6 +66,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
 }
 
 fn run_command(command: Command) -> Result<(), Failure> {
+    // Servers end their connections first.
+    if !matches!(command, Command::Serve(_) | Command::Server(_)) {
+        interrupt::allow_in_first_process();
+    }
     match command {
         Command::Serve(flags) => serve::run(&flags),
         Command::Archiver(flags) => archiver::run_invocation(flags.into_invocation()?),

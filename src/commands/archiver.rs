@@ -6,7 +6,7 @@ use std::time::Instant;
 use cannery_archiver::{Error, Options, Report, compile};
 
 use super::build_failure::{failure, print_diagnostics};
-use super::interrupt::Interrupt;
+use super::interrupt::{self, Interrupt};
 use super::{folder_process, inspect, open, summary};
 use crate::flags;
 use crate::flags::archiver::{Build, Invocation, OutputFlags};
@@ -21,6 +21,7 @@ use crate::reference;
 ///
 /// Returns an error if the command line is wrong or the build has failed.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+    interrupt::allow_in_first_process();
     run_invocation(flags::archiver::parse(arguments)?)
 }
 

@@ -14,7 +14,6 @@ use cannery_certificates::{
 };
 use serde_json::json;
 
-use super::interrupt;
 use crate::flags::certificates::Certificates;
 use crate::output::{self, Exit, Failure, Paint, one_line};
 use report::{Report, span, time};
@@ -43,7 +42,6 @@ pub fn run(flags: &Certificates) -> Result<(), Failure> {
         return for_server::run(flags, &server);
     }
 
-    interrupt::allow_in_first_process();
     let mut issuer = Issuer::open(settings(flags, Caller::Command)?).map_err(|error| failure(&error))?;
     let report = Report::new(flags.json, flags.quiet);
     report.started(&flags.directory, issuer.thumbprint());

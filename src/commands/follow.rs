@@ -29,7 +29,6 @@ use cannery_trust::{Seen, Statement};
 
 use super::credentials_process;
 use super::hook_process::{self, HookProcess};
-use super::interrupt;
 use super::on_activate::{Activation, Hook};
 use super::receive::DirectoryHost;
 use super::release_dir::{self, ReleaseDir};
@@ -56,7 +55,6 @@ const LOCK: &str = ".follow.lock";
 /// Returns an error if the directory or a key can't be used. With `--once`, also if the directory isn't up to date in the end, or if
 /// the command of `--on-activate` failed.
 pub fn run(flags: &Follow) -> Result<(), Failure> {
-    interrupt::allow_in_first_process();
     if let Some(hook) = Hook::from_flags(&flags.hook).filter(|_| flags.for_follow) {
         return hook_process::serve(&hook.quiet(flags.quiet));
     }

@@ -4,7 +4,7 @@
 //! is never ended by a signal that it doesn't handle, so it exits by itself.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use cannery_archiver::temporary;
@@ -31,7 +31,9 @@ impl Interrupt {
     /// too.
     pub(super) fn watch(directory: Option<PathBuf>) -> Interrupt {
         let farewell = Farewell::default();
-        Interrupt { handle: start(directory, Arc::clone(&farewell)), farewell }
+        let handle = start(directory, Arc::clone(&farewell));
+        UNHANDLED.store(handle.is_none(), Ordering::Release);
+        Interrupt { handle, farewell }
     }
 
     /// Sets a line that is printed if this process is ended by a signal.
@@ -46,23 +48,23 @@ impl Drop for Interrupt {
             handle.close();
             for signal in handled_signals() {
                 let always = Arc::new(AtomicBool::new(true));
-                let _ = if is_first_process() {
-                    signal_hook::flag::register_conditional_shutdown(signal, exit_code(signal), always)
-                } else {
-                    signal_hook::flag::register_conditional_default(signal, always)
-                };
+                let _ = signal_hook::flag::register_conditional_default(signal, always);
             }
         }
+        UNHANDLED.store(true, Ordering::Release);
     }
 }
 
-/// Lets signals end a command that handles none, even if it is the first process of a container.
+/// Whether there is no [`Interrupt`], so that signals end the first process at once.
+static UNHANDLED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
+
+/// Lets signals end a command even if it is the first process of a container. Without this, the container is killed after a while.
 pub(super) fn allow_in_first_process() {
     if is_first_process() {
         for signal in handled_signals() {
-            let always = Arc::new(AtomicBool::new(true));
-            // Without the handler, the container is killed after a while.
-            let _ = signal_hook::flag::register_conditional_shutdown(signal, exit_code(signal), always);
+            let unhandled = Arc::clone(&UNHANDLED);
+            // If this isn't possible, the container is killed as before.
+            let _ = signal_hook::flag::register_conditional_shutdown(signal, exit_code(signal), unhandled);
         }
     }
 }

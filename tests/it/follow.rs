@@ -354,6 +354,33 @@ fn spawn(place: &Place, store: &str, flags: &[&str]) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
+/// Returns a command that runs another one as the first process of a namespace.
+fn contained(inner: &Command) -> Command {
+    let mut container = Command::new("unshare");
+    container.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
+    container.arg(inner.get_program()).args(inner.get_args());
+    container.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    container.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    container
+}
+
+/// Ends the first process of a namespace.
+fn terminate_first(container: Child) {
+    let container = RefCell::new(container);
+    let first = || children(container.borrow().id()).first().map(u32::to_string);
+    let handles_sigterm = |process: String| {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << 14 != 0)
+    };
+    wait_until("it handles the signal", || first().is_some_and(handles_sigterm));
+    let first = first().unwrap();
+    assert!(Command::new("kill").args(["-TERM", &first]).status().unwrap().success());
+    wait_until("the container ends", || container.borrow_mut().try_wait().unwrap().is_some());
+    // As shells have it: 128, and the number of the signal.
+    assert_eq!(container.into_inner().wait().unwrap().code(), Some(143));
+}
+
 #[test]
 fn first_process_of_a_container_ends_on_sigterm() {
     if !is_root() {
@@ -363,20 +390,15 @@ fn first_process_of_a_container_ends_on_sigterm() {
     let place = Place::new();
     let store = format!("file://{}", place.text("store"));
     push(&place, &store, 1, &[]);
-    let follower = place.command(&["follow", &store, "--into", &place.text("node"), "--unsigned"]);
-    let mut container = Command::new("unshare");
-    container.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
-    container.arg(follower.get_program()).args(follower.get_args());
-    container.envs(follower.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let container = container.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let container = RefCell::new(container);
+    let node = place.text("node");
+    let follower =
+        contained(&place.command(&["follow", &store, "--into", &node, "--unsigned"])).spawn().unwrap();
     wait_until("the release is current", || place.path("node/current").exists());
+    terminate_first(follower);
 
-    let first = children(container.borrow().id())[0].to_string();
-    assert!(Command::new("kill").args(["-TERM", &first]).status().unwrap().success());
-    wait_until("the container ends", || container.borrow_mut().try_wait().unwrap().is_some());
-    // As shells have it: 128, and the number of the signal.
-    assert_eq!(container.into_inner().wait().unwrap().code(), Some(143));
+    // It waits for requests.
+    let mut receiver = contained(&place.command(&["receive", &node]));
+    terminate_first(receiver.stdin(Stdio::piped()).spawn().unwrap());
 }
 
 #[test]
