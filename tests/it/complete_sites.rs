@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cannery_testkit::tiles;
 
-use crate::harness::{Server, compile, decode, files_below, percent_encode, skip_outside};
+use crate::harness::{Server, compile, decode, files_below, is_slow, percent_encode, skip_outside};
 
 /// Compiles a folder quickly and serves it.
 fn serve(folder: &Path, place: &tempfile::TempDir, flags: &[&str]) -> (Server, PathBuf) {
@@ -83,7 +83,7 @@ fn icon_set_is_served() {
 
 #[test]
 fn tiles_are_deduplicated() {
-    let slow = std::env::var_os("CANNERY_SLOW").is_some();
+    let slow = is_slow();
     let pyramid = tiles::Pyramid::new(if slow { 250_000 } else { 5_000 }, 1);
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("tiles");

@@ -14,14 +14,16 @@ use checker::{Failures, Target, check_under_load};
 use releases::{RELEASES, Site};
 
 use crate::authority::Authority;
-use crate::harness::{QUIC_FLAGS, Server, in_network_namespace, server_command, skip_outside, wait_until};
+use crate::harness::{
+    QUIC_FLAGS, Server, in_network_namespace, is_slow, server_command, skip_outside, wait_until,
+};
 
 /// The minimum number of responses that the clients check between two exchanges.
 const RESPONSES_BETWEEN: u64 = 150;
 
 /// Returns the number of exchanges of each kind.
 fn rounds() -> u64 {
-    if std::env::var_os("CANNERY_SLOW").is_some() { 300 } else { 6 }
+    if is_slow() { 300 } else { 6 }
 }
 
 fn text(path: &Path) -> &str {

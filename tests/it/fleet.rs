@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Server, request_at, signal, skip_outside, wait_until};
+use crate::harness::{Server, is_slow, request_at, signal, skip_outside, wait_until};
 use crate::processes::is_alive;
 use crate::proxies::{haproxy_in_turn, varnish_in_turn};
 use crate::push::{Place, asset_content, asset_path, page};
@@ -150,10 +150,6 @@ fn visit_meanwhile<const LISTS: usize>(
         }
     });
     visits
-}
-
-fn is_slow() -> bool {
-    std::env::var_os("CANNERY_SLOW").is_some()
 }
 
 /// Without the wait between staging and switching, one server serves a new page while another one doesn't know its script yet.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Server, is_root, request_at, run, skip_outside, wait_until};
+use crate::harness::{Server, is_root, is_slow, request_at, run, skip_outside, wait_until};
 use crate::processes::is_alive;
 use crate::push::Place;
 use crate::registry::{RIGHT_PASSWORD, Registry, write_docker_config};
@@ -407,7 +407,7 @@ fn killed_followers_leave_a_release_and_nothing_else() {
     let store = format!("file://{}", place.text("store"));
     push(&place, &store, 1, &[]);
     followed(&place, &store, "node", &["--unsigned"]);
-    let rounds = if std::env::var_os("CANNERY_SLOW").is_some() { 50 } else { 5 };
+    let rounds = if is_slow() { 50 } else { 5 };
     for number in 2..2 + rounds {
         push(&place, &store, number, &[]);
         let mut follower = spawn(&place, &store, &["--unsigned"]);

@@ -392,6 +392,11 @@ pub(crate) fn wait_until(description: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// Returns `true` if the long tests run, too.
+pub(crate) fn is_slow() -> bool {
+    std::env::var_os("CANNERY_SLOW").is_some()
+}
+
 /// Returns `true` if the tests run as root.
 pub(crate) fn is_root() -> bool {
     fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0\t")

@@ -13,18 +13,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::harness::{Server, compile, parse, server_command, skip_outside, write_folder};
+use crate::harness::{Server, compile, is_slow, parse, server_command, skip_outside, write_folder};
 
 /// Size of the large file: more than the kernel buffers for a client that doesn't read.
 const LARGE_BYTES: usize = 16 << 20;
 
 /// Longer than any step takes on a correct server.
 const TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Returns `true` if attacks have their full size.
-pub(crate) fn is_slow() -> bool {
-    std::env::var_os("CANNERY_SLOW").is_some()
-}
 
 /// A server of a small and a large file, and the number of its descriptors before the first connection.
 struct Target {

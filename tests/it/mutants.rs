@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Server, compile, pages, percent_encode, server_command, write_folder};
+use crate::harness::{Server, compile, is_slow, pages, percent_encode, server_command, write_folder};
 use crate::random::Random;
 
 /// Exit code of a program that has panicked.
@@ -19,7 +19,7 @@ const PATHS: [&str; 8] =
 
 /// Returns the number of changed archives for each command.
 fn mutants() -> u64 {
-    if std::env::var_os("CANNERY_SLOW").is_some() { 2_000 } else { 100 }
+    if is_slow() { 2_000 } else { 100 }
 }
 
 /// The server verifies archives of up to this size before it starts, so that it would serve no changed one.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cannery_store::{Address, Credentials, Lease, Login, Look, StoreSettings, StoredSite};
 use serde_json::Value;
 
-use crate::harness::{compile, python, request_at, skip_outside, wait_until};
+use crate::harness::{compile, is_slow, python, request_at, skip_outside, wait_until};
 use crate::program::Program;
 use crate::push::Place;
 
@@ -202,11 +202,6 @@ fn bucket_of_moto_is_followed() {
     let created = request_at(&moto.address, "PUT", "/bucket", "Content-Length: 0\r\n");
     assert_eq!(created.status, 200);
     check_bucket(&moto, Place::new());
-}
-
-/// Returns whether the long tests run.
-fn is_slow() -> bool {
-    std::env::var_os("CANNERY_SLOW").is_some()
 }
 
 /// It compares entity tags, as Amazon's does.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Server, compile, request_at, run, wait_until, write_folder};
+use crate::harness::{Server, compile, is_slow, request_at, run, wait_until, write_folder};
 
 /// A place with a site, release directories, and a cache of its own.
 pub(crate) struct Place {
@@ -371,7 +371,7 @@ fn killed_pushes_change_nothing_and_leave_nothing() {
     place.push("releases");
     let target = format!("host:{}", place.text("releases"));
     let ssh = place.fake_ssh("ssh", &format!("echo $$ > {}", place.text("receiver.pid")));
-    let slow = std::env::var_os("CANNERY_SLOW").is_some();
+    let slow = is_slow();
     let rounds = if slow { 50 } else { 6 };
     for number in 2..2 + rounds {
         place.write_site(number);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cannery_testkit::http1;
 
-use crate::harness::{Server, compile, pages, parse, run, write_folder};
+use crate::harness::{Server, compile, is_slow, pages, parse, run, write_folder};
 use crate::releases::damage;
 use crate::transports::connect;
 
@@ -291,7 +291,7 @@ fn one_connection_may_request_several_hosts() {
 /// for half a minute, else for a few seconds.
 #[test]
 fn reload_under_load_fails_no_request() {
-    let time = if std::env::var_os("CANNERY_SLOW").is_some() { 30 } else { 3 };
+    let time = if is_slow() { 30 } else { 3 };
     let releases = Releases::new();
     for number in 0..4 {
         releases.build_numbered(&format!("{number}.cdb"), number);

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
 use super::{World, serve};
-use crate::harness::skip_outside;
+use crate::harness::{is_slow, skip_outside};
 
 /// Passes connections on to the servers in turn. It ends with the process.
 fn balance(servers: [String; 2]) -> String {
@@ -44,7 +44,7 @@ fn each_node_answers_every_challenge() {
     });
     assert_ne!(world.address, world.server.address);
 
-    let orders = if std::env::var_os("CANNERY_SLOW").is_some() { 50 } else { 4 };
+    let orders = if is_slow() { 50 } else { 4 };
     let names: Vec<_> = (0..orders).map(|number| format!("n{number}.test,www.n{number}.test")).collect();
     let outcome = world.once(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let count = |name: &str| outcome.events.iter().filter(|event| event["event"] == name).count();

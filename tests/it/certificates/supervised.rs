@@ -14,7 +14,7 @@ use super::proxy::{Fault, Proxy, problem};
 use super::{mode, presented, serve, text};
 use crate::authority::Authority;
 use crate::harness::{
-    Server, compile, free_address, pages, request_at, run, server_command, skip_outside, wait_until,
+    Server, compile, free_address, is_slow, pages, request_at, run, server_command, skip_outside, wait_until,
     write_folder,
 };
 use crate::random::Random;
@@ -318,7 +318,7 @@ fn killed_issuer_does_not_order_again() {
     }
     let machine = Machine::new();
     let mut random = Random::new(39);
-    let rounds = if std::env::var_os("CANNERY_SLOW").is_some() { 25 } else { 2 };
+    let rounds = if is_slow() { 25 } else { 2 };
     for round in 0..rounds {
         let _ = fs::remove_dir_all(machine.folder());
         machine.proxy.plan(|_, _| Fault::None);

@@ -19,8 +19,8 @@ use cannery_testkit::http3::{
 };
 
 use super::memory::{compile_pages, kibibytes, pin_with, shed, stream_frame};
-use crate::harness::{QUIC_FLAGS, Server, TIMEOUT, TLS_FLAGS, wait_until};
-use crate::hostile::{is_slow, many_descriptors};
+use crate::harness::{QUIC_FLAGS, Server, TIMEOUT, TLS_FLAGS, is_slow, wait_until};
+use crate::hostile::many_descriptors;
 
 /// The limit of the server's private memory, in MiB.
 const LIMIT_MIB: u64 = 64;
