@@ -2,34 +2,21 @@
 //!
 //! Every check also runs on a developer's machine; none needs the continuous integration service.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-
-use serde_json::Value;
 
 use crate::counts;
 use crate::dist;
 use crate::error::Error;
+use crate::extent::Extent;
 use crate::minute;
 use crate::outside;
-use crate::project::{self, cargo};
-use crate::steps::Steps;
+use crate::project::{self, cargo, yielding};
+use crate::steps::{Steps, Tests};
+use crate::test_programs::{TestPrograms, cargo_tests};
 use crate::tidy;
 
-/// Selects the checks of a run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// Formatting, clippy and cargo test. Tests with other programs are skipped, unless all of those are installed.
-    Fast,
-    /// Everything except the long tests and the checks that need tools with minutes of installation.
-    Usual,
-    /// The checks of continuous integration: the usual ones and cargo deny.
-    Integration,
-    /// Everything.
-    Slow,
-}
-
-/// Runs the checks. Cargo's tests come last, so that the output ends with their result.
+/// Runs the checks. Tests come last, so that the output ends with their result.
 pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     let mut steps = Steps::default();
     if extent != Extent::Fast {
@@ -46,9 +33,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     }
     let packages = packages_of(extent);
     steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
-    let clippy = format!("clippy {packages} --all-targets -- -D warnings");
     if extent != Extent::Fast {
-        steps.run("clippy", || project::run(&mut cargo(&clippy)));
         steps.run("tidy", tidy::check);
         deny(&mut steps, extent);
         semver(&mut steps, extent);
@@ -64,33 +49,61 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         println!("not installed in the versions of the tests: {}", outside::missing().join(", "));
         steps.skip("tests with other programs", "some are not installed; `cargo xtask test` installs them");
     }
-    let test = format!("test {packages}");
-    // A log should name all tests that fail.
-    let fail_fast = if extent == Extent::Fast { "" } else { "--no-fail-fast" };
-    steps.run("cargo test", || project::run_tests(&mut tests(&format!("{test} {fail_fast}"), extent)));
-    if extent == Extent::Fast {
-        // After the first tests, because it compiles nearly everything once more.
-        steps.run("clippy", || project::run(&mut cargo(&clippy)));
+    test(&mut steps, packages, extent);
+    steps.finish()
+}
+
+/// Builds all tests and runs them. Clippy and the portable build compile nearly everything once more, so they do that while the black box
+/// tests wait.
+fn test(steps: &mut Steps, packages: &str, extent: Extent) {
+    let mut built = None;
+    steps.run("test programs", || {
+        built = Some(TestPrograms::build(packages, extent)?);
+        Ok(())
+    });
+    let clippy = format!("clippy {packages} --all-targets -- -D warnings");
+    let Some(programs) = built else {
+        return steps.run("clippy", || project::run(&mut cargo(&clippy)));
+    };
+
+    let black_box = black_box_tests(steps, &programs, extent);
+    steps.run_beside(black_box, |steps| {
+        steps.run("unit tests", || project::run_all_tests(programs.others()));
+        let documentation = format!("test {packages} --doc --no-fail-fast");
+        steps.run("documentation tests", || run_cargo_tests(&documentation, extent));
+        steps.run("clippy", || project::run(&mut yielding(&cargo(&clippy))));
+        if extent != Extent::Fast {
+            // Builds a package of its own: a minute and a half of CPU time at first, and seconds later.
+            let embedding = format!("test {packages} --test embedding -- --ignored");
+            steps.run("embedding", || run_cargo_tests(&embedding, extent));
+            portable_libraries(steps, packages, extent);
+            other_systems(steps);
+        }
+    });
+
+    // Before the portable programs replace the usual ones.
+    package(steps, extent);
+    walk_from_an_empty_machine(steps, extent);
+    if extent != Extent::Fast {
+        portable_programs(steps, &programs, extent);
     }
-    let black_box = format!("{test} --test it");
+}
+
+/// Returns the runs of the black box tests.
+fn black_box_tests(steps: &mut Steps, programs: &TestPrograms, extent: Extent) -> Vec<Tests> {
+    let mut runs = vec![Tests { name: "black box", command: programs.black_box("") }];
 
     // A program that contains the server, and has routes, must respond to all other requests in the same way.
-    let mut with_library = tests(&format!("{black_box} -- conformance:: conditional:: negotiate::"), extent);
+    let mut with_library = programs.black_box("conformance:: conditional:: negotiate::");
     with_library.env("CANNERY_TEST_PROGRAM", project::target().join("debug/examples/site_and_routes"));
-    steps.run("library", || project::run_tests(&mut with_library));
+    runs.push(Tests { name: "library", command: with_library });
 
     // The same for programs of frameworks, except for what their HTTP library decides. Also the example of a whole service.
-    let mut with_frameworks = tests(&format!("{black_box} -- frameworks:: notes::"), extent);
+    let mut with_frameworks = programs.black_box("frameworks:: notes::");
     with_frameworks.env("CANNERY_TEST_FRAMEWORKS", project::target().join("debug/examples"));
-    steps.run("frameworks", || project::run_tests(&mut with_frameworks));
+    runs.push(Tests { name: "frameworks", command: with_frameworks });
 
-    if extent != Extent::Fast {
-        // Builds a package of its own: a minute and a half of CPU time at first, and seconds later.
-        let embedding = format!("{test} --test embedding -- --ignored");
-        steps.run("embedding", || project::run_tests(&mut tests(&embedding, extent)));
-    }
-
-    // Responses must not depend on the event loop, so the black box tests run on both.
+    // Responses must not depend on the event loop, so the tests run on both.
     const ON_IO_URING: &str = "io_uring";
     // Except for those of other programs as clients, of pages in browsers, of texts, and of commands that publish or obtain
     // certificates: servers send nothing there that they don't send in others.
@@ -99,22 +112,19 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         --skip static_memory:: --skip certificates:: --skip stores:: --skip store_credentials:: --skip push:: --skip push_faults:: --skip push_ssh:: \
         --skip switch_faults:: --skip receive_sandbox:: --skip clocks:: --skip follow:: --skip signatures::";
     if has_io_uring() {
-        let skipped = if extent == Extent::Slow { "" } else { ON_ONE_LOOP };
-        let mut on_io_uring = tests(&format!("{black_box} -- {skipped}"), extent);
+        let mut on_io_uring = programs.black_box(if extent == Extent::Slow { "" } else { ON_ONE_LOOP });
         on_io_uring.env("CANNERY_TEST_IO", "io_uring");
-        steps.run(ON_IO_URING, || project::run_tests(&mut on_io_uring));
+        runs.push(Tests { name: ON_IO_URING, command: on_io_uring });
     } else {
         steps.skip(ON_IO_URING, "the kernel doesn't support it, or forbids it");
     }
 
-    // Before the portable programs replace the usual ones.
-    package(&mut steps, extent);
-    walk_from_an_empty_machine(&mut steps, extent);
+    runs
+}
 
-    if extent != Extent::Fast {
-        portable(&mut steps, packages, extent);
-    }
-    steps.finish()
+/// Runs cargo's tests beside the black box tests.
+fn run_cargo_tests(words: &str, extent: Extent) -> Result<(), Error> {
+    project::run_tests(&mut yielding(&cargo_tests(words, extent)))
 }
 
 /// Runs the checks of texts, and the structure test, which reads all code.
@@ -132,106 +142,64 @@ pub(crate) fn check_public_functions() -> Result<(), Error> {
     steps.finish()
 }
 
-/// Sets how many tests of a program run at the same time.
-const TEST_THREADS: &str = "RUST_TEST_THREADS";
+/// A build for other systems, on Linux.
+const PORTABLE: &str = "--features cannery-cli/portable";
 
-/// Returns a `cargo test` command with the paths of the external programs in its environment.
-fn tests(words: &str, extent: Extent) -> Command {
-    with_programs(cargo(words), extent)
-}
-
-/// Adds the paths of the external programs to the environment of a command that runs tests.
-fn with_programs(mut command: Command, extent: Extent) -> Command {
-    command.env("CANNERY_NPM", outside::npm_directory());
-    command.env("CANNERY_PYTHON", outside::python_directory().join("bin/python"));
-    command.env("CANNERY_H2SPEC", outside::h2spec());
-    command.env("CANNERY_QUIC_GO", outside::quic_go());
-    command.env("CANNERY_PEBBLE", outside::pebble_directory());
-    command.env("CANNERY_STORES", outside::stores_directory());
-    command.env("CANNERY_PYTHON_DOCS", outside::PYTHON_DOCS);
-
-    if let Some(chromium) = project::program("chromium") {
-        command.env("CANNERY_CHROMIUM", chromium);
-    }
-    if extent == Extent::Fast && !outside::missing().is_empty() {
-        command.env("CANNERY_OUTSIDE", "skip");
-    }
-    if extent == Extent::Slow {
-        command.env("CANNERY_SLOW", "1");
-    }
-
-    // Most tests wait for time-outs and other programs much of their time.
-    if std::env::var_os(TEST_THREADS).is_none() {
-        let threads = std::thread::available_parallelism().map_or(2, |cores| 2 * cores.get());
-        command.env(TEST_THREADS, threads.to_string());
-    }
-
-    command
-}
-
-/// Checks the portable build on Linux: the unit tests, and the black box tests that use its modules most. Also checks that the
-/// event loop compiles for a system with kqueue, and the follower for one with `FSEvents`.
-fn portable(steps: &mut Steps, packages: &str, extent: Extent) {
-    const FEATURE: &str = "--features cannery-cli/portable";
-    // The crates that have portable modules, or act on leases.
+/// Returns the packages that the portable build tests: those that have portable modules, or act on leases. With `cannery` and `xtask`, and
+/// with the benchmarks if the other steps have them, all libraries have the same features as in the whole workspace, so that cargo
+/// doesn't compile them again.
+fn portable_packages(extent: Extent) -> String {
     const PACKAGES: &str = "--package cannery-archive --package cannery-cli --package cannery-eventloop --package cannery-live \
-        --package cannery-server";
-    // With these, all libraries have the same features as in the whole workspace, so that cargo doesn't compile them again.
-    const WITH_SAME_FEATURES: &str = "--package cannery --package xtask";
-    const BENCHMARKS: &str = "--package cannery-bench";
+        --package cannery-server --package cannery --package xtask";
+    let benchmarks = if extent == Extent::Usual { "" } else { "--package cannery-bench" };
+    format!("{PACKAGES} {benchmarks}")
+}
+
+/// Without leases, nothing shows that a file is being written. One that is replaced all the time is read as it is after a while, and may
+/// be empty then.
+const WITHOUT_LEASES: &str = "--skip compiler::tests::half_written --skip compiler::tests::file_that_is_being_replaced \
+    --skip compiler::tests::compiler_goes_on_from_an_archive --skip file_exchanged_for_a_link_out_of_the_folder";
+
+/// Checks the libraries of the portable build. This leaves the usual programs in their place.
+fn portable_libraries(steps: &mut Steps, packages: &str, extent: Extent) {
+    let clippy = format!("clippy {packages} --all-targets {PORTABLE} -- -D warnings");
+    steps.run("portable clippy", || project::run(&mut yielding(&cargo(&clippy))));
+    let packages = portable_packages(extent);
+    let units = format!("test {packages} --no-fail-fast --lib {PORTABLE} -- {WITHOUT_LEASES}");
+    steps.run("portable units", || run_cargo_tests(&units, extent));
+}
+
+/// Builds the programs of the portable build, and runs those of the black box tests that use its modules most.
+fn portable_programs(steps: &mut Steps, programs: &TestPrograms, extent: Extent) {
     // The last test makes cargo build the programs.
     const TESTS: &str =
         "--test container --test hostile --test in_place --test inside --test program --test programs";
-    // Without leases, nothing shows that a file is being written. One that is replaced all the time is read as it is after a
-    // while, and may be empty then.
-    const LEASES: &str = "--skip compiler::tests::half_written --skip compiler::tests::file_that_is_being_replaced \
-        --skip compiler::tests::compiler_goes_on_from_an_archive --skip file_exchanged_for_a_link_out_of_the_folder";
     const MODULES: &str = "admin:: get:: hostile:: http3:: processes:: range:: reload:: tls:: workers::";
     // Tests that the feature leaves out, because only Linux does what they check.
     const ON_LINUX: &str = "--skip live_reload:: --skip open_admin_page_is_reported --skip few_connections_are_balanced \
         --skip start_messages_of_a_supervisor --skip archive_written_in_place --skip archive_copied_in_place";
+    let packages = portable_packages(extent);
+    let tests = format!("test {packages} --no-fail-fast {TESTS} {PORTABLE} -- {WITHOUT_LEASES}");
+    steps.run("portable programs", || project::run_tests(&mut cargo_tests(&tests, extent)));
+
+    // The black box tests import no crate of the product, so the same program tests the portable servers, which are in their place now.
+    let mut black_box = programs.black_box(&format!("{MODULES} {ON_LINUX}"));
+    black_box.env("CANNERY_TEST_SANDBOX", "auto");
+    steps.run("portable it", || project::run_tests(&mut black_box));
+}
+
+/// Checks that the event loop compiles for a system with kqueue, and the follower for one with `FSEvents`.
+fn other_systems(steps: &mut Steps) {
     const LOOP: &str = "the loop for FreeBSD";
     const FOLLOWER: &str = "following on macOS";
-    // They import no crate of the product, so the same program tests the portable servers as soon as those are in their place.
-    let black_box = test_program(packages, "it");
-    let clippy = format!("clippy {packages} --all-targets {FEATURE} -- -D warnings");
-    steps.run("portable clippy", || project::run(&mut cargo(&clippy)));
-    let benchmarks = if extent == Extent::Usual { "" } else { BENCHMARKS };
-    let unit = format!(
-        "test {PACKAGES} {WITH_SAME_FEATURES} {benchmarks} --no-fail-fast --lib {TESTS} {FEATURE} -- {LEASES}"
-    );
-    steps.run("portable units", || project::run_tests(&mut tests(&unit, extent)));
-    steps.run("portable it", || {
-        let mut command = with_programs(Command::new(black_box?), extent);
-        command.args(MODULES.split_whitespace().chain(ON_LINUX.split_whitespace()));
-        command.env("CANNERY_TEST_SANDBOX", "auto").current_dir(project::root());
-        project::run_tests(&mut command)
-    });
-
     for (name, package, target) in [(LOOP, "eventloop", FREEBSD), (FOLLOWER, "follow", MACOS)] {
         if has_standard_library(target) {
             let check = format!("check --package cannery-{package} --all-targets --target {target}");
-            steps.run(name, || project::run(&mut cargo(&check)));
+            steps.run(name, || project::run(&mut yielding(&cargo(&check))));
         } else {
             steps.skip(name, "`rustup target add` installs the standard library of its target");
         }
     }
-}
-
-/// Builds a test program, and returns its path.
-fn test_program(packages: &str, name: &str) -> Result<PathBuf, Error> {
-    let build = format!("test --quiet {packages} --test {name} --no-run --message-format json");
-    let messages = project::output(&mut cargo(&build))?;
-    let mut artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let built = artifacts.find_map(|artifact| {
-        let is_wanted = artifact["target"]["name"] == name && artifact["profile"]["test"] == true;
-        artifact["executable"].as_str().filter(|_| is_wanted).map(PathBuf::from)
-    });
-    built.ok_or_else(|| Error::Unexpected {
-        what: format!("`cargo {build}`"),
-        expected: "a program".into(),
-        got: "none".into(),
-    })
 }
 
 /// A system with kqueue. Crates with C code would need a C compiler for it, too.

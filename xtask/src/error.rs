@@ -15,6 +15,8 @@ pub(crate) enum Error {
     Failed { program: String, status: ExitStatus },
     /// Tests failed, with these messages.
     Tests { program: String, status: ExitStatus, failures: Vec<String> },
+    /// Several programs ran, and these errors came.
+    Several { errors: Vec<Error> },
     /// A file or directory can't be read or written.
     File { path: PathBuf, source: io::Error },
     /// The machine lacks a program or a package.
@@ -62,6 +64,7 @@ impl fmt::Display for Error {
             Error::Tests { program, status, failures } => {
                 write!(f, "`{program}` failed ({status})\n{}", failures.join("\n"))
             }
+            Error::Several { errors } => errors.iter().try_for_each(|error| writeln!(f, "{error}")),
             Error::File { path, source } => write!(f, "{}: {source}", path.display()),
             Error::Targets { reasons } => {
                 write!(f, "can't be built on this machine:")?;

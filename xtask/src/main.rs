@@ -9,6 +9,7 @@ mod checks;
 mod counts;
 mod dist;
 mod error;
+mod extent;
 mod links;
 mod machine;
 mod minute;
@@ -16,6 +17,7 @@ mod outside;
 mod pgo;
 mod project;
 mod steps;
+mod test_programs;
 mod tidy;
 mod wording;
 mod words;
@@ -27,8 +29,8 @@ use std::time::Instant;
 
 use cannery_testkit::tiles;
 
-use crate::checks::Extent;
 use crate::error::Error;
+use crate::extent::Extent;
 use crate::words::Words;
 
 const USAGE: &str = "\

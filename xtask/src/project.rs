@@ -29,6 +29,23 @@ pub(crate) fn cargo(words: &str) -> Command {
     command
 }
 
+/// Returns the same command at a lower priority, for programs that compute beside tests that measure time.
+pub(crate) fn yielding(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => nice.env(name, value),
+            None => nice.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        nice.current_dir(directory);
+    }
+    nice.stdin(Stdio::null());
+    nice
+}
+
 /// Runs a program to its end. Its output goes to ours.
 pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     let status = command.status().map_err(|source| Error::start(command, source))?;
@@ -50,6 +67,34 @@ pub(crate) fn run_tests(command: &mut Command) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Tests { program: name(command), status, failures: failures.lines })
+}
+
+/// Runs tests to their end, and returns their output.
+pub(crate) fn output_of_tests(command: &mut Command) -> (Vec<u8>, Result<(), Error>) {
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(source) => return (Vec::new(), Err(Error::start(command, source))),
+    };
+    let text = [output.stdout, output.stderr].concat();
+    if output.status.success() {
+        return (text, Ok(()));
+    }
+    let mut failures = Failures::default();
+    String::from_utf8_lossy(&text).lines().for_each(|line| failures.read(line));
+    let error = Error::Tests { program: name(command), status: output.status, failures: failures.lines };
+    (text, Err(error))
+}
+
+/// Runs several programs of tests beside others, and goes on after one that fails.
+pub(crate) fn run_all_tests(commands: impl Iterator<Item = Command>) -> Result<(), Error> {
+    let mut errors = Vec::new();
+    for command in commands {
+        println!("     Running {}", name(&command));
+        if let Err(error) = run_tests(&mut yielding(&command)) {
+            errors.push(error);
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Error::Several { errors }) }
 }
 
 /// The messages of failed tests in the output of libtest.

@@ -1,9 +1,14 @@
 //! Steps of a task: each is announced and timed. After a failed step, the others still run.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
+use std::panic;
+use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::project;
 
 /// Finished steps with their outcomes.
 #[derive(Default)]
@@ -23,6 +28,12 @@ enum Outcome {
     Skipped(Cow<'static, str>),
 }
 
+/// A step of tests that can run beside other steps.
+pub(crate) struct Tests {
+    pub(crate) name: &'static str,
+    pub(crate) command: Command,
+}
+
 impl Steps {
     pub(crate) fn run(
         &mut self,
@@ -34,15 +45,27 @@ impl Steps {
         let started = Instant::now();
         let result = step();
         let took = started.elapsed();
-        let outcome = match result {
-            Ok(()) => Outcome::Passed,
-            Err(error) => {
-                println!("{error}");
-                Outcome::Failed(error)
-            }
-        };
+        if let Err(error) = &result {
+            println!("{error}");
+        }
+        let outcome = Outcome::of(result);
         println!("<== {name}: {}, {:.1} s\n", outcome.word(), took.as_secs_f64());
         self.done.push(Step { name, took, outcome });
+    }
+
+    /// Runs tests, one step after another, and `others` beside them. The output of the tests is printed when a step is done, because it
+    /// would be mixed with the other one.
+    pub(crate) fn run_beside(&mut self, tests: Vec<Tests>, others: impl FnOnce(&mut Steps)) {
+        let names: Vec<_> = tests.iter().map(|tests| tests.name).collect();
+        println!("==> {}, beside the next steps\n", names.join(", "));
+        thread::scope(|scope| {
+            let finished = scope.spawn(|| tests.into_iter().map(Tests::run).collect::<Vec<Step>>());
+            others(self);
+            match finished.join() {
+                Ok(steps) => self.done.extend(steps),
+                Err(panic) => panic::resume_unwind(panic),
+            }
+        });
     }
 
     /// Records that a step isn't run, with the reason.
@@ -83,7 +106,32 @@ impl Steps {
     }
 }
 
+impl Tests {
+    fn run(mut self) -> Step {
+        let started = Instant::now();
+        let (output, result) = project::output_of_tests(&mut self.command);
+        let took = started.elapsed();
+        let outcome = Outcome::of(result);
+
+        let mut stdout = io::stdout().lock();
+        // Our output may have no reader any more; the outcome is also in the exit status.
+        let _ = writeln!(stdout, "==> {}", self.name).and_then(|()| stdout.write_all(&output));
+        if let Outcome::Failed(error) = &outcome {
+            let _ = writeln!(stdout, "{error}");
+        }
+        let _ = writeln!(stdout, "<== {}: {}, {:.1} s\n", self.name, outcome.word(), took.as_secs_f64());
+        Step { name: self.name.into(), took, outcome }
+    }
+}
+
 impl Outcome {
+    fn of(result: Result<(), Error>) -> Outcome {
+        match result {
+            Ok(()) => Outcome::Passed,
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+
     fn word(&self) -> &'static str {
         match self {
             Outcome::Passed => "passed",
@@ -95,6 +143,8 @@ impl Outcome {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -109,5 +159,27 @@ mod tests {
         steps.skip("third", "not today");
         assert!(ran);
         assert!(matches!(steps.finish(), Err(Error::Steps { failed: 1, total: 3 })));
+    }
+
+    #[test]
+    fn tests_run_beside_other_steps() {
+        // The tests wait for a file that the other step writes, and fail afterwards.
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "until [ -e written ]; do :; done; echo failures:; echo late; exit 1"]);
+        command.current_dir(&directory);
+
+        let mut steps = Steps::default();
+        steps.run_beside(vec![Tests { name: "tests", command }], |steps| {
+            steps.run("other", || {
+                fs::write(directory.path().join("written"), "").unwrap();
+                Ok(())
+            });
+        });
+        let [other, tests] = &steps.done[..] else { panic!("two steps") };
+        assert!(matches!(other.outcome, Outcome::Passed));
+        assert!(
+            matches!(&tests.outcome, Outcome::Failed(Error::Tests { failures, .. }) if failures == &["late"])
+        );
     }
 }
