@@ -98,6 +98,42 @@ impl Failure {
         }
     }
 
+    /// Adds a hint, if there is one.
+    #[must_use]
+    pub fn hint_if(self, text: Option<impl Into<String>>) -> Failure {
+        match text {
+            Some(text) => self.hint(text),
+            None => self,
+        }
+    }
+
+    /// Replaces the exit code.
+    #[must_use]
+    pub fn with_exit(self, exit: Exit) -> Failure {
+        match self {
+            Failure::Message { message, hint, as_json, .. } => {
+                Failure::Message { exit, message, hint, as_json }
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the failure with its subject before the message, for example a target.
+    #[must_use]
+    pub fn about(&self, subject: impl Display) -> Failure {
+        match self {
+            Failure::Message { exit, message, hint, as_json } => Failure::Message {
+                exit: *exit,
+                message: format!("{subject}: {message}"),
+                hint: hint.clone(),
+                as_json: *as_json,
+            },
+            Failure::Clap(error) => Failure::usage(format!("{subject}: {error}")),
+            Failure::Reported(exit) => Failure::Reported(*exit),
+            Failure::PipeClosed => Failure::PipeClosed,
+        }
+    }
+
     /// Also prints the failure as JSON if this is `wanted`, i.e. if the command was run with `--json` and has not printed
     /// its value.
     #[must_use]
@@ -134,7 +170,8 @@ pub fn report(result: Result<(), Failure>) -> ExitCode {
     let exit = result.as_ref().err().map_or(Exit::Done, Failure::exit);
     if let Err(failure @ Failure::Message { as_json: true, .. }) = &result {
         // The exit code and the message below say the same, so an error of the output does not matter.
-        let _ = print_json(&serde_json::json!({ "error": failure.to_json() }));
+        // Some commands print a value on each line.
+        let _ = print(format_args!("{}\n", serde_json::json!({ "error": failure.to_json() })));
     }
     match result {
         Ok(()) | Err(Failure::Reported(_) | Failure::PipeClosed) => {}
@@ -306,6 +343,8 @@ mod tests {
     #[test]
     fn a_hint_keeps_the_exit_code() {
         let failure = Failure::input("no such file").hint("name another");
-        assert!(matches!(failure, Failure::Message { exit: Exit::Input, hint: Some(_), .. }));
+        let failure = failure.about("site.cdb");
+        let Failure::Message { exit: Exit::Input, message, hint: Some(_), .. } = failure else { panic!() };
+        assert_eq!(message, "site.cdb: no such file");
     }
 }

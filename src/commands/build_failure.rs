@@ -40,14 +40,8 @@ pub(in crate::commands) fn failure(error: &Error) -> Failure {
 
     let failure = Failure::new(exit, error.to_string());
     match error {
-        Error::Write { path, source: WriteError::Io(source) } => match hint(path, source) {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        },
-        Error::Walk(error) => match folder_hint(error) {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        },
+        Error::Write { path, source: WriteError::Io(source) } => failure.hint_if(hint(path, source)),
+        Error::Walk(error) => failure.hint_if(folder_hint(error)),
         Error::Empty { .. } | Error::NoStartPage { .. } => {
             failure.hint(start_page_hint(error, "`--allow-empty` builds an archive anyway"))
         }

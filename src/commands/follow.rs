@@ -79,7 +79,7 @@ pub fn run(flags: &Follow) -> Result<(), Failure> {
     let _lock = lock(&directory)?;
     let (login, credentials_ended) = credentials_process::login(flags, &address)?;
     let store = store_access::open_with(&address, &store_access::settings(&flags.connection)?, login)
-        .map_err(|failure| store_access::named(&address, failure))?;
+        .map_err(|failure| failure.about(&address))?;
     // Loads what the C library needs to resolve names, while that is possible.
     let _ = ("localhost", 0).to_socket_addrs();
     let hook = HookProcess::for_follow(flags)?;
@@ -161,7 +161,7 @@ fn prepare_directory(path: &Path) -> Result<PathBuf, Failure> {
     match fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             let failure = Failure::output(format!("cannot create the directory {}: {error}", path.display()));
-            return Err(release_dir::remedy(path, &error).into_iter().fold(failure, Failure::hint));
+            return Err(failure.hint_if(release_dir::remedy(path, &error)));
         }
         _ => {}
     }
@@ -174,8 +174,8 @@ fn prepare_directory(path: &Path) -> Result<PathBuf, Failure> {
 fn lock(directory: &Path) -> Result<File, Failure> {
     let path = directory.join(LOCK);
     let file = File::create(&path).map_err(|error| {
-        let failure = Failure::output(format!("cannot write {}: {error}", path.display()));
-        release_dir::remedy(directory, &error).into_iter().fold(failure, Failure::hint)
+        Failure::output(format!("cannot write {}: {error}", path.display()))
+            .hint_if(release_dir::remedy(directory, &error))
     })?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -246,16 +246,10 @@ enum Obstacle {
 impl Obstacle {
     /// Says that the staged release is meant.
     fn about_staged(self, serial: u64) -> Obstacle {
-        let named = |failure: Failure| match failure {
-            Failure::Message { exit, message, hint, .. } => {
-                let message = format!("the staged release {serial} can't be pulled: {message}");
-                hint.into_iter().fold(Failure::new(exit, message), Failure::hint)
-            }
-            other => other,
-        };
+        let subject = format!("the staged release {serial} can't be pulled");
         match self {
-            Obstacle::Refused(failure) => Obstacle::Refused(named(failure)),
-            Obstacle::Failed(failure) => Obstacle::Failed(named(failure)),
+            Obstacle::Refused(failure) => Obstacle::Refused(failure.about(subject)),
+            Obstacle::Failed(failure) => Obstacle::Failed(failure.about(subject)),
         }
     }
 }
@@ -281,8 +275,7 @@ struct Looked {
 
 /// A fault of this machine.
 fn local(refusal: Refusal) -> Obstacle {
-    let Refusal { message, hint, .. } = refusal;
-    Obstacle::Failed(hint.into_iter().fold(Failure::failed(message), Failure::hint))
+    Obstacle::Failed(Failure::failed(refusal.message).hint_if(refusal.hint))
 }
 
 impl Follower {
@@ -455,8 +448,8 @@ impl Follower {
         let digest = release.digest.to_string();
         // Faults of this machine may end, but a release that was refused does not change.
         let refused = |refusal: Refusal| match refusal.kind {
-            RefusalKind::Host => Obstacle::Failed(refusal_failure(&refusal)),
-            _ => Obstacle::Refused(refusal_failure(&refusal)),
+            RefusalKind::Host => local(refusal),
+            _ => Obstacle::Refused(Failure::failed(refusal.message).hint_if(refusal.hint)),
         };
         let checked = self.host.check_signed(release.signed.as_ref(), &digest).map_err(refused)?;
         let offer = Offer { digest, base: None, signed: release.signed.clone(), retries: false };
@@ -592,11 +585,6 @@ fn with_hint(refusal: &Refusal) -> String {
         Some(hint) => format!("{refusal} ({hint})"),
         None => refusal.to_string(),
     }
-}
-
-fn refusal_failure(refusal: &Refusal) -> Failure {
-    let failure = Failure::failed(refusal.message.clone());
-    refusal.hint.iter().fold(failure, Failure::hint)
 }
 
 #[cfg(test)]

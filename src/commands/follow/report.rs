@@ -151,30 +151,16 @@ fn as_json(event: &Event<'_>) -> Value {
         Event::Started { store, directory } => {
             json!({ "event": "started", "store": store.to_string(), "directory": directory.display().to_string() })
         }
-        Event::Activated { activated, transfer, archive_bytes, elapsed } => json!({
-            "event": "activated",
-            "release": activated.name,
-            "serial": activated.serial,
-            "before": activated.before,
-            "removed": activated.removed,
-            "archive_bytes": archive_bytes,
-            "recipe_bytes": transfer.recipe_bytes,
-            "recipe_is_patch": transfer.is_patch,
-            "ranges": transfer.ranges,
-            "range_bytes": transfer.range_bytes,
-            "seconds": elapsed.as_secs_f64(),
-        }),
-        Event::Staged { name, serial, transfer, archive_bytes, elapsed } => json!({
-            "event": "staged",
-            "release": name,
-            "serial": serial,
-            "archive_bytes": archive_bytes,
-            "recipe_bytes": transfer.recipe_bytes,
-            "recipe_is_patch": transfer.is_patch,
-            "ranges": transfer.ranges,
-            "range_bytes": transfer.range_bytes,
-            "seconds": elapsed.as_secs_f64(),
-        }),
+        Event::Activated { activated, transfer, archive_bytes, elapsed } => {
+            let mut event =
+                pulled("activated", &activated.name, activated.serial, transfer, *archive_bytes, *elapsed);
+            event["before"] = json!(activated.before);
+            event["removed"] = json!(activated.removed);
+            event
+        }
+        Event::Staged { name, serial, transfer, archive_bytes, elapsed } => {
+            pulled("staged", name, *serial, transfer, *archive_bytes, *elapsed)
+        }
         Event::Failed { failure, state } => json!({
             "event": "failed",
             "error": failure.to_json(),
@@ -191,4 +177,26 @@ fn as_json(event: &Event<'_>) -> Value {
             "seconds": elapsed.as_secs_f64(),
         }),
     }
+}
+
+/// Returns the event about a release that was pulled.
+fn pulled(
+    event: &str,
+    release: &str,
+    serial: u64,
+    transfer: &PullReport,
+    archive_bytes: u64,
+    elapsed: Duration,
+) -> Value {
+    json!({
+        "event": event,
+        "release": release,
+        "serial": serial,
+        "archive_bytes": archive_bytes,
+        "recipe_bytes": transfer.recipe_bytes,
+        "recipe_is_patch": transfer.is_patch,
+        "ranges": transfer.ranges,
+        "range_bytes": transfer.range_bytes,
+        "seconds": elapsed.as_secs_f64(),
+    })
 }

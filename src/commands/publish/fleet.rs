@@ -7,7 +7,7 @@ use super::connection::{Connection, Connector};
 use super::target::Target;
 use crate::flags::publish::Push;
 use crate::format::counted;
-use crate::output::{self, Failure, Paint, one_line};
+use crate::output::{self, Exit, Failure, Paint, one_line};
 
 /// A target, or a store, with the outcome of the last step.
 pub(super) struct Member<T, K = Target> {
@@ -95,12 +95,8 @@ pub(super) fn check_quorum<T, K: Display>(
         return Ok(());
     }
     // A single target doesn't need its name on a line of its own.
-    if let [Member { target, outcome: Err(Failure::Message { exit, message, hint, .. }), .. }] = &*members {
-        let failure = Failure::new(*exit, format!("{target}: {message}"));
-        return Err(match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        });
+    if let [Member { target, outcome: Err(failure), .. }] = &*members {
+        return Err(failure.about(target));
     }
     // The same failure is found after each step.
     for Member { target, outcome, is_reported } in members.iter_mut().filter(|member| !member.is_reported) {
@@ -138,7 +134,7 @@ pub(super) fn failures<T, K: Display>(members: &[Member<T, K>]) -> Result<(), Fa
     let failed: Vec<_> = failed.collect();
     match failed.as_slice() {
         [] => Ok(()),
-        [(target, failure)] => Err(Failure::failed(format!("{target}: {}", reason(failure)))),
+        [(target, failure)] => Err(failure.about(target).with_exit(Exit::Failed)),
         _ => {
             for (target, failure) in &failed {
                 output::note(format_args!("{target}: failed: {}", one_line(&reason(failure))));
