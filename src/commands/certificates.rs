@@ -12,6 +12,8 @@ use cannery_certificates::{
     Caller, CertificateStatus, Error, Event, ExternalAccount, Issuer, Names, Settings, Timestamp,
     request_renewal, status, thumbprint,
 };
+use cannery_publish::limits::NAMED_FILE_BYTES_MAX;
+use cannery_publish::read_named_text;
 use serde_json::json;
 
 use crate::flags::certificates::Certificates;
@@ -138,10 +140,7 @@ fn incomplete(flags: &Certificates, failed: &[String]) -> Failure {
             message = format!("{message}; the next attempt is possible at {next_at}");
         }
         let failure = Failure::failed(message);
-        return match &error.hint {
-            Some(hint) => failure.hint(hint.clone()),
-            None => failure,
-        };
+        return failure.hint_if(error.hint.clone());
     }
     if !failed.is_empty() && !flags.json {
         return Failure::Reported(Exit::Failed);
@@ -157,7 +156,10 @@ fn incomplete(flags: &Certificates, failed: &[String]) -> Failure {
 fn read_external_account(id: &str, path: &Path) -> Result<ExternalAccount, Failure> {
     let failed =
         |why: String| Failure::input(format!("the key of the external account in {}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let text = read_named_text(path, NAMED_FILE_BYTES_MAX).map_err(|error| {
+        failed(error.to_string())
+            .hint("name a file with the key, which the authority gives out, that this user may read")
+    })?;
     let key = BASE64_URL_SAFE_NO_PAD.decode(text.trim()).or_else(|_| BASE64_URL_SAFE.decode(text.trim()));
     // The error must not quote the key.
     let key = key.map_err(|_| failed("it is not base64url".into()))?;
@@ -171,11 +173,7 @@ pub(super) fn failure(error: &Error) -> Failure {
         Error::Folder { .. } => Exit::Output,
         _ => Exit::Failed,
     };
-    let failure = Failure::new(exit, error.to_string());
-    match error.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+    Failure::new(exit, error.to_string()).hint_if(error.hint())
 }
 
 /// Shows the certificates in the folder.

@@ -249,6 +249,10 @@ fn server(path: &Path) -> Result<Server, Failure> {
         `x86_64-unknown-linux-musl`";
     let name = path.display();
     let unreadable = |error| Failure::input(format!("{name}: cannot read the server: {error}")).hint(REMEDY);
+    // Opening a FIFO would wait for a writer.
+    if !path.metadata().map_err(unreadable)?.is_file() {
+        return Err(Failure::input(format!("{name} isn't a file with a program")).hint(REMEDY));
+    }
     let file = File::open(path).map_err(unreadable)?;
     let Some(executable) = Executable::read(&file).map_err(unreadable)? else {
         let message = format!("{name} is not a program for Linux and a 64-bit processor");

@@ -6,6 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use cannery_publish::limits::NAMED_FILE_BYTES_MAX;
+use cannery_publish::read_named_text;
 use cannery_publish::signing::{SecretKey, SecretKeyError};
 use cannery_server::statement_files::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX, beside};
 use cannery_trust::{Signed, Statement, is_site_name};
@@ -167,7 +169,7 @@ pub(super) fn now() -> u64 {
 }
 
 fn read_key(path: &Path, password_file: Option<&Path>) -> Result<SecretKey, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = read_named_text(path, NAMED_FILE_BYTES_MAX).map_err(|error| {
         Failure::input(format!("cannot read the secret key {}: {error}", path.display())).hint(
             "name a file that `cannery keygen` or `minisign -G` has written, and that this user may read",
         )
@@ -189,8 +191,9 @@ fn read_key(path: &Path, password_file: Option<&Path>) -> Result<SecretKey, Fail
 /// Returns the first line of the file, or asks for the password.
 fn read_password(file: Option<&Path>, question: &str) -> Result<String, Failure> {
     let Some(file) = file else { return prompt(question) };
-    let text = fs::read_to_string(file).map_err(|error| {
+    let text = read_named_text(file, NAMED_FILE_BYTES_MAX).map_err(|error| {
         Failure::input(format!("cannot read the password in {}: {error}", file.display()))
+            .hint("name a file that this user may read, whose first line is the password")
     })?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }

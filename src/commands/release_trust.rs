@@ -5,7 +5,9 @@ use std::io;
 use std::path::Path;
 
 use cannery_archive::Archive;
+use cannery_publish::limits::NAMED_FILE_BYTES_MAX;
 use cannery_publish::protocol::{Refusal, RefusalKind};
+use cannery_publish::read_named_text;
 use cannery_server::statement_files::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX, beside, read_signed, read_text};
 use cannery_trust::{
     Policy, PublicKeys, Seen, SignatureError, Signed, Statement, TrustError, Untrusted, is_site_name,
@@ -36,7 +38,7 @@ impl ReleaseTrust {
             let (name, text) = if key.starts_with(KEY_START) && !Path::new(key).exists() {
                 ("--public-key".to_owned(), key.clone())
             } else {
-                let text = fs::read_to_string(key).map_err(|error| {
+                let text = read_named_text(Path::new(key), NAMED_FILE_BYTES_MAX).map_err(|error| {
                     Failure::input(format!("cannot read the public key {}: {error}", one_line(key)))
                         .hint("name a file that `cannery keygen` or `minisign -G` has written, or the line of it that starts with `RW`")
                 })?;
@@ -112,10 +114,9 @@ pub(super) fn verify_archive(
         ))
         .hint("`cannery sign` writes that file")
     })?;
-    let (statement, _) = trust.check(Some(&signed), None).map_err(|refusal| {
-        let failure = Failure::input(format!("{}: {refusal}", path.display()));
-        refusal.hint.into_iter().fold(failure, Failure::hint)
-    })?;
+    let (statement, _) = trust
+        .check(Some(&signed), None)
+        .map_err(|refusal| Failure::input(format!("{}: {refusal}", path.display())).hint_if(refusal.hint))?;
     statement.check_all(archive).map_err(|error| {
         Failure::input(format!("{}: {error}", path.display()))
             .hint("sign this archive, or get the one that was signed")

@@ -1,8 +1,9 @@
 //! Access to stores of releases, for the commands that write them and for the one that follows them.
 
-use std::fs;
 use std::path::Path;
 
+use cannery_publish::limits::ROOTS_BYTES_MAX;
+use cannery_publish::read_named_file;
 use cannery_store::{Address, ImageReport, Login, Store, StoreError, StoreErrorKind, StoreSettings};
 
 use crate::flags::follow::StoreFlags;
@@ -13,21 +14,18 @@ pub(super) fn parse(word: &str) -> Result<Option<Address>, Failure> {
     match Address::parse(word) {
         None => Ok(None),
         Some(Ok(address)) => Ok(Some(address)),
-        Some(Err(error)) => {
-            let failure = Failure::usage(error.message);
-            Err(error.hint.into_iter().fold(failure, Failure::hint))
-        }
+        Some(Err(error)) => Err(Failure::usage(error.message).hint_if(error.hint)),
     }
 }
 
-/// Opens a store with the credentials of this user. Callers should [name](named) the store in a failure.
+/// Opens a store with the credentials of this user. Callers should say [which store](Failure::about) a failure is about.
 pub(super) fn open(address: &Address, flags: &StoreFlags) -> Result<Box<dyn Store>, Failure> {
     let settings = settings(flags)?;
     let login = Login::find(address, &settings).map_err(|error| explain(&error))?;
     open_with(address, &settings, login)
 }
 
-/// Opens a store. Callers should [name](named) it in a failure.
+/// Opens a store. Callers should say [which one](Failure::about) a failure is about.
 pub(super) fn open_with(
     address: &Address,
     settings: &StoreSettings,
@@ -67,7 +65,7 @@ fn image_failure(address: &Address, error: &StoreError) -> Failure {
 
 fn read_roots(path: &Path) -> Result<Vec<u8>, Failure> {
     const HINT: &str = "name a file with certificates in PEM that this user may read";
-    let pem = fs::read(path).map_err(|error| {
+    let pem = read_named_file(path, ROOTS_BYTES_MAX).map_err(|error| {
         Failure::input(format!("cannot read the root certificates in {}: {error}", path.display())).hint(HINT)
     })?;
     // Without any, each store would seem to have the wrong certificate.
@@ -79,18 +77,7 @@ fn read_roots(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Explains what went wrong with a store, and names it.
 pub(super) fn failure(address: &Address, error: &StoreError) -> Failure {
-    named(address, explain(error))
-}
-
-/// Names the store that a failure is about.
-pub(super) fn named(address: &Address, failure: Failure) -> Failure {
-    match failure {
-        Failure::Message { exit, message, hint, .. } => {
-            let failure = Failure::new(exit, format!("{address}: {message}"));
-            hint.into_iter().fold(failure, Failure::hint)
-        }
-        other => other,
-    }
+    explain(error).about(address)
 }
 
 /// Explains what went wrong with a store that is named elsewhere.

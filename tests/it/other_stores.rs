@@ -235,7 +235,7 @@ fn bucket_of_versitygw_is_followed() {
             token: None,
             region: "us-east-1".to_owned(),
         };
-        let login = Login::new(Lease { credentials, expires: None, may_change: false }, None);
+        let login = Login::new(Lease { credentials, ..Lease::default() }, None);
         let settings = StoreSettings { endpoint: endpoint.clone(), ..StoreSettings::default() };
         let address = Address::parse(&store.url).unwrap().unwrap();
         address.open(&settings, login).unwrap()

@@ -26,7 +26,7 @@ impl Drop for Follower {
 }
 
 /// Variables of AWS and Docker of the user who runs the tests.
-const VARIABLES: [&str; 14] = [
+const VARIABLES: [&str; 18] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_CONFIG_FILE",
     "AWS_CONTAINER_AUTHORIZATION_TOKEN",
@@ -34,6 +34,10 @@ const VARIABLES: [&str; 14] = [
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
     "AWS_PROFILE",
     "AWS_REGION",
     "AWS_ROLE_ARN",
@@ -44,7 +48,7 @@ const VARIABLES: [&str; 14] = [
 ];
 
 /// Returns a command that finds only the credentials of the test.
-fn command(place: &Place, arguments: &[&str], variables: &[(&str, String)]) -> Command {
+pub(crate) fn command(place: &Place, arguments: &[&str], variables: &[(&str, String)]) -> Command {
     let mut command = place.command(arguments);
     for name in VARIABLES {
         command.env_remove(name);

@@ -25,13 +25,15 @@ pub mod signing;
 // Archives without the bodies.
 mod recipe;
 
-// Short files that are replaced with a rename.
+// Short files: those that users name, and those that are replaced with a rename.
+mod named_file;
 mod replace;
 
 // Bounds of both sides.
 pub mod limits;
 
 pub use client::{Client, ClientError, StageReport};
+pub use named_file::{read_named_file, read_named_text};
 pub use receive::{Host, Source, drop_damaged, serve};
 pub use recipe::bodies::BodyIndex;
 pub use recipe::rebuild::{RebuildError, RebuildReport, rebuild};

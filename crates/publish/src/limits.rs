@@ -21,3 +21,9 @@ pub const SOURCES_MAX: usize = 16;
 
 /// Maximum length of a list of missing bodies in bytes. Each run takes at least two bytes, so this is enough for any recipe.
 pub const MISSING_BYTES_MAX: usize = 32 << 20;
+
+/// Maximum length of a file with a key, a password, a token or a configuration, in bytes. None of them needs a tenth of this.
+pub const NAMED_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Maximum length of a file with root certificates, in bytes. Those of all browsers together take a quarter of a megabyte.
+pub const ROOTS_BYTES_MAX: u64 = 16 << 20;

@@ -60,7 +60,7 @@ pub enum Address {
 pub struct StoreSettings {
     /// Root certificates (PEM) to trust instead of those of the web.
     pub roots: Option<Vec<u8>>,
-    /// The endpoint of S3-compatible storage, unless it is that of Amazon.
+    /// The endpoint of S3-compatible storage. By default, it is the one that the tools of AWS would use.
     pub endpoint: Option<String>,
     /// Whether credentials may be sent without TLS to other machines.
     pub allows_plain_credentials: bool,
@@ -122,13 +122,14 @@ impl Address {
                 Box::new(oci::OciStore::new(http(), registry, repository, tag, login))
             }
             Address::S3 { bucket, prefix } => {
+                let endpoint = settings.endpoint.clone().or_else(credentials::aws::s3_endpoint);
                 // A signed URL permits its request to everyone who reads it on the way.
-                if let Some(endpoint) = settings.endpoint.as_ref().filter(|endpoint| is_plain(endpoint))
+                if let Some(endpoint) = endpoint.as_ref().filter(|endpoint| is_plain(endpoint))
                     && !settings.allows_plain_credentials
                 {
                     return Err(plain_credentials(endpoint));
                 }
-                Box::new(s3::S3Store::new(http(), bucket, prefix, settings.endpoint.as_deref(), login)?)
+                Box::new(s3::S3Store::new(http(), bucket, prefix, endpoint.as_deref(), login)?)
             }
         })
     }

@@ -161,7 +161,29 @@ impl Http {
                 self.agent.run(request)
             }
         };
-        response.map_err(|error| broken(&error))
+        response.map_err(|error| no_response(url, &error))
+    }
+}
+
+/// Explains why a server has sent no response.
+fn no_response(url: &Uri, error: &ureq::Error) -> StoreError {
+    let host = host(url);
+    let failure = |message| StoreError::new(StoreErrorKind::Unreachable, message);
+    let rustls_error = match error {
+        ureq::Error::Rustls(error) => Some(error),
+        ureq::Error::Io(error) => error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()),
+        _ => None,
+    };
+    match (rustls_error, error) {
+        (Some(rustls::Error::InvalidMessage(_)), _) => {
+            failure(format!("{host} sends something other than TLS, as a port for plain HTTP does"))
+                .hint("name the port on which that server has TLS, or turn TLS on there")
+        }
+        (_, ureq::Error::Protocol(error)) if url.scheme_str() == Some("http") => {
+            failure(format!("{host} sends something other than HTTP, as a port for TLS does: {error}"))
+                .hint("write `https://`, or name the port of that server for plain HTTP")
+        }
+        _ => failure(format!("{host}: {error}")),
     }
 }
 
@@ -226,10 +248,19 @@ pub(crate) fn unexpected(response: Response<Body>, url: &str) -> StoreError {
         _ => StoreErrorKind::Wrong,
     };
     let mut message = format!("{url} answers {status}");
+    let mut wants_tls = false;
     // Most stores explain it in a few words.
     if let Ok(body) = read_all(response, RESPONSE_BYTES_MAX, url)
         && let Ok(text) = std::str::from_utf8(&body)
     {
+        // In the words of Go's servers, of nginx, of Apache, and of ours.
+        let complaints = [
+            "to an HTTPS server",
+            "to HTTPS port",
+            "speaking plain HTTP to an SSL-enabled",
+            "Plain HTTP on an HTTPS port",
+        ];
+        wants_tls = status == StatusCode::BAD_REQUEST && complaints.iter().any(|words| text.contains(words));
         let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
         if !text.is_empty() && !text.starts_with('<') {
             message = format!("{message}: {text}");
@@ -237,6 +268,9 @@ pub(crate) fn unexpected(response: Response<Body>, url: &str) -> StoreError {
     }
     let error = StoreError::new(kind, message);
     match kind {
+        _ if wants_tls => {
+            error.hint("this port is for TLS: write `https://`, or name the port for plain HTTP")
+        }
         StoreErrorKind::Denied => error.hint("check the credentials, and what they permit"),
         StoreErrorKind::Failing => error.hint("try again later, or read the log of that server"),
         _ => error,

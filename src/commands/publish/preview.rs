@@ -1,12 +1,14 @@
 //! Previews: the host under which one is published, its settings, and its removal.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cannery_archive::Digest;
+use cannery_publish::limits::NAMED_FILE_BYTES_MAX;
 use cannery_publish::protocol::{Preview, PreviewPassword};
+use cannery_publish::read_named_file;
 use serde::Serialize;
 
 use super::connection::{Connection, Connector, client_failure};
@@ -85,7 +87,10 @@ fn host(name: &str, domain: Option<&str>) -> Result<String, Failure> {
 /// Reads a password, and returns its salted digest.
 fn read_password(path: &Path, plain: bool) -> Result<PreviewPassword, Failure> {
     let wrong = |why: &str| Failure::input(format!("{}: {why}", path.display()));
-    let text = fs::read(path).map_err(|error| wrong(&error.to_string()))?;
+    let text = read_named_file(path, NAMED_FILE_BYTES_MAX).map_err(|error| {
+        Failure::input(format!("cannot read the password in {}: {error}", path.display()))
+            .hint("name a file that this user may read, with the password as its only line")
+    })?;
     let password = text.strip_suffix(b"\n").unwrap_or(&text);
     let password = password.strip_suffix(b"\r").unwrap_or(password);
     if password.is_empty() {
@@ -200,7 +205,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("password");
         let read = |text: &str| {
-            fs::write(&path, text).unwrap();
+            std::fs::write(&path, text).unwrap();
             read_password(&path, false)
         };
         let password = read("winter is coming\r\n").unwrap();

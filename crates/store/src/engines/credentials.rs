@@ -1,6 +1,6 @@
 //! Credentials, as other programs of the same ecosystem find them: Docker's configuration and helpers, and the chain of AWS.
 
-mod aws;
+pub(super) mod aws;
 mod docker;
 mod helper;
 
@@ -14,7 +14,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::{Address, StoreSettings};
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::limits::{RENEWAL_INTERVAL, RENEWAL_MARGIN};
 
 /// A proof of identity that a store accepts instead of an anonymous request.
@@ -76,6 +76,9 @@ pub struct Lease {
     pub expires: Option<u64>,
     /// Whether a file, a program or a service may have others later.
     pub may_change: bool,
+    /// A file that may have credentials and can't be read, and the reason.
+    #[serde(default)]
+    pub unread: Option<String>,
 }
 
 impl Lease {
@@ -92,15 +95,18 @@ impl Lease {
             Address::Folder(_) => Ok(Lease::default()),
             Address::Web(_) => Ok(token()),
             Address::Oci { registry, .. } => match docker::find(registry)? {
-                Credentials::Anonymous => Ok(token()),
-                credentials => Ok(Lease { credentials, expires: None, may_change: true }),
+                // The next look may be able to read it.
+                (Credentials::Anonymous, unread) => {
+                    Ok(Lease { may_change: unread.is_some(), unread, ..token() })
+                }
+                (credentials, _) => Ok(Lease { credentials, may_change: true, ..Lease::default() }),
             },
             Address::S3 { .. } => aws::find(settings),
         }
     }
 
     fn fixed(credentials: Credentials) -> Lease {
-        Lease { credentials, expires: None, may_change: false }
+        Lease { credentials, ..Lease::default() }
     }
 
     /// Returns whether the credentials expire within this time.
@@ -160,6 +166,19 @@ impl Login {
         Ok(self.lease.credentials != before)
     }
 
+    /// Returns the error for a request that was refused because credentials weren't read, if that is so.
+    pub(super) fn unread(&self) -> Option<StoreError> {
+        let unread =
+            self.lease.unread.as_ref().filter(|_| self.lease.credentials == Credentials::Anonymous)?;
+        let message = format!(
+            "the registry demands credentials, and they may be in a file that can't be read: {unread}"
+        );
+        Some(
+            StoreError::new(StoreErrorKind::Denied, message)
+                .hint("let this user read the file, or name another one in the variable REGISTRY_AUTH_FILE"),
+        )
+    }
+
     /// Returns whether the source may have other credentials. It isn't asked before each request that the store never permits.
     fn may_ask(&self) -> bool {
         self.lease.may_change && self.source.is_some() && self.asked.elapsed() >= RENEWAL_INTERVAL
@@ -189,7 +208,6 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::error::StoreErrorKind;
 
     #[test]
     fn secrets_are_not_shown() {
@@ -198,7 +216,8 @@ mod tests {
     }
 
     fn lease(token: &str, expires: u64) -> Lease {
-        Lease { credentials: Credentials::Bearer(token.into()), expires: Some(expires), may_change: true }
+        let credentials = Credentials::Bearer(token.into());
+        Lease { credentials, expires: Some(expires), may_change: true, unread: None }
     }
 
     /// Returns a login that was last renewed an hour ago, and the number of questions to its source.

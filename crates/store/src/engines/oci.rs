@@ -134,7 +134,10 @@ impl OciStore {
             self.authorization = None;
             return self.send_authorized(call);
         }
-        outcome
+        match self.login.unread().filter(|_| is_refused) {
+            Some(error) => Err(error),
+            None => outcome,
+        }
     }
 
     fn send_authorized(&mut self, call: &Call<'_>) -> Result<Response<Body>, StoreError> {

@@ -9,6 +9,7 @@ use rusty_s3::actions::{DeleteObject, GetObject, HeadObject, PutObject};
 use rusty_s3::{Bucket, S3Action, UrlStyle};
 use ureq::Body;
 
+use super::credentials::aws::domain;
 use super::credentials::{Credentials, Login};
 use super::https::{check_written, compare, opened, parse_document, with_range};
 use super::{Address, DOCUMENT, blob_path};
@@ -54,11 +55,11 @@ impl S3Store {
             return Err(local(NO_KEYS.to_owned()));
         };
         let region = region.clone();
-        let default = format!("https://s3.{region}.amazonaws.com");
+        let default = format!("https://s3.{region}.{}", domain(&region));
         let url = endpoint.unwrap_or(&default);
         let parsed = url.parse().map_err(|error| {
             local(format!("the endpoint `{url}` isn't a URL: {error}"))
-                .hint("write it with its scheme: `--s3-endpoint https://HOST`")
+                .hint("write it with its scheme, such as `--s3-endpoint https://HOST`")
         })?;
         // Other storage often has no host name for each bucket.
         let style = if endpoint.is_some() { UrlStyle::Path } else { UrlStyle::VirtualHost };

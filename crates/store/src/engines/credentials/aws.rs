@@ -1,11 +1,12 @@
 //! Keys for S3, from the places in which the tools of AWS look: variables, web identity, shared files, containers, machines.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
 use cannery_base::date::parse_rfc3339;
+use cannery_publish::limits::NAMED_FILE_BYTES_MAX;
+use cannery_publish::read_named_text;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName};
 use http::{Method, Response, StatusCode};
 use serde::Deserialize;
@@ -30,6 +31,23 @@ const CONTAINER: &str = "http://169.254.170.2";
 const CONTAINER_HOSTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
 
 const DEFAULT_REGION: &str = "us-east-1";
+
+/// Returns the domain of the services in a region. Those in China belong to another partition.
+pub(in crate::engines) fn domain(region: &str) -> &'static str {
+    if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
+}
+
+/// Returns the endpoint of a service that the user has configured for all tools of AWS, with the variable of the service first.
+fn endpoint(name: &str) -> Option<String> {
+    let is_ignored = variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    variable(name).or_else(|| variable("AWS_ENDPOINT_URL")).filter(|_| !is_ignored)
+}
+
+/// Returns the endpoint of S3 that the user has configured for all tools of AWS.
+pub(in crate::engines) fn s3_endpoint() -> Option<String> {
+    endpoint("AWS_ENDPOINT_URL_S3")
+}
 
 /// Finds keys of AWS.
 pub(super) fn find(settings: &StoreSettings) -> Result<Lease, StoreError> {
@@ -114,7 +132,7 @@ impl Keys {
             region: region.to_owned(),
         };
         let expires = self.expiration.as_deref().and_then(parse_expiration);
-        Lease { credentials, expires, may_change }
+        Lease { credentials, expires, may_change, unread: None }
     }
 
     fn parse(json: &[u8], source: &str) -> Result<Keys, StoreError> {
@@ -141,14 +159,15 @@ struct WebIdentity<'a> {
 impl WebIdentity<'_> {
     /// Exchanges the token for keys.
     fn exchange(&self, settings: &StoreSettings, region: Option<&str>) -> Result<Keys, StoreError> {
-        let token = fs::read_to_string(self.file).map_err(|error| {
+        let token = read_named_text(Path::new(self.file), NAMED_FILE_BYTES_MAX).map_err(|error| {
             let message = format!("cannot read the web identity token in {}: {error}", self.file);
             StoreError::new(StoreErrorKind::Local, message)
         })?;
-        let own = variable("AWS_ENDPOINT_URL_STS");
-        let url = own
-            .clone()
-            .unwrap_or_else(|| format!("https://sts.{}.amazonaws.com/", region.unwrap_or(DEFAULT_REGION)));
+        let own = endpoint("AWS_ENDPOINT_URL_STS");
+        let url = own.clone().unwrap_or_else(|| {
+            let region = region.unwrap_or(DEFAULT_REGION);
+            format!("https://sts.{region}.{}/", domain(region))
+        });
         if is_plain(&url) && !settings.allows_plain_credentials {
             return Err(plain_credentials(&url));
         }
@@ -229,7 +248,7 @@ fn ask_container() -> Result<Option<Keys>, StoreError> {
 
     let mut call = Call::new(Method::GET, &url);
     let token = match variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
-        Some(path) => Some(fs::read_to_string(&path).map_err(|error| {
+        Some(path) => Some(read_named_text(Path::new(&path), NAMED_FILE_BYTES_MAX).map_err(|error| {
             StoreError::new(StoreErrorKind::Local, format!("cannot read the token in {path}: {error}"))
         })?),
         None => variable("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
@@ -293,7 +312,7 @@ fn read_machine(response: Response<Body>, url: &str) -> Result<Vec<u8>, StoreErr
 /// Reads the pairs of a section in a file of AWS.
 fn read_section(variable_name: &str, default: &str, names: &[String]) -> HashMap<String, String> {
     let path = variable(variable_name).map(PathBuf::from).or_else(|| home(default));
-    let text = path.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+    let text = path.and_then(|path| read_named_text(&path, NAMED_FILE_BYTES_MAX).ok()).unwrap_or_default();
     let mut is_inside = false;
     let mut pairs = HashMap::new();
     for line in text.lines().map(str::trim) {

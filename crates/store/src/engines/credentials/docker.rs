@@ -1,12 +1,14 @@
 //! Credentials in Docker's configuration, and those of the helpers that it names.
 
 use std::collections::HashMap;
-use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use cannery_publish::limits::NAMED_FILE_BYTES_MAX;
+use cannery_publish::read_named_file;
 use serde::Deserialize;
 
 use super::helper::{self, Output};
@@ -43,8 +45,10 @@ struct HelperAnswer {
     secret: String,
 }
 
-/// Finds the credentials for a registry.
-pub(super) fn find(registry: &str) -> Result<Credentials, StoreError> {
+/// Finds the credentials for a registry. Also returns why a configuration can't be read, if there is one: many registries need no
+/// credentials, so this matters only if they are refused.
+pub(super) fn find(registry: &str) -> Result<(Credentials, Option<String>), StoreError> {
+    let mut unread = None;
     let files = [
         variable("REGISTRY_AUTH_FILE").map(PathBuf::from),
         variable("DOCKER_CONFIG").map(|folder| PathBuf::from(folder).join("config.json")),
@@ -52,7 +56,15 @@ pub(super) fn find(registry: &str) -> Result<Credentials, StoreError> {
         home(".docker/config.json"),
     ];
     for path in files.into_iter().flatten() {
-        let Ok(text) = fs::read(&path) else { continue };
+        let text = match read_named_file(&path, NAMED_FILE_BYTES_MAX) {
+            Ok(text) => text,
+            Err(error) => {
+                if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+                    unread.get_or_insert_with(|| format!("{}: {error}", path.display()));
+                }
+                continue;
+            }
+        };
         let config: DockerConfig = serde_json::from_slice(&text).map_err(|error| {
             // The error may quote a secret, so only its place is shown.
             let place = format!("line {}, column {}", error.line(), error.column());
@@ -64,10 +76,10 @@ pub(super) fn find(registry: &str) -> Result<Credentials, StoreError> {
         })?;
         let found = config.credentials(registry)?;
         if found != Credentials::Anonymous {
-            return Ok(found);
+            return Ok((found, None));
         }
     }
-    Ok(Credentials::Anonymous)
+    Ok((Credentials::Anonymous, unread))
 }
 
 impl DockerConfig {
