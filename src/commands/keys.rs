@@ -13,7 +13,8 @@ use cannery_server::statement_files::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX, beside
 use cannery_trust::{Signed, Statement, is_site_name};
 use serde::Serialize;
 
-use super::release_trust::{replace, wrong_site_name};
+use super::release_dir::replace;
+use super::release_trust::wrong_site_name;
 use super::{open, verify};
 use crate::flags::signing::{Keygen, Sign, SigningFlags};
 use crate::output::{self, Failure, Paint, one_line};

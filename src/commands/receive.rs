@@ -552,6 +552,7 @@ fn info(directory: &ReleaseDir, release: &Release) -> ReleaseInfo {
         date: release.date(),
         damaged: label.err().map(ToString::to_string),
         signed: statement_files::read_signed(&directory.path.join(&release.name)).ok().flatten(),
+        state: Some(directory.state(release)),
     }
 }
 

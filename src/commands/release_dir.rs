@@ -16,11 +16,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cannery_archive::{Archive, Loading, OpenError};
 use cannery_archiver::manifest::Manifest;
+use cannery_publish::protocol::ReleaseState;
 use cannery_publish::{file_system_time, inode_change, remove_abandoned};
+use cannery_server::short_file::{self, SETTINGS_BYTES_MAX};
 use cannery_server::statement_files::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX};
 
 /// Name of the symbolic link.
 pub(super) const CURRENT: &str = "current";
+
+/// The file with the digests of releases that a rollback has skipped.
+const ROLLED_BACK: &str = ".rolled-back.json";
 
 /// File extension of archives. Files with this extension are listed even if we fail to open them.
 const SUFFIX: &str = "cdb";
@@ -32,6 +37,8 @@ pub(super) struct ReleaseDir {
     pub(super) releases: Vec<Release>,
     /// The release that `current` points to, unless it points to something else or nothing.
     pub(super) current: Option<OsString>,
+    /// Digests of releases that a rollback has skipped.
+    rolled_back: Vec<String>,
 }
 
 /// An archive in the directory.
@@ -78,12 +85,15 @@ impl ReleaseDir {
             target.is_some() && fs::canonicalize(path.join(&release.name)).ok() == target
         };
         let current = releases.iter().find(is_current).map(|release| release.name.clone());
-        Ok(ReleaseDir { path: path.to_owned(), releases, current })
+        // Without this file, or with a damaged one, they only look as if they were staged.
+        let rolled_back = short_file::read(&path.join(ROLLED_BACK), SETTINGS_BYTES_MAX).unwrap_or_default();
+        let rolled_back = serde_json::from_slice(&rolled_back).unwrap_or_default();
+        Ok(ReleaseDir { path: path.to_owned(), releases, current, rolled_back })
     }
 
     /// Returns a directory without releases.
     pub(super) fn empty(path: &Path) -> ReleaseDir {
-        ReleaseDir { path: path.to_owned(), releases: Vec::new(), current: None }
+        ReleaseDir { path: path.to_owned(), releases: Vec::new(), current: None, rolled_back: Vec::new() }
     }
 
     /// Waits until no other process of ours changes the directory. The lock is released when the file is dropped, or by a crash.
@@ -125,6 +135,42 @@ impl ReleaseDir {
         self.current.as_ref() == Some(&release.name)
     }
 
+    /// Returns whether a release is or was served.
+    pub(super) fn state(&self, release: &Release) -> ReleaseState {
+        if self.is_current(release) {
+            return ReleaseState::Current;
+        }
+        let serial = release.serial();
+        match &release.label {
+            Ok(label) if self.rolled_back.contains(&label.digest) => ReleaseState::RolledBack,
+            Ok(_) if serial > self.current_release().and_then(Release::serial) => ReleaseState::Staged,
+            _ => ReleaseState::Earlier,
+        }
+    }
+
+    fn current_release(&self) -> Option<&Release> {
+        self.releases.iter().find(|release| self.is_current(release))
+    }
+
+    /// Records which releases are rolled back after a switch from the current release to another one.
+    fn record_switch(&self, name: &OsStr) -> io::Result<()> {
+        let next = self.releases.iter().find(|release| release.name == name);
+        let (Some(before), Some(next)) = (self.current_release(), next) else { return Ok(()) };
+        let is_recorded = |label: &Label| {
+            // The switch skips all releases between the two. Older ones than the current release need no record.
+            let was_recorded = self.rolled_back.contains(&label.digest);
+            Some(label.serial) > next.serial() && (Some(label.serial) <= before.serial() || was_recorded)
+        };
+        let labels = self.releases.iter().filter_map(|release| release.label.as_ref().ok());
+        let digests: Vec<_> = labels.filter(|label| is_recorded(label)).map(|label| &label.digest).collect();
+        let path = self.path.join(ROLLED_BACK);
+        match digests.is_empty() {
+            true if self.rolled_back.is_empty() => Ok(()),
+            true => fs::remove_file(path),
+            false => replace(&path, &serde_json::to_vec(&digests)?),
+        }
+    }
+
     /// Returns the newest intact release before the current one.
     pub(super) fn before_current(&self) -> Option<&Release> {
         let current = self.releases.iter().position(|release| self.is_current(release))?;
@@ -161,7 +207,10 @@ impl ReleaseDir {
         // A process with this ID that was killed may have left it.
         let _ = fs::remove_file(&next);
         symlink(name, &next)?;
-        fs::rename(&next, &link).inspect_err(|_| drop(fs::remove_file(&next)))
+        fs::rename(&next, &link).inspect_err(|_| drop(fs::remove_file(&next)))?;
+        // It is only for lists, and the switch has succeeded.
+        let _ = self.record_switch(name);
+        Ok(())
     }
 
     /// Waits until no crash of the machine can undo a change of the directory.
@@ -202,10 +251,13 @@ impl Release {
         stated.or(self.written)
     }
 
+    fn serial(&self) -> Option<u64> {
+        self.label.as_ref().ok().map(|label| label.serial)
+    }
+
     /// Orders releases by serial, then date, then name, newest first.
     fn rank(&self) -> impl Ord {
-        let serial = self.label.as_ref().ok().map(|label| label.serial);
-        (Reverse(serial), Reverse(self.date()), Reverse(self.name.clone()))
+        (Reverse(self.serial()), Reverse(self.date()), Reverse(self.name.clone()))
     }
 }
 
@@ -280,6 +332,13 @@ pub(super) fn is_pushed_name(name: &str) -> bool {
 
 /// Start of the names of short files that are being written.
 pub(super) const TEMPORARY_PREFIX: &str = ".tmp-";
+
+/// Replaces a file with a single rename, after its contents are on disk.
+pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!("{TEMPORARY_PREFIX}{}-{name}", std::process::id()));
+    cannery_publish::replace(path, &temporary, content)
+}
 
 /// Returns the process ID in the name of a short file that was being written.
 fn temporary_owner(name: &OsStr) -> Option<u32> {

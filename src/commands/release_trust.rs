@@ -13,7 +13,7 @@ use cannery_trust::{
     Policy, PublicKeys, Seen, SignatureError, Signed, Statement, TrustError, Untrusted, is_site_name,
 };
 
-use super::release_dir::TEMPORARY_PREFIX;
+use super::release_dir::replace;
 use crate::flags::signing::TrustFlags;
 use crate::output::{Failure, one_line};
 
@@ -156,11 +156,4 @@ pub(super) fn read_seen(directory: &Path) -> io::Result<Option<Seen>> {
 pub(super) fn write_seen(directory: &Path, seen: &Seen) -> io::Result<()> {
     replace(&directory.join(SEEN), serde_json::to_string(seen)?.as_bytes())?;
     File::open(directory)?.sync_all()
-}
-
-/// Replaces a file with a single rename, after its contents are on disk.
-pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!("{TEMPORARY_PREFIX}{}-{name}", std::process::id()));
-    cannery_publish::replace(path, &temporary, content)
 }

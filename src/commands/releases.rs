@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cannery_archive::{Archive, Corrupt, Record, RecordKind};
 use cannery_base::FileVersion;
+use cannery_publish::protocol::ReleaseState;
 use cannery_site::is_immutable;
 use serde::Serialize;
 
@@ -22,7 +23,11 @@ use crate::output::{self, Failure, Paint, one_line};
 const DIGEST_DIGITS: usize = 12;
 
 /// Stands for the release before the current one.
-const PREVIOUS: &str = "previous";
+pub(super) const PREVIOUS: &str = "previous";
+
+/// Says what to do if there is nothing to roll back to.
+pub(super) const PUSH_INSTEAD: &str = "push the site in an earlier state: `cannery push` makes it a new release, and keeps the last ones for \
+    rollbacks (`--keep`)";
 
 /// Runs `cannery releases`.
 ///
@@ -183,7 +188,7 @@ pub(super) fn find<'a>(
         return openable(directory, release);
     }
     if wanted == PREVIOUS {
-        return directory.before_current().ok_or_else(|| no_previous(directory));
+        return directory.before_current().ok_or_else(|| no_previous(directory, asker));
     }
 
     let serial = wanted.parse::<u64>().ok();
@@ -215,11 +220,17 @@ fn openable<'a>(directory: &ReleaseDir, release: &'a Release) -> Result<&'a Rele
     }
 }
 
-fn no_previous(directory: &ReleaseDir) -> Failure {
-    match &directory.current {
-        Some(current) => Failure::input(format!("no release comes before {}", display_name(current))),
-        None => Failure::input(format!("no release in {} is current yet", directory.path.display()))
-            .hint("name one: its file or its serial"),
+fn no_previous(directory: &ReleaseDir, asker: Asker) -> Failure {
+    match (&directory.current, asker) {
+        (Some(current), _) => {
+            Failure::input(format!("no release comes before {}", display_name(current))).hint(PUSH_INSTEAD)
+        }
+        (None, Asker::Client) => Failure::input("no release is current yet")
+            .hint("`cannery status TARGET` lists the releases: `--to NAME` names one"),
+        (None, Asker::User) => {
+            Failure::input(format!("no release in {} is current yet", directory.path.display()))
+                .hint("name one: its file or its serial")
+        }
     }
 }
 
@@ -246,7 +257,7 @@ fn list(directory: &ReleaseDir, paint: Paint) -> String {
     let mut sound = Table::default();
     let mut damaged = Table::default();
     for release in &directory.releases {
-        let mark = if directory.is_current(release) { CURRENT } else { "" };
+        let mark = directory.state(release).word();
         let table = if release.label.is_ok() { &mut sound } else { &mut damaged };
         let row = table.row(display_name(&release.name)).text(mark).number(bytes(release.bytes));
         let row = row.text(release.date().map_or(String::new(), minute));
@@ -282,6 +293,7 @@ struct Listed {
 struct ListedRelease {
     name: String,
     current: bool,
+    state: ReleaseState,
     bytes: u64,
     /// File modification time in seconds since 1970.
     written: Option<u64>,
@@ -300,6 +312,7 @@ fn listed(directory: &ReleaseDir) -> Listed {
     let release = |release: &Release| ListedRelease {
         name: release.name.to_string_lossy().into_owned(),
         current: directory.is_current(release),
+        state: directory.state(release),
         bytes: release.bytes,
         written: release.written,
         label: match &release.label {

@@ -54,7 +54,7 @@ fn refused(output: &Output, message: &str) {
 
 /// Returns the names in a node's directory that aren't of finished releases.
 fn rubbish(place: &Place, node: &str) -> Vec<String> {
-    let known = [".follow.json", ".follow.lock", ".seen.json", "current"];
+    let known = [".follow.json", ".follow.lock", ".rolled-back.json", ".seen.json", "current"];
     let is_release =
         |name: &str| [".cdb", ".cdb.release", ".cdb.release.minisig"].iter().any(|end| name.ends_with(end));
     place

@@ -162,7 +162,7 @@ fn pushed_folder_is_served_and_rolled_back() {
     assert_eq!((&rolled_back[0]["release"], &rolled_back[0]["before"]), (&"1.cdb".into(), &"2.cdb".into()));
     wait_until("release 1 is served again", || page(&server).contains("release 1"));
     assert_eq!(server.get("/_astro/app.A1b2C3d2.js").status, 200, "pages of release 2 still work");
-    assert_eq!(place.names("releases"), ["1.cdb", "2.cdb", "current"]);
+    assert_eq!(place.names("releases"), [".rolled-back.json", "1.cdb", "2.cdb", "current"]);
 
     // After a rollback, the next release has a serial of its own.
     place.write_site(3);

@@ -28,7 +28,7 @@ pub use frame::{Frame, FrameError, FrameKind, read_frame, write_frame, write_str
 pub use host::{HostSession, Request};
 pub use message::{
     Activate, Activated, Base, Fetch, Hello, Offer, Preview, PreviewPassword, Refusal, RefusalKind,
-    ReleaseInfo, Releases, Removed, Selector, Staged, TrustInfo,
+    ReleaseInfo, ReleaseState, Releases, Removed, Selector, Staged, TrustInfo,
 };
 pub use missing::{Missing, MissingError};
 

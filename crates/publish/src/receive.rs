@@ -117,14 +117,22 @@ pub fn serve(
     let ended = Connection { input, output: &mut *output, host, session }.run();
     match ended {
         Ok(()) => Ok(None),
+        Err(Ending::Gone(error)) if has_left(&error) => Ok(None),
         Err(Ending::Gone(error)) => Err(error),
         Err(Ending::Refused(refusal)) => {
-            // If this fails, the client has gone.
-            write_frame(output, &Frame::json(FrameKind::Refused, &refusal))?;
-            output.flush()?;
-            Ok(Some(refusal))
+            let told = write_frame(output, &Frame::json(FrameKind::Refused, &refusal));
+            match told.and_then(|()| output.flush()).map_err(FrameError::Io) {
+                Err(error) if !has_left(&error) => Err(error),
+                _ => Ok(Some(refusal)),
+            }
         }
     }
+}
+
+/// Whether the client has closed the connection without waiting for an answer. It has said why to its user, so a message of ours would
+/// be the second one.
+fn has_left(error: &FrameError) -> bool {
+    matches!(error, FrameError::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 struct Connection<'a> {
@@ -362,9 +370,7 @@ fn frame_ending(error: FrameError) -> Ending {
     match error {
         FrameError::Io(_) | FrameError::Closed | FrameError::Cut => Ending::Gone(error),
         FrameError::Version { .. } => {
-            let message =
-                format!("the client and this host speak different versions of the protocol: {error}");
-            let refusal = Refusal::new(RefusalKind::Protocol, message);
+            let refusal = Refusal::new(RefusalKind::Protocol, error.to_string());
             Ending::Refused(refusal.hint("install the same version of Cannery on both machines"))
         }
         other => Ending::Refused(Refusal::new(RefusalKind::Protocol, other.to_string())),

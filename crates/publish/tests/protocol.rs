@@ -56,6 +56,7 @@ impl Host for MemoryHost {
             date: None,
             damaged: None,
             signed: None,
+            state: None,
         };
         Ok(Releases {
             directory: "memory".into(),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commands::keys::now;
 use crate::commands::on_activate::Activation;
-use crate::commands::release_trust::replace;
+use crate::commands::release_dir::replace;
 
 /// The file in the release directory.
 const FILE: &str = ".follow.json";

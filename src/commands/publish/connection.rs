@@ -161,6 +161,11 @@ impl Connector {
             ))
             .hint("it may be a version of Cannery without `cannery receive`: install the same version there"),
             (Target::Remote { host, .. }, _) => match error {
+                // Not a word of a shell, so maybe a later version.
+                ClientError::Frame(FrameError::Foreign(start)) if !is_text(start) => {
+                    Failure::failed(format!("{} sent something that isn't a greeting of Cannery", one_line(host)))
+                        .hint(other_version_hint())
+                }
                 ClientError::Frame(FrameError::Foreign(start)) => Failure::failed(format!(
                     "{} sent text that isn't of Cannery: `{}…`",
                     one_line(host),
@@ -189,7 +194,21 @@ fn check_previews(target: &Target, hello: &Hello) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("Cannery {} at {target} has no previews", one_line(&hello.cannery));
-    Err(Failure::failed(message).hint("install the same version of Cannery on both machines"))
+    Err(Failure::failed(message).hint(other_version_hint()))
+}
+
+fn is_text(start: &str) -> bool {
+    !start.contains(|letter: char| {
+        letter == char::REPLACEMENT_CHARACTER || letter.is_control() && !letter.is_whitespace()
+    })
+}
+
+/// Says what to do if the other side is another version of Cannery, whose version we don't know.
+fn other_version_hint() -> String {
+    format!(
+        "this is Cannery {}: install the same version there; `cannery --version` prints it",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// A program without spaces is left as it is, because its name may be an alias, or start with `~/`.
@@ -216,14 +235,14 @@ pub(super) fn client_failure(error: &ClientError) -> Failure {
                 RefusalKind::Protocol => Failure::failed(format!("the other side refused: {refusal}")),
                 _ => Failure::failed(refusal.message.clone()),
             };
-            match &refusal.hint {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
+            failure.hint_if(refusal.hint.as_ref())
         }
         ClientError::Frame(FrameError::Version { .. }) => {
             Failure::failed(error.to_string()).hint("install the same version of Cannery on both machines")
         }
+        ClientError::Frame(
+            FrameError::Payload { .. } | FrameError::TooLong(_) | FrameError::Unexpected { .. },
+        ) => Failure::failed(error.to_string()).hint(other_version_hint()),
         ClientError::Frame(FrameError::Closed | FrameError::Cut) | ClientError::Lost(_) => {
             Failure::failed(error.to_string())
                 .hint("run the same command again: it continues with what arrived completely")

@@ -602,6 +602,7 @@ mod tests {
             date: Some(date),
             damaged: None,
             signed: None,
+            state: None,
         };
         let listed = newest_first(vec![release("a", 1), release("b", 2), release("a", 3)]);
         let digests: Vec<_> = listed.iter().filter_map(|release| release.digest.as_deref()).collect();

@@ -9,6 +9,7 @@ use super::fleet::{self, Member, failures};
 use super::push::own_statements;
 use super::signer::{Signer, not_ours};
 use super::stores;
+use crate::commands::releases::{PREVIOUS, PUSH_INSTEAD};
 use crate::flags::publish::Rollback;
 use crate::output::{self, Failure, Paint, one_line};
 
@@ -101,11 +102,16 @@ fn find<'a>(releases: &'a Releases, wanted: &str) -> Result<&'a ReleaseInfo, Fai
         let mut found = intact().filter(|release| release.serial == Some(serial));
         found.next().filter(|_| found.next().is_none())
     };
-    let found =
-        intact().find(is_named).or_else(|| if wanted == "previous" { previous() } else { by_serial() });
-    found.ok_or_else(|| {
-        Failure::failed(format!("there is no release `{}`, or several have this serial", one_line(wanted)))
-            .hint("`cannery status` lists the releases")
+    let found = intact().find(is_named).or_else(|| if wanted == PREVIOUS { previous() } else { by_serial() });
+    found.ok_or_else(|| match releases.current() {
+        Some(current) if wanted == PREVIOUS => {
+            Failure::failed(format!("no release comes before {}", one_line(&current.name))).hint(PUSH_INSTEAD)
+        }
+        _ => Failure::failed(format!(
+            "there is no release `{}`, or several have this serial",
+            one_line(wanted)
+        ))
+        .hint("`cannery status` lists the releases"),
     })
 }
 

@@ -1,6 +1,6 @@
 //! `cannery status`: lists the releases of targets.
 
-use cannery_publish::protocol::{ReleaseInfo, Releases};
+use cannery_publish::protocol::{ReleaseInfo, ReleaseState, Releases};
 use serde::Serialize;
 
 use super::connection::Connector;
@@ -89,10 +89,11 @@ fn list(releases: &Releases, paint: Paint) -> String {
     table.render(2, paint)
 }
 
-/// A release that is newer than the current one was staged, or was rolled back.
+/// Returns what a list says about a release. A host of an earlier version doesn't tell staged releases from those that were rolled back.
 fn mark(release: &ReleaseInfo, current: Option<u64>) -> &'static str {
     match release {
-        ReleaseInfo { current: true, .. } => "current",
+        ReleaseInfo { state: Some(state), .. } => state.word(),
+        ReleaseInfo { current: true, .. } => ReleaseState::Current.word(),
         ReleaseInfo { serial: Some(serial), .. } if Some(*serial) > current => "not current",
         _ => "",
     }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Loading};
+use cannery_publish::protocol::ReleaseState;
 use cannery_publish::{RebuildError, Recipe};
 use cannery_server::statement_files;
 use cannery_store::{
@@ -22,6 +23,7 @@ use super::hooks::hook_outcome;
 use super::moment::wait_until;
 use super::signer::{Signer, UNSIGNED, not_ours};
 use crate::commands::on_activate::{Activation, Hook};
+use crate::commands::releases::{PREVIOUS, PUSH_INSTEAD};
 use crate::commands::workplace::Workplace;
 use crate::commands::{keys, open, release_dir, store_access, verify};
 use crate::flags::follow::StoreFlags;
@@ -160,8 +162,7 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
         match std::fs::create_dir(folder) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                 let message = format!("cannot create the store {}: {error}", folder.display());
-                let remedy = release_dir::remedy(folder, &error);
-                return Err(remedy.into_iter().fold(Failure::output(message), Failure::hint));
+                return Err(Failure::output(message).hint_if(release_dir::remedy(folder, &error)));
             }
             _ => {}
         }
@@ -531,11 +532,15 @@ pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), 
     let own = signer.as_ref().map(|signer| own_statements(signer, &members)).unwrap_or_default();
     let claimed = claimed_sequence(&members);
     let members = fleet::then(members, |address, mut opened| {
-        let site = opened.site.as_ref().ok_or_else(|| Failure::failed("the store has no releases"))?;
+        let site = opened.site.as_ref().ok_or_else(|| {
+            Failure::failed("the store has no releases").hint("`cannery push` publishes the first one")
+        })?;
         let before = site.current.serial;
-        let mut release = find(site, &flags.to).cloned().ok_or_else(|| {
-            Failure::failed(format!("the store has no release `{}`", one_line(&flags.to)))
-                .hint("`cannery status` lists the releases")
+        let mut release = find(site, &flags.to).cloned().ok_or_else(|| match flags.to.as_str() {
+            PREVIOUS => Failure::failed(format!("no release in the store comes before release {before}"))
+                .hint(PUSH_INSTEAD),
+            to => Failure::failed(format!("the store has no release `{}`", one_line(to)))
+                .hint("`cannery status` lists the releases"),
         })?;
         release.signed = match (&signer, &release.signed) {
             (Some(signer), signed) => {
@@ -587,7 +592,7 @@ pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), 
 }
 
 fn find<'a>(site: &'a StoredSite, wanted: &str) -> Option<&'a StoredRelease> {
-    if wanted == "previous" {
+    if wanted == PREVIOUS {
         let older = site.earlier.iter().filter(|release| release.serial < site.current.serial);
         return older.max_by_key(|release| release.serial);
     }
@@ -608,6 +613,7 @@ struct ReleaseJson {
     current: bool,
     /// Whether nodes pull the release, although it isn't current.
     staged: bool,
+    state: ReleaseState,
     digest: String,
     bytes: u64,
     date: u64,
@@ -631,13 +637,8 @@ pub(super) fn status(flags: &Status, addresses: Vec<Address>) -> Result<(), Fail
             let mut table = Table::default();
             let releases = listed(opened);
             for release in &releases {
-                let mark = match release {
-                    ReleaseJson { current: true, .. } => "current",
-                    ReleaseJson { staged: true, .. } => "staged",
-                    _ => "",
-                };
                 let row = table.row(format!("release {}", release.serial));
-                row.text(mark).number(bytes(release.bytes)).text(minute(release.date));
+                row.text(release.state.word()).number(bytes(release.bytes)).text(minute(release.date));
             }
             let list =
                 if releases.is_empty() { "  no releases\n".to_owned() } else { table.render(2, paint) };
@@ -657,10 +658,20 @@ fn listed(opened: &Opened) -> Vec<ReleaseJson> {
         if releases.iter().any(|listed| listed.digest == digest) {
             continue;
         }
+        let state = match release {
+            _ if release.digest == site.current.digest => ReleaseState::Current,
+            _ if site.staged.as_ref().is_some_and(|staged| staged.digest == release.digest) => {
+                ReleaseState::Staged
+            }
+            // All others were current.
+            _ if release.serial > site.current.serial => ReleaseState::RolledBack,
+            _ => ReleaseState::Earlier,
+        };
         releases.push(ReleaseJson {
             serial: release.serial,
-            current: release.digest == site.current.digest,
-            staged: site.staged.as_ref().is_some_and(|staged| staged.digest == release.digest),
+            current: state == ReleaseState::Current,
+            staged: state == ReleaseState::Staged,
+            state,
             digest,
             bytes: release.archive.bytes,
             date: release.date,

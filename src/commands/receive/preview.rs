@@ -14,7 +14,6 @@ use cannery_server::config::{PreviewFile, PreviewPassword};
 use cannery_server::short_file::{self, SETTINGS_BYTES_MAX};
 
 use crate::commands::release_dir::{self, CURRENT, ReleaseDir, TEMPORARY_PREFIX};
-use crate::commands::release_trust;
 
 /// Start of the names of previews that are being removed.
 const REMOVED_PREFIX: &str = ".removed-";
@@ -80,7 +79,7 @@ impl SelectedPreview {
     /// Notes that a release is staged, so that the preview isn't removed before the switch. The caller holds the directory's lock.
     pub(super) fn note_staged(&self, directory: &Path) -> Result<(), Refusal> {
         let path = directory.join(STAGED);
-        release_trust::replace(&path, b"").map_err(|error| unwritten(&path, &error))
+        release_dir::replace(&path, b"").map_err(|error| unwritten(&path, &error))
     }
 
     fn password(&self) -> Option<PreviewPassword> {
@@ -186,7 +185,7 @@ fn is_being_renewed(directory: &Path) -> bool {
 /// Replaces the file of settings.
 fn replace(path: &Path, file: &PreviewFile) -> Result<(), Refusal> {
     let written = serde_json::to_vec_pretty(file).map_err(io::Error::from);
-    let written = written.and_then(|json| release_trust::replace(path, &json));
+    let written = written.and_then(|json| release_dir::replace(path, &json));
     written.map_err(|error| unwritten(path, &error))
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::{PROTOCOL, PROTOCOL_OLDEST};
 use crate::limits::{DATA_BYTES, FRAME_BYTES_MAX};
 
 /// The kind of a frame. Its number is a letter, so that text from another program is noticed at the first frame.
@@ -105,10 +106,18 @@ pub enum FrameError {
         reason: String,
     },
     /// The two sides have no version of the protocol in common.
-    #[error("the other side is Cannery {program}, which speaks another version of the protocol")]
+    #[error(
+        "Cannery {program} on the other side speaks version {oldest} to {newest} of the protocol, and Cannery {} here speaks version \
+         {PROTOCOL_OLDEST} to {PROTOCOL}",
+        env!("CARGO_PKG_VERSION")
+    )]
     Version {
         /// The version of its program.
         program: String,
+        /// The oldest version of the protocol that it speaks.
+        oldest: u32,
+        /// The newest one.
+        newest: u32,
     },
     /// A stream is longer than its limit.
     #[error("a stream is longer than {0} bytes")]

@@ -35,7 +35,11 @@ impl Hello {
         if self.protocol.min(PROTOCOL) >= self.protocol_oldest.max(PROTOCOL_OLDEST) {
             return Ok(());
         }
-        Err(FrameError::Version { program: self.cannery.clone() })
+        Err(FrameError::Version {
+            program: self.cannery.clone(),
+            oldest: self.protocol_oldest,
+            newest: self.protocol,
+        })
     }
 }
 
@@ -105,6 +109,39 @@ pub struct ReleaseInfo {
     /// The statement about it, if it came with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<Signed>,
+    /// Whether it is or was served. Older hosts don't say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ReleaseState>,
+}
+
+/// Whether a release is or was served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReleaseState {
+    /// It is served.
+    Current,
+    /// It is newer than the current one, and hasn't been served.
+    Staged,
+    /// It is newer than the current one, and a rollback has skipped it. It was probably served.
+    RolledBack,
+    /// It is older than the current one.
+    Earlier,
+    /// A state that a later version added.
+    #[serde(other)]
+    Other,
+}
+
+impl ReleaseState {
+    /// Returns a word for lists, which is empty for releases that need none.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            ReleaseState::Current => "current",
+            ReleaseState::Staged => "staged",
+            ReleaseState::RolledBack => "rolled back",
+            ReleaseState::Earlier | ReleaseState::Other => "",
+        }
+    }
 }
 
 /// Asks for an archive of the host.
