@@ -71,7 +71,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         interrupt::allow_in_first_process();
     }
     match command {
-        Command::Serve(flags) => serve::run(&flags),
+        Command::Serve(flags) => serve::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Archiver(flags) => archiver::run_invocation(flags.into_invocation()?),
         Command::Server(flags) => server::run_invocation(flags.into_invocation(None)?),
         Command::Inspect(flags) => inspect::run(&flags).map_err(|failure| failure.as_json(flags.json)),
@@ -92,7 +92,7 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Receive(flags) => receive::run(&flags),
         Command::Rollback(flags) => publish::rollback(&flags),
         Command::Status(flags) => publish::status(&flags),
-        Command::Follow(flags) => follow::run(&flags),
+        Command::Follow(flags) => follow::run(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Keygen(flags) => keys::generate(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Sign(flags) => keys::sign(&flags).map_err(|failure| failure.as_json(flags.json)),
         Command::Diff(flags) => diff::run(&flags).map_err(|failure| failure.as_json(flags.json)),

@@ -1,7 +1,7 @@
 //! Opens archives named on the command line, or explains why that fails.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 
 use cannery_archive::{Archive, Corrupt, Loading, OpenError};
@@ -57,9 +57,69 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
             })
         }
         OpenError::Length { .. } | OpenError::Corrupt(_) | OpenError::Cut { .. } => damaged(failure, path),
+        OpenError::Foreign | OpenError::TooShort { .. } => match OtherFile::recognize(path) {
+            Some(other) => {
+                let message = format!("{} isn't an archive of Cannery: it is {}", path.display(), other.name);
+                Failure::input(message).hint(other.hint)
+            }
+            None => failure.hint(
+                "`cannery-archiver DIR FILE` compiles a folder into an archive; `cannery import` reads those of kawipiko",
+            ),
+        },
         // Either the message already says what to do, or there is nothing to do.
         _ => failure,
     }
+}
+
+/// A kind of file that people name instead of an archive.
+struct OtherFile {
+    name: &'static str,
+    hint: &'static str,
+}
+
+impl OtherFile {
+    /// Recognizes a file by its first bytes.
+    fn recognize(path: &Path) -> Option<OtherFile> {
+        const UNPACK: &str =
+            "unpack it first: the archive is in it, or the folder that `cannery-archiver DIR FILE` compiles";
+        const DOWNLOAD: &str = "if it was downloaded, the server has sent this page instead of the archive: download it again; \
+            `cannery-archiver DIR FILE` compiles a folder of pages";
+        const COMPILE: &str = "`cannery-archiver DIR FILE` compiles a folder into an archive";
+        let mut start = Vec::new();
+        File::open(path).ok()?.take(512).read_to_end(&mut start).ok()?;
+        let text = start.trim_ascii_start().to_ascii_lowercase();
+        let has_tar = start.get(257..262) == Some(b"ustar");
+        let (name, hint) = match () {
+            () if start.is_empty() => ("empty", "build it again, or copy it again from where it was built"),
+            () if text.starts_with(b"<!doctype html") || text.starts_with(b"<html") => {
+                ("an HTML page", DOWNLOAD)
+            }
+            () if text.starts_with(b"<?xml") => ("an XML document", DOWNLOAD),
+            () if start.starts_with(b"\x1f\x8b") => ("compressed with gzip", UNPACK),
+            () if start.starts_with(b"\x28\xb5\x2f\xfd") => ("compressed with zstd", UNPACK),
+            () if start.starts_with(b"\xfd7zXZ\0") => ("compressed with xz", UNPACK),
+            () if start.starts_with(b"PK\x03\x04") => ("a ZIP archive", UNPACK),
+            () if has_tar => ("a tar archive", UNPACK),
+            () if start.starts_with(b"untrusted comment:") => {
+                ("a key or signature of minisign", "name the archive itself, which the signature is beside")
+            }
+            () if is_text(&start) => ("a text file", COMPILE),
+            () => return None,
+        };
+        Some(OtherFile { name, hint })
+    }
+}
+
+/// Whether these bytes, which may end within a character, are text.
+fn is_text(start: &[u8]) -> bool {
+    let text = match str::from_utf8(start) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    !text.contains(|letter: char| letter.is_control() && !letter.is_whitespace())
 }
 
 /// Explains that `path` is a folder, or a release directory, where an archive should be.

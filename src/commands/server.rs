@@ -134,8 +134,11 @@ fn serve(
         profiler.file = profilers.temporary_file();
     }
 
-    let server = RunningServer::start(&config)
-        .map_err(|error| failure::memory_hint(start_failure(&error), &error, options.memory_max))?;
+    let server = RunningServer::start(&config).map_err(|error| {
+        let failure = failure::memory_hint(start_failure(&error), &error, options.memory_max);
+        let seed = config.tls.as_ref().and_then(|tls| tls.ticket_seed.as_deref());
+        failure::seed_hint(failure, &error, seed)
+    })?;
     server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
 
     compilers.follow(&server)?;

@@ -66,6 +66,7 @@ mod receive_sandbox;
 mod regression;
 mod releases;
 mod reload;
+mod remedies;
 mod sandbox;
 mod served_folder;
 mod server_signatures;

@@ -291,7 +291,16 @@ impl Error {
                 "the user of this process must own the folder: see `chown`, or run the command as its owner".into()
             }
             Error::Folder { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => READ_ONLY.into(),
-            Error::Folder { .. } => return None,
+            Error::Folder { source, .. } if is_full(source) => "make room on that disk".into(),
+            Error::Folder { action: "create", path, source } if is_file(source) => {
+                let file = path.ancestors().find(|path| path.is_file()).unwrap_or(path);
+                format!("{} is a file: name another folder", file.display())
+            }
+            Error::Folder { action: "create", .. } => "name a folder that this user may create".into(),
+            Error::Folder { action: "write", .. } => "name a folder that this user may write to".into(),
+            Error::Folder { .. } => {
+                "only regular files of this user belong in the folder: remove what isn't, or name another folder".into()
+            }
             Error::Held { .. } => "stop that process, or use another folder for other names".into(),
             Error::Account { .. } => {
                 "restore the file from a backup, or remove it: the next start registers a new account, whose thumbprint the \
@@ -343,6 +352,15 @@ impl Error {
             Error::Crypto { .. } => return None,
         })
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Whether a folder can't be created because it, or a folder that it should be in, is a file.
+fn is_file(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory)
 }
 
 /// Says what the addresses of a name gave.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use cannery_server::sandbox::SandboxError;
-use cannery_server::{Address, StartError};
+use cannery_server::{Address, StartError, TlsError};
 use rustix::io::Errno;
 
 use crate::commands::{open, verify};
@@ -28,11 +28,11 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
         }
         StartError::NoCertificate => Failure::failed(error.to_string())
             .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` makes one for tests"),
-        StartError::Sandbox(sandbox) => with_hint(Failure::failed(error.to_string()), sandbox_hint(sandbox)),
+        StartError::Sandbox(sandbox) => Failure::failed(error.to_string()).hint_if(sandbox_hint(sandbox)),
         StartError::AccessLog { .. } => Failure::new(Exit::Output, error.to_string()),
         StartError::Tls(_) | StartError::Webroot { .. } => Failure::input(error.to_string()),
         // For the others, the message has to do.
-        _ => with_hint(Failure::failed(error.to_string()), descriptors_hint(error)),
+        _ => Failure::failed(error.to_string()).hint_if(descriptors_hint(error)),
     }
 }
 
@@ -49,13 +49,6 @@ fn sites_failure(path: &Path, error: &io::Error) -> Failure {
             failure.hint("give the user of the server the permission to read the directory")
         }
         _ => failure,
-    }
-}
-
-fn with_hint(failure: Failure, hint: Option<&str>) -> Failure {
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
     }
 }
 
@@ -104,6 +97,32 @@ pub(in crate::commands) fn listen_hint(failure: Failure, address: &Address, kind
         },
         io::ErrorKind::AddrNotAvailable => failure.hint("this machine does not have that address"),
         io::ErrorKind::Unsupported => failure.hint("leave `--defer-accept` out"),
+        _ => failure,
+    }
+}
+
+/// Explains that the file of `--tls-ticket-seed` can't be used. The messages about certificates fit to it only in part.
+pub(super) fn seed_hint(failure: Failure, error: &StartError, seed: Option<&Path>) -> Failure {
+    const CREATE: &str = "`openssl rand -out FILE 64` writes one, which all machines that share sessions need; \
+        `chmod 600 FILE`, as the user who starts the server";
+    let Some(seed) = seed else { return failure };
+    let named = |why: &str| {
+        let shown = seed.display();
+        Failure::input(format!("the file {shown} of `--tls-ticket-seed` can't be used: {why}")).hint(CREATE)
+    };
+    match error {
+        StartError::Tls(TlsError::Unreadable { path, cause, .. }) if path == seed => {
+            named(&cause.to_string())
+        }
+        StartError::Tls(TlsError::NotRegular { path, .. }) if path == seed => {
+            named("it isn't a regular file")
+        }
+        StartError::Tls(TlsError::TooLarge { path, limit, .. }) if path == seed => {
+            named(&format!("it is longer than {limit} bytes"))
+        }
+        StartError::Tls(TlsError::ShortTicketSeed { path, bytes, .. }) if path == seed => {
+            named(&format!("it has {bytes} bytes, and a seed needs 32 or more"))
+        }
         _ => failure,
     }
 }
