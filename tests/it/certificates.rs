@@ -27,6 +27,10 @@ use crate::transports::connect_tls_with;
 use pebble::{Options, Pebble};
 use proxy::{Fault, Proxy, problem, response};
 
+/// Advice of an authority to renew at once.
+const RENEW_NOW: &str =
+    r#"{"suggestedWindow":{"start":"2020-01-01T00:00:00Z","end":"2020-01-02T00:00:00Z"}}"#;
+
 /// A folder, a server that answers challenges, and an authority behind a proxy.
 struct World {
     place: tempfile::TempDir,
@@ -194,9 +198,8 @@ fn certificate_is_ordered_served_and_renewed() {
     assert_eq!((idle.code, world.proxy.count("/order-plz")), (Some(0), 1), "{idle:#?}");
 
     // The authority wants it to be renewed, but the last order is too recent.
-    let window = r#"{"suggestedWindow":{"start":"2020-01-01T00:00:00Z","end":"2020-01-02T00:00:00Z"}}"#;
     world.proxy.plan(move |path, _| {
-        if path.contains("renewalInfo") { response(200, "application/json", window) } else { Fault::None }
+        if path.contains("renewalInfo") { response(200, "application/json", RENEW_NOW) } else { Fault::None }
     });
     let path = world.file("example.test.state.json");
     let mut state = world.state("example.test");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::harness::{Server, compile, files_below, pages, run, skip_outside, write_folder};
+use crate::random::letters;
 
 /// Creates a directory with a source folder. Returns it, the path of the folder, and the path for an archive.
 fn workspace() -> (tempfile::TempDir, String, String) {
@@ -184,14 +185,7 @@ fn address_of_a_running_server_is_refused() {
 
 /// Starts a build that takes long enough to be killed.
 fn start_long_build(folder: &str, archive: &str) -> std::process::Child {
-    let mut seed = 1u64;
-    let text: Vec<u8> = std::iter::repeat_with(|| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        b'a' + (seed >> 60) as u8
-    })
-    .take(8_000_000)
-    .collect();
-    fs::write(Path::new(folder).join("long.txt"), text).unwrap();
+    fs::write(Path::new(folder).join("long.txt"), letters(8_000_000)).unwrap();
     Command::new(env!("CARGO_BIN_EXE_cannery-archiver"))
         .args(["--sources", folder, "--archive", archive, "--compress", "brotli"])
         .stdout(Stdio::null())

@@ -11,6 +11,7 @@ use crate::harness::{Server, is_slow, request_at, signal, skip_outside, wait_unt
 use crate::processes::is_alive;
 use crate::proxies::{haproxy_in_turn, varnish_in_turn};
 use crate::push::{Place, asset_content, asset_path, page};
+use crate::random::Random;
 
 /// Three servers with the same site, which look at their directories at different moments.
 struct Fleet {
@@ -54,7 +55,7 @@ fn push(place: &Place, targets: &[String], number: u32, settle: &str) {
 
 /// Counts of the responses that visitors of a site have got.
 #[derive(Debug, Default)]
-struct Visits {
+pub(crate) struct Visits {
     pages: AtomicU64,
     assets: AtomicU64,
     /// Responses without the page or the asset.
@@ -63,7 +64,7 @@ struct Visits {
     mixed: AtomicU64,
     wrong_types: AtomicU64,
     /// The newest release of which a page was seen.
-    newest: AtomicU32,
+    pub(crate) newest: AtomicU32,
 }
 
 impl Visits {
@@ -101,14 +102,14 @@ impl Visits {
         }
     }
 
-    fn faults(&self) -> [u64; 3] {
+    pub(crate) fn faults(&self) -> [u64; 3] {
         [&self.missing, &self.mixed, &self.wrong_types].map(|counter| counter.load(Ordering::Relaxed))
     }
 }
 
 /// Publishes releases while two visitors of each list of addresses request pages. `publish` gets the number of a release and what
 /// was seen so far, and returns `false` after the last release.
-fn visit_meanwhile<const LISTS: usize>(
+pub(crate) fn visit_meanwhile<const LISTS: usize>(
     lists: &[Vec<String>; LISTS],
     publish: impl Fn(u32, &[Visits; LISTS]) -> bool,
 ) -> [Visits; LISTS] {
@@ -130,11 +131,8 @@ fn visit_meanwhile<const LISTS: usize>(
             for seed in [1, 2] {
                 let (is_done, last) = (&is_done, &last);
                 scope.spawn(move || {
-                    let mut random: u64 = seed;
-                    let mut address = || {
-                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                        addresses[usize::try_from(random >> 33).unwrap() % addresses.len()].clone()
-                    };
+                    let mut random = Random::new(seed);
+                    let mut address = || addresses[random.index(addresses.len())].clone();
                     while !is_done.load(Ordering::Relaxed) {
                         visits.visit(&mut address, || last.load(Ordering::Relaxed));
                         thread::sleep(pause);

@@ -33,3 +33,9 @@ pub(crate) fn bytes(seed: u64, count: usize) -> Vec<u8> {
     let mut random = Random::new(seed);
     (0..count).map(|_| u8::try_from(random.below(256)).expect("it is below 256")).collect()
 }
+
+/// Returns random letters, which take long to compress.
+pub(crate) fn letters(count: usize) -> Vec<u8> {
+    let mut random = Random::new(1);
+    (0..count).map(|_| b'a' + u8::try_from(random.below(16)).expect("it is below 16")).collect()
+}

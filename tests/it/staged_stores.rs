@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::process::{Child, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Server, compile, request_at, wait_until};
+use crate::fleet::visit_meanwhile;
+use crate::harness::{Server, compile, wait_until};
 use crate::push::Place;
 use crate::signatures::keygen;
 
@@ -77,37 +78,15 @@ fn no_node_lacks_the_files_of_another_ones_page() {
         wait_until("the node has a release", || place.path(node).join("current").exists());
         Server::start(&["--releases", &place.text(node)])
     });
-    let addresses = servers.each_ref().map(|server| server.address.clone());
-    let (is_done, seen) = (AtomicBool::new(false), AtomicU32::new(0));
-    let visit = |seed: usize| {
-        let mut random = seed;
-        let mut node = || {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            addresses[(random >> 33) % 3].as_str()
-        };
-        while !is_done.load(Ordering::Relaxed) {
-            let page = String::from_utf8(request_at(node(), "GET", "/", "").body).unwrap();
-            let number = page.split_once("release ").unwrap().1.split('<').next().unwrap().to_owned();
-            for _ in 0..3 {
-                let asset = request_at(node(), "GET", &format!("/_astro/app.A1b2C3d{number}.js"), "");
-                assert_eq!((asset.status, asset.body), (200, format!("run({number})").into_bytes()));
-            }
-            seen.fetch_max(number.parse().unwrap(), Ordering::Relaxed);
-        }
-    };
-    thread::scope(|scope| {
-        let visitors = [1, 2].map(|seed| scope.spawn(move || visit(seed)));
-        for number in 2..=3 {
-            push(number);
-            let is_current = |node: &str| place.current(node) == format!("{number}.cdb");
-            wait_until("all nodes have switched", || nodes.iter().all(|node| is_current(node)));
-        }
-        is_done.store(true, Ordering::Relaxed);
-        for visitor in visitors {
-            visitor.join().unwrap();
-        }
+    let addresses = servers.iter().map(|server| server.address.clone()).collect();
+    let [visits] = visit_meanwhile(&[addresses], |number, [visits]| {
+        push(number);
+        let is_current = |node: &str| place.current(node) == format!("{number}.cdb");
+        wait_until("all nodes have switched", || nodes.iter().all(|node| is_current(node)));
+        wait_until("the release is seen", || visits.newest.load(Ordering::Relaxed) == number);
+        number < 3
     });
-    assert!(seen.load(Ordering::Relaxed) >= 2);
+    assert_eq!(visits.faults(), [0; 3], "{visits:?}");
 }
 
 #[test]

@@ -10,14 +10,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
 
 use super::proxy::{Fault, response};
-use super::{World, end, text};
+use super::{RENEW_NOW, World, end, text};
 use crate::harness::{Server, is_slow, skip_outside};
 use crate::random::Random;
 use crate::transports::connect_tls_with;
-
-/// Advice to renew at once.
-const RENEW_NOW: &str =
-    r#"{"suggestedWindow":{"start":"2020-01-01T00:00:00Z","end":"2020-01-02T00:00:00Z"}}"#;
 
 /// Loads a bundle as a server does, which fails if the key is that of another certificate. Returns the first certificate.
 fn load(bundle: &[u8]) -> CertificateDer<'static> {

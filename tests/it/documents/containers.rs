@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{block, file};
-use crate::harness::{Server, request_at, wait_until, write_folder};
+use crate::harness::{Server, request_at, run, wait_until, write_folder};
 
 /// The base image with glibc and libgcc, and nothing else that a program could load.
 const BASE: &str = "gcr.io/distroless/cc-debian12";
@@ -366,4 +366,31 @@ fn deployment_has_flags_and_probes_that_work() {
         }
         stop(server);
     });
+}
+
+/// Returns the command lines of the containers in a manifest.
+fn command_lines(manifest: &str) -> Vec<Vec<String>> {
+    let blocks = manifest.split("args:\n").skip(1);
+    let words = |block: &str| {
+        block.lines().map_while(|line| line.trim().strip_prefix("- ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    blocks.map(words).collect()
+}
+
+/// Pods can't be started here, but each program refuses flags that it doesn't know, even if help is asked for.
+#[test]
+fn containers_that_follow_a_store_have_flags_that_exist() {
+    let lines = command_lines(&file("contrib/kubernetes/follow.yaml"));
+    let programs: Vec<_> = lines.iter().map(|line| Path::new(&line[0]).file_name().unwrap()).collect();
+    assert_eq!(programs, ["cannery", "cannery", "cannery-server"]);
+    for line in &lines {
+        let program = Path::new(&line[0]).file_name().unwrap().to_str().unwrap();
+        let help = |flags: &[&str]| {
+            let words: Vec<_> = line[1..].iter().map(String::as_str).collect();
+            run(program, &[&words[..], flags, &["--help"]].concat())
+        };
+        let output = help(&[]);
+        assert!(output.status.success(), "{line:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(help(&["--renamed=1"]).status.code(), Some(2), "{line:?}");
+    }
 }

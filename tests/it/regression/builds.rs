@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::{Server, run, signal, write_folder};
+use crate::random::letters;
 
 /// A directory with a site and its archive.
 struct Place {
@@ -196,16 +197,6 @@ fn fanned_out_links_end_with_a_warning() {
     assert!(code == 0 && printed.contains("[symlink-fan]"), "{code}: {printed}");
 }
 
-/// Returns text that takes seconds to compress.
-fn long_text(bytes: usize) -> Vec<u8> {
-    let mut seed = 1u64;
-    let letter = || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        b'a' + (seed >> 60) as u8
-    };
-    std::iter::repeat_with(letter).take(bytes).collect()
-}
-
 /// Waits until a running build has created a temporary file in a folder.
 fn wait_for_file(build: &mut Child, folder: &Path, is_temporary: impl Fn(&str) -> bool) {
     let started = Instant::now();
@@ -232,7 +223,7 @@ fn is_temporary(name: &str) -> bool {
 #[test]
 fn interrupted_build_leaves_no_files() {
     let place = Place::new(&[("index.html", "page")]);
-    fs::write(place.path("site").join("long.txt"), long_text(8_000_000)).unwrap();
+    fs::write(place.path("site").join("long.txt"), letters(8_000_000)).unwrap();
     for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
         let mut build = begin_long_build(&place, &[]);
         wait_for_file(&mut build, place.folder.path(), is_temporary);
@@ -246,7 +237,7 @@ fn interrupted_build_leaves_no_files() {
 #[test]
 fn next_build_removes_files_of_a_killed_one() {
     let place = Place::new(&[("index.html", "page")]);
-    fs::write(place.path("site").join("long.txt"), long_text(8_000_000)).unwrap();
+    fs::write(place.path("site").join("long.txt"), letters(8_000_000)).unwrap();
     let mut build = begin_long_build(&place, &[]);
     wait_for_file(&mut build, place.folder.path(), is_temporary);
     build.kill().unwrap();
