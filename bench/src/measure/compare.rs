@@ -3,16 +3,16 @@
 //!
 //! A server with a single error, in a check or of a load generator, has no values at that step.
 
+mod recording;
+
 use std::cell::Cell;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
 use super::Context;
 use crate::check::{self, Content};
-use crate::http::{self, Connection};
 use crate::load::{self, Job, Pace, Report};
 use crate::machine;
 use crate::metric::{Metric, mebibytes};
@@ -40,9 +40,6 @@ const SATURATING: Duration = Duration::from_secs(2);
 
 /// The number of responses that are checked before each run, at most.
 const CHECKED_MAX: usize = 40;
-
-/// The number of different responses of the floor, at most: enough to exceed all processor caches.
-const FLOOR_RESPONSES_MAX: usize = 50_000;
 
 /// A scenario with what its preparation found out.
 struct Comparison<'a> {
@@ -72,9 +69,10 @@ impl<'a> Comparison<'a> {
     fn prepare(context: &'a Context<'a>) -> Result<Comparison<'a>> {
         let mut comparison =
             Comparison { context, has_large_responses: false, requests_per_s: None, pace: Cell::new(None) };
-        // TLS prevents sendfile, and there is no floor that speaks TLS. Over HTTP/3, nginx is measured with GSO in its place.
+        // TLS prevents sendfile. Over HTTP/3, nginx is measured with GSO in its place.
         if context.present.iter().any(Spec::is_floor) {
-            comparison.has_large_responses = comparison.record_floor_responses()? > LARGE_BYTES;
+            let is_large = comparison.record_floor_responses()? > LARGE_BYTES;
+            comparison.has_large_responses = is_large && context.scenario.wire == Wire::Clear;
         }
         if context.scenario.wire == Wire::H3 {
             let site = context.site();
@@ -101,7 +99,7 @@ impl<'a> Comparison<'a> {
         let (headers, response_bytes) = if spec.sends_datagrams() {
             (Vec::new(), servers::datagram_bytes(self.context.site()) as f64)
         } else {
-            self.check(spec, &server)?
+            self.check(spec, &server, scenario.wire)?
         };
         let job = self.context.job(&server, step, &placement.generator);
         // Very many connections take seconds to open.
@@ -152,12 +150,12 @@ impl<'a> Comparison<'a> {
     }
 
     /// Checks some responses. Returns the request headers for the load, and the size of the first response.
-    fn check(&self, spec: &Spec<'_>, server: &Server) -> Result<(Vec<String>, f64)> {
+    fn check(&self, spec: &Spec<'_>, server: &Server, wire: Wire) -> Result<(Vec<String>, f64)> {
         let (scenario, site) = (self.context.scenario, self.context.site());
         let address = server.address();
         let mut headers = scenario.headers.clone();
         if scenario.conditional {
-            headers.extend(check::validators(scenario.wire, address, &site.targets[0], &headers)?);
+            headers.extend(check::validators(wire, address, &site.targets[0], &headers)?);
         }
 
         // The floor sends its responses in an order of its own, or an old forecast, and the dummy always the same.
@@ -178,7 +176,7 @@ impl<'a> Comparison<'a> {
             Ok((target.as_str(), content))
         });
         let expected = expected.collect::<Result<Vec<_>>>()?;
-        let response_bytes = check::check(scenario, scenario.wire, address, &headers, status, &expected)?;
+        let response_bytes = check::check(scenario, wire, address, &headers, status, &expected)?;
         Ok((headers, response_bytes))
     }
 
@@ -246,39 +244,6 @@ impl<'a> Comparison<'a> {
         let job = self.context.job(&server, step, &placement.generator);
         let report = load::wrk(&Job { duration: SATURATING, ..job }, Order::Random, 1)?;
         Ok(report.requests_per_s / 2.0)
-    }
-
-    /// Records the responses that the floor sends. Returns their mean size in bytes.
-    fn record_floor_responses(&self) -> Result<u64> {
-        let spec = self.context.servers.get(&self.context.scenario.floor_sends)?;
-        let server = spec.start(&self.launch(&Step::default()), "0")?;
-        let (mut headers, _) = self.check(&spec, &server)?;
-        let (version, pipeline) = match self.context.scenario.load {
-            Load::Ab { .. } => ("1.0", 1),
-            Load::Wrk { pipeline, .. } => ("1.1", pipeline),
-            _ => ("1.1", 1),
-        };
-        if version == "1.0" {
-            headers.push("Connection: Keep-Alive".into());
-        }
-
-        let mut file = BufWriter::new(File::create(servers::floor_responses()?)?);
-        let mut connection = Connection::open(server.address())?;
-        let every = self.context.site().targets.len().div_ceil(FLOOR_RESPONSES_MAX);
-        let mut count = 0;
-        let mut sum = 0;
-        for target in self.context.site().targets.iter().step_by(every) {
-            connection.send(&http::request(version, server.address(), target, &headers))?;
-            let bytes = connection.receive()?.bytes;
-            count += 1;
-            sum += bytes.len() as u64;
-            let all = bytes.repeat(pipeline);
-            file.write_all(&(all.len() as u64).to_le_bytes())?;
-            file.write_all(&all)?;
-        }
-        file.flush()?;
-        ensure!(count > 0, "the site has no targets");
-        Ok(sum / count)
     }
 }
 
