@@ -13,6 +13,7 @@ mod wrk;
 use std::fs;
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -25,7 +26,10 @@ pub(crate) use s_time::run as s_time;
 pub(crate) use steady::{Steady, Timings, at_rate};
 pub(crate) use wrk::run as wrk;
 
+use crate::certificates;
 use crate::metric::PERCENTILES;
+use crate::newer_debian;
+use crate::programs;
 use crate::project;
 use crate::results::Sample;
 use crate::scenario::{KeyExchange, Wire};
@@ -54,6 +58,21 @@ impl Job<'_> {
     /// Returns the URL of a target.
     fn url(&self, target: &str) -> String {
         format!("{}://{}{target}", self.wire.scheme(), self.address)
+    }
+
+    /// Returns a command that starts a generator which uses OpenSSL, with its settings, on the job's processors.
+    fn openssl_client(&self, name: &str) -> Result<Command> {
+        let Some(group) = self.key_exchange else {
+            let mut command = project::pinned(self.processors, name);
+            command.env("OPENSSL_CONF", certificates::openssl_settings());
+            return Ok(command);
+        };
+        // The OpenSSL of the system may not have the group.
+        let path = programs::find(name).with_context(|| format!("{name} is not installed"))?;
+        let program = newer_debian::command(path)?;
+        let mut command = project::pinned(self.processors, program.get_program());
+        command.args(program.get_args()).env("OPENSSL_CONF", certificates::openssl_settings_with(group)?);
+        Ok(command)
     }
 
     /// Writes all targets to a file, one per line, each as `line` formats it. Returns the file's path.

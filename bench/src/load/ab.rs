@@ -3,9 +3,6 @@
 use anyhow::{Context, Result, ensure};
 
 use super::{Job, Report, number, percentiles};
-use crate::certificates;
-use crate::newer_debian;
-use crate::programs;
 use crate::project;
 
 /// More requests than ab sends in a second, so the duration ends the run. ab allocates memory for each in advance.
@@ -16,20 +13,7 @@ const HANDSHAKES_PER_S: u64 = 1000;
 
 /// Runs ab for the job's duration, or for a fixed number of requests.
 pub(crate) fn run(job: &Job<'_>, keep_alive: bool, requests: Option<u64>) -> Result<Report> {
-    let mut command = match job.key_exchange {
-        None => {
-            let mut command = project::pinned(job.processors, "ab");
-            command.env("OPENSSL_CONF", certificates::openssl_settings());
-            command
-        }
-        // The OpenSSL of the system may not have the group.
-        Some(group) => {
-            let program = newer_debian::command(programs::find("ab").context("ab is not installed")?)?;
-            let mut command = project::pinned(job.processors, program.get_program());
-            command.args(program.get_args()).env("OPENSSL_CONF", certificates::openssl_settings_with(group)?);
-            command
-        }
-    };
+    let mut command = job.openssl_client("ab")?;
     command.args(["-q", "-c"]).arg(job.connections.to_string());
     command.args(keep_alive.then_some("-k"));
     command.args(job.lengths_vary.then_some("-l"));

@@ -6,7 +6,6 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use super::{Job, Report};
-use crate::certificates;
 use crate::machine;
 use crate::project;
 
@@ -17,10 +16,9 @@ pub(crate) fn run(job: &Job<'_>, response_bytes: f64) -> Result<Report> {
     let path = format!("{} HTTP/1.0\r\nHost: {}\r\nX-Version:", job.targets[0], job.address);
     let started = Instant::now();
     let counts = machine::in_threads(0..job.connections, |_| {
-        let mut command = project::pinned(job.processors, "openssl");
+        let mut command = job.openssl_client("openssl")?;
         command.args(["s_time", "-reuse", "-tls1_3", "-www", &path, "-time", &job.seconds().to_string()]);
         command.arg("-connect").arg(job.address.to_string());
-        command.env("OPENSSL_CONF", certificates::openssl_settings());
         parse(&project::output(&mut command)?, response_bytes)
     })?;
     let requests: f64 = counts.iter().sum();
