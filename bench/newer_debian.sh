@@ -10,7 +10,7 @@ mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep '
 : "${mirror:?no Debian mirror among the sources of apt}"
 
 # The servers, and what h2load needs.
-packages=nginx-light,haproxy,caddy,g++,make,pkgconf,libngtcp2-dev,libngtcp2-crypto-ossl-dev
+packages=nginx-light,libnginx-mod-http-brotli-static,haproxy,caddy,g++,make,pkgconf,libngtcp2-dev,libngtcp2-crypto-ossl-dev
 packages=$packages,libnghttp3-dev,libssl-dev,libev-dev,libc-ares-dev,zlib1g-dev
 
 # A mirror may be some days late.

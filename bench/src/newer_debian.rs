@@ -33,7 +33,7 @@ pub(crate) fn install(program: &str) -> Result<()> {
 }
 
 /// Returns the folder, after creating it once, which takes some minutes.
-fn folder() -> Result<PathBuf> {
+pub(crate) fn folder() -> Result<PathBuf> {
     project::filled_once(&format!("debian-{SUITE}"), |folder| {
         println!("creating {}", folder.display());
         if programs::find("mmdebstrap").is_none() {

@@ -309,6 +309,11 @@ impl Spec<'_> {
             Codings::Identity | Codings::Compressing => &site.sources,
         };
 
+        // Other servers don't need the folder, which takes minutes to create.
+        let newer_debian = match self.kind.from {
+            Origin::NewerDebian(_) => path(&newer_debian::folder()?),
+            _ => String::new(),
+        };
         let wire = scenario.wire(launch.step);
         let certificate = certificates::folder(wire)?;
         let descriptors = machine::descriptor_limit();
@@ -324,6 +329,7 @@ impl Spec<'_> {
             ("@BUNDLE@", path(&certificate.join("bundle.pem"))),
             ("@CONFIGURATION@", path(&folder.join("configuration"))),
             ("@FOLDER@", path(folder)),
+            ("@NEWER_DEBIAN@", newer_debian),
             ("@ROOT@", path(root)),
             ("@FIRST_FILE@", path(&site.file(&site.targets[0]))),
             ("@RESPONSES@", path(&floor_responses()?)),
