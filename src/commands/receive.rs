@@ -348,9 +348,8 @@ impl Host for DirectoryHost {
             preview.mark(&self.path)?;
             preview.note_staged(&self.path)?;
         }
-        let incoming = IncomingFile::create(&self.path, &lock);
-        let incoming = incoming.map_err(|error| self.write_refusal("cannot write into", &error))?;
-        let file = incoming.file().map_err(|error| self.write_refusal("cannot write into", &error))?;
+        let (incoming, file) = IncomingFile::create(&self.path, &lock)
+            .map_err(|error| self.write_refusal("cannot write into", &error))?;
         self.incoming = Some(incoming);
         Ok(file)
     }
@@ -390,7 +389,7 @@ impl Host for DirectoryHost {
         if let Some(signed) = signed {
             release_trust::write_signed(&self.path, &name, &signed).map_err(written)?;
         }
-        incoming.rename(&self.path.join(&name)).map_err(written)?;
+        incoming.rename(file, &self.path.join(&name)).map_err(written)?;
         Ok(name)
     }
 
@@ -580,7 +579,28 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use cannery_archive::Writers;
+
     use super::*;
+
+    #[test]
+    fn received_release_gets_its_name_without_a_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("releases");
+        let built = folder.path().join("built.cdb");
+        fs::create_dir(folder.path().join("public")).unwrap();
+        fs::write(folder.path().join("public/index.html"), "a page").unwrap();
+        let options = cannery_archiver::Options::new(folder.path().join("public"), &built);
+        cannery_archiver::compile(&options, &()).unwrap();
+
+        let mut host = DirectoryHost::new(&directory, None);
+        let mut file = host.create().unwrap();
+        io::Write::write_all(&mut file, &fs::read(&built).unwrap()).unwrap();
+        assert!(release_dir::is_receiving(&directory));
+        let archive = directory.join(host.publish(file).unwrap());
+        assert_ne!(cannery_archive::writers(&File::open(archive).unwrap()), Writers::Present);
+        assert!(!release_dir::is_receiving(&directory));
+    }
 
     #[test]
     fn preview_that_is_removed_meanwhile_is_created_again() {

@@ -269,31 +269,30 @@ const INCOMING: (&[u8], &[u8]) = (b".incoming-", b".part");
 /// Its process holds a lock on the file. After a crash, the next process that receives an archive removes it.
 pub(super) struct IncomingFile {
     path: PathBuf,
-    file: File,
+    /// Has the lock, and can't write. The descriptor that can is closed before the archive gets its name: otherwise, a server that looks
+    /// at that moment couldn't take a lease on the archive.
+    lock: File,
 }
 
 impl IncomingFile {
-    /// Creates an empty file, and removes what crashed processes have left. The second argument proves that the caller holds the
-    /// directory's lock, so that no other process creates such a file right now.
-    pub(super) fn create(directory: &Path, _lock: &File) -> io::Result<IncomingFile> {
+    /// Creates an empty file for reading and writing, and removes what crashed processes have left. The second argument proves that the
+    /// caller holds the directory's lock, so that no other process creates such a file right now.
+    pub(super) fn create(directory: &Path, _lock: &File) -> io::Result<(IncomingFile, File)> {
         remove_leftovers(directory)?;
         let (prefix, suffix) = INCOMING;
         let id = std::process::id().to_string();
         let name = OsString::from_vec([prefix, id.as_bytes(), suffix].concat());
         let path = directory.join(name);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-        let incoming = IncomingFile { path, file };
-        incoming.file.try_lock()?;
-        Ok(incoming)
+        let lock = File::open(&path).inspect_err(|_| drop(fs::remove_file(&path)))?;
+        let incoming = IncomingFile { path, lock };
+        incoming.lock.try_lock()?;
+        Ok((incoming, file))
     }
 
-    /// Returns the file. It shares the lock.
-    pub(super) fn file(&self) -> io::Result<File> {
-        self.file.try_clone()
-    }
-
-    /// Gives the file its final name, durably.
-    pub(super) fn rename(self, path: &Path) -> io::Result<()> {
+    /// Gives `file`, which [`create`](Self::create) has returned and the caller has synced, its final name, durably.
+    pub(super) fn rename(self, file: File, path: &Path) -> io::Result<()> {
+        drop(file);
         fs::rename(&self.path, path)?;
         // Otherwise a crash of the machine could undo the rename.
         File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()

@@ -116,14 +116,15 @@ impl Destination {
     }
 
     /// Publishes `file`, the finished archive: it either replaces the old archive at the path, or is
-    /// write-protected if there is no path.
-    pub(crate) fn publish(self, file: &File) -> Result<(), Error> {
+    /// write-protected if there is no path. Returns the archive, which is open for reading only if it has a path.
+    pub(crate) fn publish(self, file: File) -> Result<File, Error> {
         match self {
             Destination::Path(staging) => staging.publish(file),
             // Without a name, there is nothing to protect.
-            Destination::Disk(_) => Ok(()),
+            Destination::Disk(_) => Ok(file),
             Destination::Memory(_) => {
-                memory_file::protect(file).map_err(|error| Error::write(self.path())(error.into()))
+                memory_file::protect(&file).map_err(|error| Error::write(self.path())(error.into()))?;
+                Ok(file)
             }
         }
     }

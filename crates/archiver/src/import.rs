@@ -121,7 +121,7 @@ pub fn import(input: &FilePath, output: &FilePath) -> Result<ImportReport, Error
     report.bodies = written.facts.bodies;
     report.body_bytes = written.facts.body_bytes;
     report.archive_bytes = written.facts.file_bytes;
-    destination.publish(&file)?;
+    destination.publish(file)?;
     Ok(report)
 }
 

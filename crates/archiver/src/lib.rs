@@ -321,7 +321,7 @@ pub(crate) fn build(
     // This warning is about the machine rather than the folder, so `--strict` should not turn it into an
     // error.
     report.diagnostics.extend(destination.warning());
-    destination.publish(&file)?;
+    let file = destination.publish(file)?;
     report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);
     report.times = stopwatch.finish();
     Ok(Built {

@@ -4,6 +4,9 @@
 //! The temporary file is created in the same directory and will be removed when the build fails or is interrupted. It is
 //! also locked for the duration of the build. This allows the next build in the same directory to remove any files left
 //! behind by builds that were killed, regardless of the names of their archives.
+//!
+//! No descriptor of ours can write to the file any more when it gets its name. A server that looks at that moment couldn't take a lease
+//! on it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -39,7 +42,7 @@ pub fn replace_file(
     let mut staging = Staging { mode, ..Staging::beside(path)? };
     let file = staging.create()?;
     write(&file).map_err(|error| Error::write(&staging.archive)(error.into()))?;
-    staging.publish(&file)
+    staging.publish(file).map(drop)
 }
 
 /// Holds a build's output until the archive is complete.
@@ -50,7 +53,14 @@ pub(crate) struct Staging {
     /// Mode of a new file, subject to the umask.
     mode: u32,
     /// Temporary files that exist right now.
-    temporary: Vec<Temporary>,
+    temporary: Vec<Locked>,
+}
+
+/// A temporary file, and a descriptor that can only read it and has its lock. So the lock outlasts the descriptor for writing.
+#[derive(Debug)]
+struct Locked {
+    temporary: Temporary,
+    lock: File,
 }
 
 impl Staging {
@@ -100,10 +110,10 @@ impl Staging {
 
             // Before the file was locked, another build may have removed it, so check that this is still
             // our file.
-            let is_ours =
-                file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| is_same_file(&found, &file));
-            if is_ours {
-                self.temporary.push(temporary);
+            let lock = File::open(&path).ok().filter(|lock| lock.try_lock().is_ok());
+            let is_ours = fs::metadata(&path).is_ok_and(|found| is_same_file(&found, &file));
+            if let Some(lock) = lock.filter(|_| is_ours) {
+                self.temporary.push(Locked { temporary, lock });
                 return Ok(file);
             }
             // The name belongs to another build now, so we must not remove it.
@@ -119,20 +129,25 @@ impl Staging {
         self.temporary.extend(newest);
     }
 
-    /// Turns `file`, the newest temporary file, into the archive.
-    pub(super) fn publish(mut self, file: &File) -> Result<(), Error> {
+    /// Turns `file`, the newest temporary file, into the archive. Returns it, open for reading only.
+    pub(super) fn publish(mut self, file: File) -> Result<File, Error> {
         self.replace_archive(file).map_err(|error| Error::write(&self.archive)(error.into()))
     }
 
-    fn replace_archive(&mut self, file: &File) -> io::Result<()> {
+    fn replace_archive(&mut self, file: File) -> io::Result<File> {
         if let Ok(old) = fs::metadata(&self.archive) {
             file.set_permissions(old.permissions())?;
         }
 
         file.sync_all()?;
-        self.temporary.pop().ok_or(io::ErrorKind::NotFound)?.persist(&self.archive)?;
+        let Locked { temporary, lock } = self.temporary.pop().ok_or(io::ErrorKind::NotFound)?;
+        // Servers may look as soon as the file has its name.
+        drop(file);
+        temporary.persist(&self.archive)?;
         // Without this, a crash might bring back the old directory entry.
-        File::open(self.folder())?.sync_all()
+        File::open(self.folder())?.sync_all()?;
+        lock.unlock()?;
+        Ok(lock)
     }
 
     fn folder(&self) -> &Path {

@@ -30,7 +30,7 @@ fn full_archive_is_widened() {
     assert_eq!((writer.format(), writer.body_length(body)), (Format::Cdb64, 7));
     let (file, written) = writer.finish().unwrap();
     assert_eq!(written.facts.bodies, 1);
-    destination.publish(&file).unwrap();
+    destination.publish(file).unwrap();
     let archive =
         cannery_archive::Archive::open(&folder.path().join("a.cdb"), cannery_archive::Loading::InMemory);
     archive.unwrap().verify(|_| ()).unwrap();

@@ -23,9 +23,23 @@ fn only_the_archive_remains() {
     file.write_all(b"new").unwrap();
     staging.drop_older();
     assert!(!place.exists());
-    staging.publish(&file).unwrap();
+    staging.publish(file).unwrap();
     assert_eq!(names(folder.path()), ["site.cdb"]);
     assert_eq!(fs::read(&place).unwrap(), b"new");
+}
+
+#[test]
+fn archive_gets_its_name_without_a_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("site.cdb");
+    let mut staging = Staging::beside(&place).unwrap();
+    let mut file = staging.create().unwrap();
+    file.write_all(b"new").unwrap();
+    let published = staging.publish(file).unwrap();
+    assert_ne!(cannery_archive::writers(&published), cannery_archive::Writers::Present);
+    assert!((&published).write_all(b"newer").is_err());
+    // The next build may have the lock.
+    File::open(&place).unwrap().try_lock().unwrap();
 }
 
 #[test]
@@ -51,7 +65,7 @@ fn permissions_and_links_are_kept() {
     let mut staging = Staging::beside(&link).unwrap();
     let mut file = staging.create().unwrap();
     file.write_all(b"new").unwrap();
-    staging.publish(&file).unwrap();
+    staging.publish(file).unwrap();
     assert_eq!(fs::read(&place).unwrap(), b"new");
     assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -75,7 +89,7 @@ fn stale_files_are_removed_and_locked_ones_are_kept() {
     expected.extend(foreign.map(str::to_owned));
     expected.sort();
     assert_eq!(names(folder.path()), expected);
-    running.publish(&file).unwrap();
+    running.publish(file).unwrap();
 }
 
 #[test]
