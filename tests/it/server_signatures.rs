@@ -222,3 +222,51 @@ fn pushed_releases_are_accepted_and_rolled_back() {
     server.await_line("serves a new release, serial 1");
     wait_until("the earlier release is served", || serves(&server, 1));
 }
+
+/// Only the server knows the keys, and each key has signed some of the releases.
+#[test]
+fn push_and_rollback_go_beyond_sequences_of_other_keys() {
+    let place = Place::new();
+    let directory = place.text("releases");
+    for name in ["site", "other"] {
+        keygen(&place, name);
+    }
+    let run = |command: &[&str], key: &str| {
+        let key = place.text(&format!("{key}.key"));
+        place.json(&[command, &["--secret-key", &key, "--site", "example.com"]].concat());
+    };
+    let push = |number: u32, key: &str| {
+        place.write_site(number);
+        run(&["push", &directory, &place.text("public")], key);
+    };
+    push(1, "site");
+    push(2, "other");
+    let keys = ["--public-key", &place.text("site.pub"), "--public-key", &place.text("other.pub")];
+    let server = Server::start(&[&["--releases", &directory], &keys[..]].concat());
+
+    // Sequences are 3 for the first rollback, and 4 for the second one.
+    run(&["rollback", &directory, "--to", "1"], "site");
+    wait_until("the first release is served", || serves(&server, 1));
+    run(&["rollback", &directory, "--to", "2"], "other");
+    wait_until("the second release is served", || serves(&server, 2));
+    push(3, "site");
+    wait_until("the third release is served", || serves(&server, 3));
+}
+
+#[test]
+fn rollback_with_a_key_signs_although_the_live_release_is_unsigned() {
+    let place = Place::new();
+    keygen(&place, "site");
+    let (directory, site, key) = (place.text("releases"), place.text("public"), place.text("site.key"));
+    let signing = ["--secret-key", &key, "--site", "example.com"];
+    for number in 1..=2 {
+        place.write_site(number);
+        place.json(&[&["push", &directory, &site], &signing[..]].concat());
+    }
+    let server = Server::start(&["--releases", &directory, "--public-key", &place.text("site.pub")]);
+    place.write_site(3);
+    place.json(&["push", &directory, &site]);
+    server.await_line("isn't signed");
+    place.json(&[&["rollback", &directory, "--to", "1"], &signing[..]].concat());
+    wait_until("the first release is served", || serves(&server, 1));
+}

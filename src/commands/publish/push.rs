@@ -251,8 +251,8 @@ fn compile_folder(
 fn sign(signer: &Signer, members: &mut [Member<Connection>], archive: &Archive) -> Result<Signed, Failure> {
     let own: Vec<_> =
         connected(members).flat_map(|connection| own_statements(signer, &connection.releases)).collect();
-    let trust = connected(members).filter_map(|connection| connection.releases.trust.as_ref());
-    let claimed = trust.map(|trust| trust.sequence).max().unwrap_or(0);
+    let claimed = connected(members).map(|connection| claimed_sequence(&connection.releases)).max();
+    let claimed = claimed.unwrap_or(0);
     signer.sign(archive, &own, claimed)
 }
 
@@ -261,6 +261,15 @@ pub(super) fn own_statements(signer: &Signer, releases: &Releases) -> Vec<Statem
     let own =
         |release: &ReleaseInfo| signer.own_statement(release.signed.as_ref(), release.digest.as_deref()?);
     releases.releases.iter().filter_map(own).collect()
+}
+
+/// Returns the highest sequence that a host has accepted, or that any key of the site has signed. Only the server there may demand
+/// signatures, and then the host has accepted none itself.
+pub(super) fn claimed_sequence(releases: &Releases) -> u64 {
+    let accepted = releases.trust.as_ref().map(|trust| trust.sequence);
+    let statements = releases.releases.iter().filter_map(|release| release.signed.as_ref());
+    let statements = statements.filter_map(|signed| Statement::parse(&signed.statement).ok());
+    statements.map(|statement| statement.sequence).chain(accepted).max().unwrap_or(0)
 }
 
 fn connected(members: &mut [Member<Connection>]) -> impl Iterator<Item = &mut Connection> {

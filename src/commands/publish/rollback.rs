@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::connection::{Connector, client_failure};
 use super::fleet::{self, Member, failures};
-use super::push::own_statements;
+use super::push::{claimed_sequence, own_statements};
 use super::signer::{Signer, not_ours};
 use super::stores;
 use crate::commands::releases::{PREVIOUS, PUSH_INSTEAD};
@@ -47,14 +47,10 @@ pub fn run(flags: &Rollback) -> Result<(), Failure> {
         // Only a new statement depends on the list of releases.
         None => fleet::start(targets, |target| connector.activate(target, &activate)),
         Some(signer) => fleet::then(fleet::connect(&connector, targets), |_, mut connection| {
-            let mut activate = activate.clone();
-            // Even if the host doesn't demand signatures, its server may.
-            let is_live_signed = connection.releases.current().is_some_and(|live| live.signed.is_some());
-            if connection.releases.trust.is_some() || is_live_signed {
-                let (digest, signed) = sign_again(signer, &connection.releases, &flags.to)?;
-                activate.release = Selector::Digest(digest);
-                activate.signed = Some(signed);
-            }
+            // Even if the host doesn't demand signatures, and the live release has none, its server may.
+            let (digest, signed) = sign_again(signer, &connection.releases, &flags.to)?;
+            let release = Selector::Digest(digest);
+            let activate = Activate { release, signed: Some(signed), ..activate.clone() };
             let activated = connection.client.activate(&activate).map_err(|error| client_failure(&error))?;
             connection.close();
             Ok(activated)
@@ -87,8 +83,8 @@ fn sign_again(signer: &Signer, releases: &Releases, wanted: &str) -> Result<(Str
     let statement = signer.own_statement(release.signed.as_ref(), &digest);
     let statement = statement.filter(|statement| Some(statement.serial) == release.serial);
     let statement = statement.ok_or_else(|| not_ours(&release.name))?;
-    let claimed = releases.trust.as_ref().map_or(0, |trust| trust.sequence);
-    let signed = signer.sign_again(statement, &own_statements(signer, releases), claimed)?;
+    let own = own_statements(signer, releases);
+    let signed = signer.sign_again(statement, &own, claimed_sequence(releases))?;
     Ok((digest, signed))
 }
 
