@@ -26,6 +26,7 @@ pub(crate) struct Http {
     agent: ureq::Agent,
     /// Whether credentials may be sent without TLS to other machines.
     allows_plain_credentials: bool,
+    follows_redirects: bool,
 }
 
 /// A request, perhaps with content.
@@ -78,17 +79,20 @@ impl Http {
     /// Returns a client that trusts the web's root certificates, or only those in `roots` (PEM).
     pub(crate) fn new(roots: Option<&[u8]>, allows_plain_credentials: bool) -> Http {
         let agent = ureq::Agent::new_with_config(config(roots).build());
-        Http { agent, allows_plain_credentials }
+        Http { agent, allows_plain_credentials, follows_redirects: true }
     }
 
-    /// Returns a client for services of the machine itself, which no proxy can reach, and which answer at once if they exist.
+    /// Returns a client for services of the machine itself, which no proxy can reach, and which answer at once if they exist. They have no
+    /// reason to redirect, and their secrets are in fields of their own, so redirects aren't followed.
     pub(crate) fn for_machine() -> Http {
         let config = config(None)
             .proxy(None)
             .timeout_connect(Some(MACHINE_CONNECT_TIMEOUT))
             .timeout_recv_response(Some(MACHINE_TIMEOUT));
-        Http { agent: ureq::Agent::new_with_config(config.build()), allows_plain_credentials: true }
+        let agent = ureq::Agent::new_with_config(config.build());
+        Http { agent, allows_plain_credentials: true, follows_redirects: false }
     }
+
     /// Sends a request, and follows redirects if it has no content. Credentials are sent only to the host of the first URL.
     pub(crate) fn send(&self, call: &Call<'_>) -> Result<Response<Body>, StoreError> {
         let first = parse_url(&call.url)?;
@@ -112,7 +116,7 @@ impl Http {
                     | StatusCode::TEMPORARY_REDIRECT
                     | StatusCode::PERMANENT_REDIRECT
             );
-            if !is_redirect || call.content.is_some() {
+            if !is_redirect || call.content.is_some() || !self.follows_redirects {
                 return Ok(response);
             }
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
@@ -281,12 +285,24 @@ pub(crate) fn parse_url(url: &str) -> Result<Uri, StoreError> {
     let parsed: Option<Uri> = url.parse().ok();
     let parsed =
         parsed.filter(|url| url.host().is_some() && matches!(url.scheme_str(), Some("http" | "https")));
-    parsed.ok_or_else(|| StoreError::wrong(format!("`{url}` is not an address of HTTP")))
+    let Some(parsed) = parsed else {
+        return Err(StoreError::wrong(format!("`{url}` is not an address of HTTP")));
+    };
+    // A password must not end up in messages, and a name before the `@` can look like the host.
+    if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        let host = parsed.host().unwrap_or_default();
+        return Err(StoreError::wrong(format!(
+            "the address of `{host}` has a user or a password before the host"
+        )));
+    }
+    Ok(parsed)
 }
 
 /// Resolves the value of a `Location` field against the URL of the request.
 pub(crate) fn resolve(base: &Uri, location: &str) -> Result<Uri, StoreError> {
-    if location.contains("://") {
+    // A query may have a URL, too.
+    let start = location.split(['/', '?', '#']).next().unwrap_or_default();
+    if start.contains(':') {
         return parse_url(location);
     }
     let scheme = base.scheme_str().unwrap_or("https");
@@ -296,6 +312,9 @@ pub(crate) fn resolve(base: &Uri, location: &str) -> Result<Uri, StoreError> {
     }
     if location.starts_with('/') {
         return parse_url(&format!("{scheme}://{authority}{location}"));
+    }
+    if location.starts_with('?') {
+        return parse_url(&format!("{scheme}://{authority}{}{location}", base.path()));
     }
     let folder = base.path().rsplit_once('/').map_or("", |(folder, _)| folder);
     parse_url(&format!("{scheme}://{authority}{folder}/{location}"))
@@ -328,9 +347,12 @@ pub(crate) fn plain_credentials(url: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Plain, message)
 }
 
-/// Returns whether host and port, which a path may follow, are of this machine.
+/// Returns whether host and port, which a path may follow, are of this machine. With a user before the host, they never are.
 pub(crate) fn is_loopback(authority: &str) -> bool {
-    let host = authority.split('/').next().unwrap_or_default();
+    let host = authority.split(['/', '?', '#']).next().unwrap_or_default();
+    if host.contains('@') {
+        return false;
+    }
     let host = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
@@ -357,6 +379,10 @@ pub(crate) fn encode_form(pairs: &[(&str, &str)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -368,6 +394,13 @@ mod tests {
         assert_eq!(resolve("//b.example/z").as_deref(), Some("https://b.example/z"));
         assert_eq!(resolve("http://b.example/z").as_deref(), Some("http://b.example/z"));
         assert_eq!(resolve("file:///etc/passwd"), None);
+        // Storage may name the origin of a blob.
+        let from = "?from=https://b.example/z";
+        assert_eq!(resolve(&format!("/z{from}")).unwrap(), format!("https://a.example/z{from}"));
+        assert_eq!(resolve(&format!("z{from}")).unwrap(), format!("https://a.example/v2/z{from}"));
+        assert_eq!(resolve(from).unwrap(), format!("https://a.example/v2/x{from}"));
+        assert_eq!(resolve("https://b.example/z?from=/a").unwrap(), "https://b.example/z?from=/a");
+        assert_eq!(resolve("//user@b.example/z"), None);
     }
 
     #[test]
@@ -384,7 +417,14 @@ mod tests {
         for text in ["127.0.0.1:80/x", "localhost", "[::1]:5000", "127.1.2.3"] {
             assert!(is_loopback(text), "{text}");
         }
-        for text in ["localhost.example", "10.0.0.1", "[2001:db8::1]:5000", ""] {
+        for text in [
+            "localhost.example",
+            "10.0.0.1",
+            "[2001:db8::1]:5000",
+            "",
+            "127.0.0.1:80@b.example/",
+            "[::1]@b.example",
+        ] {
             assert!(!is_loopback(text), "{text}");
         }
         for (url, plain) in [
@@ -394,9 +434,35 @@ mod tests {
             ("https://store.example/", false),
             ("http://LOCALHOST:5000/", false),
             ("http://[::1]/", false),
+            ("http://127.0.0.1:80@evil.example/", true),
         ] {
             assert_eq!(is_plain(url), plain, "{url}");
         }
+    }
+
+    #[test]
+    fn addresses_with_a_password_are_refused_without_showing_it() {
+        let error = parse_url("https://user:secret@a.example/").unwrap_err();
+        assert!(error.message.contains("a.example") && !error.message.contains("secret"), "{error}");
+        assert!(parse_url("https://a.example/@/b?c=d@e").is_ok());
+    }
+
+    #[test]
+    fn metadata_services_cannot_redirect() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let service = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let head = io::BufReader::new(&stream).lines().map(Result::unwrap);
+            assert!(head.take_while(|line| !line.is_empty()).any(|line| line.ends_with(": secret")));
+            // No service listens there.
+            let fields = "Location: http://127.0.0.1:1/\r\nContent-Length: 0\r\nConnection: close";
+            write!(stream, "HTTP/1.1 302 Found\r\n{fields}\r\n\r\n").unwrap();
+        });
+        let token = HeaderName::from_static("x-aws-ec2-metadata-token");
+        let call = Call::new(Method::GET, &url).header(token, "secret").unwrap();
+        assert_eq!(Http::for_machine().send(&call).unwrap().status(), StatusCode::FOUND);
+        service.join().unwrap();
     }
 
     #[test]
