@@ -32,6 +32,7 @@ mod interrupt;
 mod key_display;
 mod on_activate;
 mod open;
+mod orphans;
 mod reachable;
 mod release_dir;
 mod release_trust;

@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cannery_archive::Digest;
-use cannery_publish::protocol::{Activate, Offer, Refusal, RefusalKind, Selector};
+use cannery_publish::protocol::{Activate, Offer, Refusal, RefusalKind, Releases, Selector};
 use cannery_publish::{Host, RebuildError};
 use cannery_server::sandbox::{Plan, Sandbox};
 use cannery_store::{Address, Look, PullError, PullReport, Store, StoredRelease, pull};
@@ -341,7 +341,9 @@ impl Follower {
         // A single look returns its failure, unless the current release is served.
         let is_returned = self.once && !is_current_served;
         if let Some(failure) = error.filter(|_| (is_new || self.once) && !is_returned) {
-            self.report.event(&Event::Failed { failure, state: &self.state });
+            let releases = self.host.releases().ok();
+            let current = releases.as_ref().and_then(Releases::current);
+            self.report.event(&Event::Failed { failure, state: &self.state, current });
         }
         self.write_state();
         match outcome {

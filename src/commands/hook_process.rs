@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::commands::on_activate::{Activation, Hook};
+use crate::commands::orphans::Orphans;
 use crate::flags::follow::Follow;
 use crate::flags::on_activate::HookFlags;
 use crate::flags::publish::Receive;
@@ -110,8 +111,10 @@ impl fmt::Display for ProcessEnded {
 pub(super) fn serve(hook: &Hook) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("cannot run `--on-activate`: {error}"));
     let (mut requests, mut responses) = (io::stdin().lock(), io::stdout().lock());
+    let mut orphans = Orphans::adopt().map_err(failed)?;
     write_line(&mut responses, &Hook::check()).map_err(failed)?;
     loop {
+        orphans.collect_until_readable(&requests).map_err(failed)?;
         let mut line = String::new();
         if requests.by_ref().take(REQUEST_BYTES_MAX).read_line(&mut line).map_err(failed)? == 0 {
             return Ok(());

@@ -2,13 +2,15 @@
 //!
 //! The release is live whatever the command does. Its output becomes lines of ours, because standard output may carry a protocol.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +21,7 @@ use crate::output::{self, one_line};
 const SHELL: &str = "/bin/sh";
 
 /// Longer lines are cut, and further ones left out.
-const LINE_BYTES_MAX: u64 = 2000;
+const LINE_BYTES_MAX: usize = 2000;
 const LINES_MAX: usize = 1000;
 
 /// How often we look whether the command has ended.
@@ -86,31 +88,27 @@ impl Hook {
             .stderr(Stdio::piped())
             .process_group(0);
         let mut child = command.spawn().map_err(|error| failed(&error))?;
-        let (sender, lines) = mpsc::sync_channel(16);
-        if let Some(output) = child.stdout.take() {
-            read_lines(output, sender.clone());
-        }
-        if let Some(errors) = child.stderr.take() {
-            read_lines(errors, sender);
-        }
+        let outputs = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+        // No thread reads: a process that has left the process group may keep a pipe open for as long as it likes.
+        let mut outputs = outputs.map(|pipe| Output { pipe: pipe.map(File::from), line: Vec::new() });
 
         let end = Instant::now() + self.timeout;
         let mut ended: Option<(Instant, io::Result<std::process::ExitStatus>)> = None;
         let mut count = 0;
-        let mut is_read = false;
         loop {
-            match lines.recv_timeout(LOOK) {
-                Ok(line) => {
-                    count += 1;
-                    if count <= LINES_MAX && !self.is_quiet {
-                        output::note(format_args!("on-activate: {}", one_line(&line)));
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    is_read = true;
-                    thread::sleep(if ended.is_some() { Duration::ZERO } else { LOOK });
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+            let is_read = outputs.iter().all(|output| output.pipe.is_none());
+            if is_read && ended.is_none() {
+                thread::sleep(LOOK);
+            } else if !is_read {
+                await_output(&outputs);
+                outputs.iter_mut().for_each(|output| {
+                    output.read(|line| {
+                        count += 1;
+                        if count <= LINES_MAX && !self.is_quiet {
+                            output::note(format_args!("on-activate: {}", one_line(line)));
+                        }
+                    })
+                });
             }
             match &ended {
                 None => match child.try_wait() {
@@ -147,21 +145,51 @@ fn kill(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Sends the lines of a stream, on a thread that ends with the stream or with the receiver.
-fn read_lines(stream: impl Read + Send + 'static, sender: SyncSender<String>) {
-    thread::spawn(move || {
-        let mut stream = BufReader::new(stream);
-        let mut line = Vec::new();
-        loop {
+/// Standard output of the command, or its errors.
+struct Output {
+    /// `None` after its end.
+    pipe: Option<File>,
+    /// The start of the next line.
+    line: Vec<u8>,
+}
+
+/// Waits until one of these can be read, but not for long.
+fn await_output(outputs: &[Output]) {
+    let mut polled: Vec<_> =
+        outputs.iter().filter_map(|output| Some(PollFd::new(output.pipe.as_ref()?, PollFlags::IN))).collect();
+    let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+    // A signal only makes it shorter.
+    let _ = poll(&mut polled, Some(&look));
+}
+
+impl Output {
+    /// Reads what is there, and passes complete lines on.
+    fn read(&mut self, mut print: impl FnMut(&str)) {
+        let Some(pipe) = &mut self.pipe else { return };
+        let mut polled = [PollFd::new(&*pipe, PollFlags::IN)];
+        if !poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
+            return;
+        }
+        let mut part = [0; 4096];
+        let mut flush = |line: &mut Vec<u8>| {
+            print(String::from_utf8_lossy(line).trim_end());
             line.clear();
-            match stream.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {}
+        };
+        match pipe.read(&mut part) {
+            Ok(0) | Err(_) => {
+                self.pipe = None;
+                if !self.line.is_empty() {
+                    flush(&mut self.line);
+                }
             }
-            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-            if sender.send(text).is_err() {
-                return;
+            Ok(count) => {
+                for byte in &part[..count] {
+                    self.line.push(*byte);
+                    if *byte == b'\n' || self.line.len() == LINE_BYTES_MAX {
+                        flush(&mut self.line);
+                    }
+                }
             }
         }
-    });
+    }
 }

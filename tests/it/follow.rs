@@ -402,6 +402,40 @@ fn first_process_of_a_container_ends_on_sigterm() {
 }
 
 #[test]
+fn processes_that_a_command_leaves_behind_are_collected() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    push(&place, &store, 1, &[]);
+    let node = place.text("node");
+    // The second one leaves the process group, and keeps the pipes open.
+    let hook = format!("sleep 0.1 & setsid sleep 60 & touch {}", place.text("done"));
+    let inner = place.command(&["follow", &store, "--into", &node, "--unsigned", "--on-activate", &hook]);
+    // A container usually has no other process that would collect them.
+    let mut command = if is_root() { contained(&inner) } else { inner };
+    let mut outer = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    wait_until("the command has run", || place.path("done").exists());
+
+    let follower = if is_root() { children(outer.id())[0] } else { outer.id() };
+    let hook_process = children(follower)[0];
+    let commands = || -> Vec<_> {
+        let line = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        children(hook_process).into_iter().map(line).collect()
+    };
+    wait_until("one process is left", || commands() == ["sleep\x0060\0"]);
+    assert_eq!(children(follower).len(), 1);
+    wait_until("nothing waits for the pipes", || threads(hook_process) == 1);
+    let left = children(hook_process)[0].to_string();
+    assert!(Command::new("kill").arg(left).status().unwrap().success());
+    wait_until("it is collected at once", || children(hook_process).is_empty());
+    outer.kill().unwrap();
+    outer.wait().unwrap();
+}
+
+fn threads(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).unwrap().count()
+}
+
+#[test]
 fn killed_followers_leave_a_release_and_nothing_else() {
     let place = Place::new();
     let store = format!("file://{}", place.text("store"));
@@ -704,4 +738,6 @@ fn failed_looks_are_counted_and_explained() {
     let text = stderr(&follower.wait_with_output().unwrap());
     assert!(text.contains("and the store has named release 2 since 20"), "{text}");
     assert!(text.contains("looks fail since 20") && text.contains(" UTC"), "{text}");
+    // No store has told the follower that it is current.
+    assert!(text.contains("release 1 is still served"), "{text}");
 }

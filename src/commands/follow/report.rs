@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use cannery_publish::protocol::Activated;
+use cannery_publish::protocol::{Activated, ReleaseInfo};
 use cannery_store::{Address, PullReport};
 use serde_json::{Value, json};
 
@@ -40,10 +40,11 @@ pub(super) enum Event<'a> {
         archive_bytes: u64,
         elapsed: Duration,
     },
-    /// The state says which release is still current.
     Failed {
         failure: &'a Failure,
         state: &'a State,
+        /// The release that is still current. Users may have switched to it without the store.
+        current: Option<&'a ReleaseInfo>,
     },
     /// The command of `--on-activate` has ended.
     HookEnded {
@@ -102,9 +103,10 @@ fn as_text(event: &Event<'_>) -> String {
         Event::Staged { name, transfer, archive_bytes, elapsed, .. } => {
             format!("{} is staged; {}", one_line(name), transferred(transfer, *archive_bytes, *elapsed))
         }
-        Event::Failed { failure, state } => {
-            let served = match state.serial {
-                Some(serial) => format!("release {serial} is still served"),
+        Event::Failed { failure, state, current } => {
+            let served = match current {
+                Some(ReleaseInfo { serial: Some(serial), .. }) => format!("release {serial} is still served"),
+                Some(damaged) => format!("{} is still served", one_line(&damaged.name)),
                 None => "no release of this store is here yet".to_owned(),
             };
             let behind = match (state.store_serial, state.behind_since) {
@@ -161,10 +163,10 @@ fn as_json(event: &Event<'_>) -> Value {
         Event::Staged { name, serial, transfer, archive_bytes, elapsed } => {
             pulled("staged", name, *serial, transfer, *archive_bytes, *elapsed)
         }
-        Event::Failed { failure, state } => json!({
+        Event::Failed { failure, state, current } => json!({
             "event": "failed",
             "error": failure.to_json(),
-            "served_serial": state.serial,
+            "served_serial": current.and_then(|current| current.serial),
             "store_serial": state.store_serial,
             "behind_since": state.behind_since,
             "failing_since": state.failing_since,
