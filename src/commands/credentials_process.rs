@@ -10,8 +10,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cannery_store::{Address, Lease, Login, StoreError, StoreErrorKind, StoreSettings};
+use cannery_store::{Address, Finder, Lease, Login, StoreError, StoreErrorKind, StoreSettings};
 
+use super::orphans::Orphans;
 use super::store_access;
 use crate::flags::follow::Follow;
 use crate::output::Failure;
@@ -102,13 +103,18 @@ impl CredentialsProcess {
 /// Finds credentials at each request, until the other process has ended.
 pub(super) fn serve(address: &Address, settings: &StoreSettings) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("cannot pass credentials on: {error}"));
-    let mut responses = io::stdout().lock();
-    for request in io::stdin().lock().lines() {
-        request.map_err(failed)?;
-        let mut line =
-            serde_json::to_vec(&Lease::find(address, settings)).map_err(io::Error::from).map_err(failed)?;
+    let mut finder = Finder::new(address.clone(), settings.clone());
+    let mut orphans = Orphans::adopt().map_err(failed)?;
+    let (mut requests, mut responses) = (io::stdin().lock(), io::stdout().lock());
+    let mut request = String::new();
+    loop {
+        orphans.collect_until_readable(&requests).map_err(failed)?;
+        request.clear();
+        if requests.read_line(&mut request).map_err(failed)? == 0 {
+            return Ok(());
+        }
+        let mut line = serde_json::to_vec(&finder.find()).map_err(io::Error::from).map_err(failed)?;
         line.push(b'\n');
         responses.write_all(&line).and_then(|()| responses.flush()).map_err(failed)?;
     }
-    Ok(())
 }

@@ -158,6 +158,30 @@ fn follower_takes_the_new_password_of_a_docker_helper() {
 }
 
 #[test]
+fn login_after_the_start_is_found() {
+    let place = Place::new();
+    let registry = Registry { accepted: "Basic d2ViOm9uZQ==".to_owned(), ..Registry::default() };
+    let registry = Arc::new(Mutex::new(registry));
+    let host = serve(move |asked| registry.lock().unwrap().answer(asked));
+    let store = format!("oci://{host}/site");
+    let log_in = |folder: &str| {
+        fs::create_dir_all(place.path(folder)).unwrap();
+        let config = format!("{{\"auths\": {{\"{host}\": {{\"auth\": \"d2ViOm9uZQ==\"}}}}}}");
+        fs::write(place.path(folder).join("config.json"), config).unwrap();
+    };
+    log_in("publisher");
+    place.write_site(1);
+    let variables = [("DOCKER_CONFIG", place.text("publisher"))];
+    succeed(command(&place, &["push", &store, &place.text("public")], &variables));
+
+    let _follower = follow(&place, &[&store], &[("DOCKER_CONFIG", place.text("docker"))]);
+    let state = || fs::read_to_string(place.path("node/.follow.json")).unwrap_or_default();
+    wait_until("the registry has refused it", || state().contains("answers 401"));
+    log_in("docker");
+    wait_for_release(&place, 1);
+}
+
+#[test]
 fn token_in_the_variable_is_for_registries_too() {
     let place = Place::new();
     let registry =
@@ -318,6 +342,51 @@ fn replace_keys(kind: &str) {
 }
 
 #[test]
+fn role_of_the_machine_never_stands_in_for_a_profile() {
+    let place = Place::new();
+    let aws = Aws::start(&place);
+    let endpoint = format!("http://{}", aws.host);
+    let store = ["s3://bucket/", "--s3-endpoint", &endpoint];
+    let push = |number| {
+        let mut variables = vec![("AWS_REGION", "eu-central-9".to_owned())];
+        variables.push(("AWS_ACCESS_KEY_ID", format!("KEY{number}")));
+        variables.push(("AWS_SECRET_ACCESS_KEY", "secret".to_owned()));
+        variables.push(("AWS_SESSION_TOKEN", format!("TOKEN{number}")));
+        place.write_site(number);
+        let site = place.text("public");
+        succeed(command(&place, &["push", store[0], &site, store[1], store[2]], &variables));
+    };
+    fs::create_dir_all(place.path("home/.aws")).unwrap();
+    let credentials = place.path("home/.aws/credentials");
+    let write = |number: u32| {
+        let keys = format!("aws_access_key_id = KEY{number}\naws_secret_access_key = secret");
+        let token = format!("aws_session_token = TOKEN{number}");
+        fs::write(&credentials, format!("[default]\nregion = eu-central-9\n{keys}\n{token}\n")).unwrap();
+    };
+    push(1);
+    write(1);
+    let variables = [
+        ("AWS_EC2_METADATA_DISABLED", "false".to_owned()),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", endpoint.clone()),
+    ];
+    let _follower = follow(&place, &store, &variables);
+    wait_for_release(&place, 1);
+
+    // The role would have the newest keys.
+    let state = || fs::read_to_string(place.path("node/.follow.json")).unwrap();
+    fs::write(&credentials, "").unwrap();
+    aws.newest.store(2, Ordering::Relaxed);
+    push(2);
+    wait_until("it has no keys", || state().contains("the AWS profile `default` has no keys any more"));
+    fs::remove_file(&credentials).unwrap();
+    fs::create_dir(&credentials).unwrap();
+    wait_until("it can't be read", || state().contains("cannot read the AWS profiles"));
+    fs::remove_dir(&credentials).unwrap();
+    write(2);
+    wait_for_release(&place, 2);
+}
+
+#[test]
 fn missing_keys_of_aws_are_explained() {
     let place = Place::new();
     let host = serve(|_| {
@@ -351,6 +420,25 @@ fn missing_keys_of_aws_are_explained() {
     explained(&[], &["profile `default` takes a role", "credential_process"]);
     config("credential_process = exit 3");
     explained(&[], &["the `credential_process` of the AWS profile failed", "3"]);
+    config("role_arn = x\nsource_profile = default\naws_access_key_id = k\naws_secret_access_key = s");
+    explained(&[], &["profile `default` takes a role"]);
+    config("aws_access_key_id = k");
+    explained(&[], &["only half of its keys", "home/.aws/config"]);
+
+    // The role of a container would be another identity.
+    let container = || ("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("http://{host}/"));
+    let explained_of = |profile: &str, words: &[&str]| {
+        explained(&[("AWS_PROFILE", profile.to_owned()), container()], words);
+    };
+    config("[profile \"a b\"]\ncredential_process = exit 4");
+    explained_of("a b", &["the `credential_process` of the AWS profile failed", "4"]);
+    explained_of(
+        "c",
+        &["there is no AWS profile `c` in", "home/.aws/credentials or", "home/.aws/config", "AWS_PROFILE"],
+    );
+    fs::create_dir(place.path("home/.aws/credentials")).unwrap();
+    explained(&[container()], &["cannot read the AWS profiles in", "home/.aws/credentials"]);
+    fs::remove_dir(place.path("home/.aws/credentials")).unwrap();
     let far = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://192.0.2.1/".to_owned());
     config("");
     explained(&[far], &["has no TLS"]);

@@ -9,7 +9,7 @@ mod s3;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use credentials::{Credentials, Lease, Login, Source};
+pub use credentials::{Credentials, Finder, Lease, Login, Source};
 pub use oci::ImageReport;
 
 use crate::error::{StoreError, StoreErrorKind};

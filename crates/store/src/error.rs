@@ -5,7 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 /// Why a store didn't do something.
-#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+#[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct StoreError {
     /// Whose fault it is.

@@ -33,7 +33,7 @@ mod error;
 // Bounds of what a store can make us do.
 pub mod limits;
 
-pub use engines::{Address, Credentials, ImageReport, Lease, Login, Source, StoreSettings};
+pub use engines::{Address, Credentials, Finder, ImageReport, Lease, Login, Source, StoreSettings};
 pub use error::{StoreError, StoreErrorKind};
 pub use pull::{PullError, PullReport, pull};
 pub use release::{Blob, Patch, ReleaseError, StoredRelease, StoredSite};

@@ -81,30 +81,48 @@ pub struct Lease {
     pub unread: Option<String>,
 }
 
-impl Lease {
-    /// Finds the credentials for a store. This may run a credential helper, and ask a service for keys.
+/// Finds the credentials for a store, again and again.
+#[derive(Clone)]
+pub struct Finder {
+    address: Address,
+    settings: StoreSettings,
+    /// Whether a profile of AWS has given the keys.
+    has_profile: bool,
+}
+
+impl Finder {
+    /// Returns a finder that has found none yet.
+    #[must_use]
+    pub fn new(address: Address, settings: StoreSettings) -> Finder {
+        Finder { address, settings, has_profile: false }
+    }
+
+    /// Finds the credentials. This may run a credential helper, and ask a service for keys.
     ///
     /// # Errors
     /// Returns [`StoreError`] if a configuration, a helper or a service is broken. Without any credentials, requests are anonymous,
     /// except those to S3.
-    pub fn find(address: &Address, settings: &StoreSettings) -> Result<Lease, StoreError> {
+    pub fn find(&mut self) -> Result<Lease, StoreError> {
         let token = || {
             Lease::fixed(variable("CANNERY_STORE_TOKEN").map_or(Credentials::Anonymous, Credentials::Bearer))
         };
-        match address {
+        match &self.address {
             Address::Folder(_) => Ok(Lease::default()),
             Address::Web(_) => Ok(token()),
-            Address::Oci { registry, .. } => match docker::find(registry)? {
-                // The next look may be able to read it.
-                (Credentials::Anonymous, unread) => {
-                    Ok(Lease { may_change: unread.is_some(), unread, ..token() })
-                }
-                (credentials, _) => Ok(Lease { credentials, may_change: true, ..Lease::default() }),
-            },
-            Address::S3 { .. } => aws::find(settings),
+            Address::Oci { registry, .. } => {
+                let (lease, unread) = match docker::find(registry)? {
+                    (Credentials::Anonymous, unread) => (token(), unread),
+                    (credentials, _) => (Lease::fixed(credentials), None),
+                };
+                // The user may log in later, and the next look may be able to read the file.
+                Ok(Lease { may_change: true, unread, ..lease })
+            }
+            Address::S3 { .. } => aws::find(&self.settings, &mut self.has_profile),
         }
     }
+}
 
+impl Lease {
     fn fixed(credentials: Credentials) -> Lease {
         Lease { credentials, ..Lease::default() }
     }
@@ -125,41 +143,44 @@ pub struct Login {
     source: Option<Source>,
     /// When the source was last asked.
     asked: Instant,
+    /// Why it has found none then.
+    failure: Option<StoreError>,
 }
 
 impl Login {
     /// Returns a login with credentials that `source` has just found.
     #[must_use]
     pub fn new(lease: Lease, source: Option<Source>) -> Login {
-        Login { lease, source, asked: Instant::now() }
+        Login { lease, source, asked: Instant::now(), failure: None }
     }
 
     /// Finds the credentials for a store, now and whenever they have to be replaced.
     ///
     /// # Errors
-    /// The same as [`Lease::find`].
+    /// The same as [`Finder::find`].
     pub fn find(address: &Address, settings: &StoreSettings) -> Result<Login, StoreError> {
-        let lease = Lease::find(address, settings)?;
-        let (address, settings) = (address.clone(), settings.clone());
-        Ok(Login::new(lease, Some(Box::new(move || Lease::find(&address, &settings)))))
+        let mut finder = Finder::new(address.clone(), settings.clone());
+        let lease = finder.find()?;
+        Ok(Login::new(lease, Some(Box::new(move || finder.find()))))
     }
 
     /// Returns credentials that haven't expired, unless the source has no others.
     pub(super) fn credentials(&mut self) -> Result<&Credentials, StoreError> {
         if self.lease.expires_within(RENEWAL_MARGIN) && self.may_ask() {
             // The service may be back in time.
-            match self.ask() {
-                Err(error) if self.lease.expires_within(Duration::ZERO) => return Err(error),
-                _ => {}
-            }
+            let _ = self.ask();
         }
-        Ok(&self.lease.credentials)
+        match &self.failure {
+            // The store would only say that they are wrong.
+            Some(failure) if self.lease.expires_within(Duration::ZERO) => Err(failure.clone()),
+            _ => Ok(&self.lease.credentials),
+        }
     }
 
     /// Asks the source after the store has refused the credentials. Returns whether it has others now.
     pub(super) fn replace_refused(&mut self) -> Result<bool, StoreError> {
         if !self.may_ask() {
-            return Ok(false);
+            return self.failure.clone().map_or(Ok(false), Err);
         }
         let before = self.lease.credentials.clone();
         self.ask()?;
@@ -188,6 +209,7 @@ impl Login {
         let Some(source) = &mut self.source else { return Ok(()) };
         let found = source();
         self.asked = Instant::now();
+        self.failure = found.as_ref().err().cloned();
         // A file that is replaced at the moment may seem to have none.
         self.lease = Lease { may_change: true, ..found? };
         Ok(())
@@ -251,7 +273,12 @@ mod tests {
         // A service that is down must not matter before the credentials expire.
         let (mut expiring, _) = login(lease("old", soon), Err("down"));
         assert!(expiring.credentials().is_ok());
-        let (mut expired, _) = login(lease("old", now - 1), Err("down"));
-        assert_eq!(expired.credentials().unwrap_err().message, "down");
+        let (mut expired, count) = login(lease("old", now - 1), Err("down"));
+        // The source isn't asked again at once, but the reason stays.
+        for _ in 0..2 {
+            assert_eq!(expired.credentials().unwrap_err().message, "down");
+            assert_eq!(expired.replace_refused().unwrap_err().message, "down");
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 1);
     }
 }

@@ -1,6 +1,7 @@
 //! Keys for S3, from the places in which the tools of AWS look: variables, web identity, shared files, containers, machines.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
@@ -49,54 +50,43 @@ pub(in crate::engines) fn s3_endpoint() -> Option<String> {
     endpoint("AWS_ENDPOINT_URL_S3")
 }
 
-/// Finds keys of AWS.
-pub(super) fn find(settings: &StoreSettings) -> Result<Lease, StoreError> {
-    let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
-    let config =
-        read_section("AWS_CONFIG_FILE", ".aws/config", &[format!("profile {profile}"), profile.clone()]);
-    let region = variable("AWS_REGION")
-        .or_else(|| variable("AWS_DEFAULT_REGION"))
-        .or_else(|| config.get("region").cloned());
-    let lease = |keys: Keys, may_change| keys.lease(region.as_deref().unwrap_or(DEFAULT_REGION), may_change);
+/// Finds keys of AWS. `has_profile` is whether a profile has given some, now or before.
+pub(super) fn find(settings: &StoreSettings, has_profile: &mut bool) -> Result<Lease, StoreError> {
+    let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
+    let given = match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
+        (Some(access_key_id), Some(secret_access_key)) => {
+            let token = variable("AWS_SESSION_TOKEN");
+            Some(Keys { access_key_id, secret_access_key, token, expiration: None })
+        }
+        _ => None,
+    };
+    let (given, region) = match (given, region) {
+        // Nothing depends on the files.
+        (Some(keys), Some(region)) => return Ok(keys.lease(&region, false)),
+        others => others,
+    };
 
-    if let (Some(access_key_id), Some(secret_access_key)) =
-        (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"))
-    {
-        let token = variable("AWS_SESSION_TOKEN");
-        return Ok(lease(Keys { access_key_id, secret_access_key, token, expiration: None }, false));
+    // Before any service is asked: if the user names a profile, no other identity may stand in for it.
+    let profile = Profile::read()?;
+    let region = region.or_else(|| profile.get("region").cloned());
+    let lease = |keys: Keys, may_change| keys.lease(region.as_deref().unwrap_or(DEFAULT_REGION), may_change);
+    if let Some(keys) = given {
+        return Ok(lease(keys, false));
     }
     if let (Some(file), Some(role)) = (variable("AWS_WEB_IDENTITY_TOKEN_FILE"), variable("AWS_ROLE_ARN")) {
         let session = variable("AWS_ROLE_SESSION_NAME");
         let identity = WebIdentity { file: &file, role: &role, session };
         return identity.exchange(settings, region.as_deref()).map(|keys| lease(keys, true));
     }
-
-    let shared =
-        read_section("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials", std::slice::from_ref(&profile));
-    for section in [&shared, &config] {
-        if let (Some(key), Some(secret)) =
-            (section.get("aws_access_key_id"), section.get("aws_secret_access_key"))
-        {
-            let token = section.get("aws_session_token").cloned();
-            let (access_key_id, secret_access_key) = (key.clone(), secret.clone());
-            return Ok(lease(Keys { access_key_id, secret_access_key, token, expiration: None }, true));
-        }
+    if let Some(keys) = profile.keys(settings, region.as_deref())? {
+        *has_profile = true;
+        return Ok(lease(keys, true));
     }
-    for section in [&shared, &config] {
-        if let (Some(file), Some(role)) = (section.get("web_identity_token_file"), section.get("role_arn")) {
-            let identity = WebIdentity { file, role, session: section.get("role_session_name").cloned() };
-            return identity.exchange(settings, region.as_deref()).map(|keys| lease(keys, true));
-        }
-        if let Some(command) = section.get("credential_process") {
-            return run_process(command).map(|keys| lease(keys, true));
-        }
-        if section.keys().any(|key| key == "role_arn" || key.starts_with("sso_")) {
-            let message =
-                format!("the AWS profile `{profile}` takes a role in a way that Cannery doesn't know");
-            let instead = "credential_process = aws configure export-credentials --format process --profile";
-            return Err(StoreError::new(StoreErrorKind::Local, message)
-                .hint(format!("name another profile in AWS_PROFILE, with `{instead} {profile}`")));
-        }
+    if *has_profile {
+        // A file that is being written may seem to have none.
+        let message =
+            format!("the AWS profile `{}` has no keys any more, in {}", profile.name, profile.files());
+        return Err(StoreError::new(StoreErrorKind::Local, message));
     }
 
     if let Some(keys) = ask_container()? {
@@ -107,8 +97,9 @@ pub(super) fn find(settings: &StoreSettings) -> Result<Lease, StoreError> {
         return Ok(keys.lease(region.as_deref().unwrap_or(DEFAULT_REGION), true));
     }
     Err(StoreError::new(StoreErrorKind::Local, "there are no credentials for S3").hint(format!(
-        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write them into ~/.aws/credentials as profile `{profile}`, or give this \
-         machine or container a role"
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write them into ~/.aws/credentials as profile `{}`, or give this \
+         machine or container a role",
+        profile.name
     )))
 }
 
@@ -309,19 +300,162 @@ fn read_machine(response: Response<Body>, url: &str) -> Result<Vec<u8>, StoreErr
     read_all(response, RESPONSE_BYTES_MAX, url)
 }
 
-/// Reads the pairs of a section in a file of AWS.
-fn read_section(variable_name: &str, default: &str, names: &[String]) -> HashMap<String, String> {
-    let path = variable(variable_name).map(PathBuf::from).or_else(|| home(default));
-    let text = path.and_then(|path| read_named_text(&path, NAMED_FILE_BYTES_MAX).ok()).unwrap_or_default();
+/// A profile in the two files of AWS.
+struct Profile {
+    name: String,
+    shared: File,
+    config: File,
+}
+
+/// A file with profiles.
+struct File {
+    /// Its path in messages.
+    path: String,
+    /// The settings of the profile, if the file has it.
+    section: Option<HashMap<String, String>>,
+}
+
+impl Profile {
+    /// Reads the profile that the user names. Without a name, there need be none.
+    fn read() -> Result<Profile, StoreError> {
+        let named = variable("AWS_PROFILE");
+        let name = named.clone().unwrap_or_else(|| "default".to_owned());
+        let shared = File::read("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials", |header| header == name)?;
+        let config = File::read("AWS_CONFIG_FILE", ".aws/config", |header| profile_name(header) == name)?;
+        let profile = Profile { name, shared, config };
+        if named.is_some() && profile.shared.section.is_none() && profile.config.section.is_none() {
+            let message = format!("there is no AWS profile `{}` in {}", profile.name, profile.files());
+            return Err(StoreError::new(StoreErrorKind::Local, message)
+                .hint("correct AWS_PROFILE, or unset it to take the keys of another place"));
+        }
+        Ok(profile)
+    }
+
+    fn files(&self) -> String {
+        format!("{} or {}", self.shared.path, self.config.path)
+    }
+
+    /// Returns a setting. That in the file of credentials counts if both have it.
+    fn get(&self, key: &str) -> Option<&String> {
+        self.shared.get(key).or_else(|| self.config.get(key))
+    }
+
+    /// Returns the keys of the profile, if it has any. A role comes first, as in the tools of AWS: the keys beside it only serve to take it.
+    fn keys(&self, settings: &StoreSettings, region: Option<&str>) -> Result<Option<Keys>, StoreError> {
+        match (self.get("role_arn"), self.get("web_identity_token_file")) {
+            (Some(role), Some(file)) => {
+                let identity = WebIdentity { file, role, session: self.get("role_session_name").cloned() };
+                return identity.exchange(settings, region).map(Some);
+            }
+            (None, None) => {}
+            _ => return Err(self.unknown_role()),
+        }
+        let command = self.get("credential_process");
+        let mut keys = [&self.shared, &self.config]
+            .into_iter()
+            .filter_map(|file| file.section.as_ref())
+            .flat_map(HashMap::keys);
+        if command.is_none() && keys.any(|key| key.starts_with("sso_")) {
+            return Err(self.unknown_role());
+        }
+        if let Some(keys) = self.shared.keys(&self.name)? {
+            return Ok(Some(keys));
+        }
+        match command {
+            Some(command) => run_process(command).map(Some),
+            None => self.config.keys(&self.name),
+        }
+    }
+
+    fn unknown_role(&self) -> StoreError {
+        let message =
+            format!("the AWS profile `{}` takes a role in a way that Cannery doesn't know", self.name);
+        let instead = "credential_process = aws configure export-credentials --format process --profile";
+        StoreError::new(StoreErrorKind::Local, message)
+            .hint(format!("name another profile in AWS_PROFILE, with `{instead} {}`", self.name))
+    }
+}
+
+impl File {
+    /// Reads the section whose header is selected. A missing file has none.
+    fn read(
+        variable_name: &str,
+        default: &str,
+        is_selected: impl Fn(&str) -> bool,
+    ) -> Result<File, StoreError> {
+        let named = variable(variable_name).map(PathBuf::from);
+        let is_named = named.is_some();
+        let Some(path) = named.or_else(|| home(default)) else {
+            return Ok(File { path: format!("~/{default}"), section: None });
+        };
+        let shown = path.display().to_string();
+        let text = match read_named_text(&path, NAMED_FILE_BYTES_MAX) {
+            Ok(text) => text,
+            Err(error) if is_missing(&error) => String::new(),
+            // It stands for no file.
+            Err(_) if path == Path::new("/dev/null") => String::new(),
+            // The home may be that of another user.
+            Err(_) if !is_named && path.symlink_metadata().is_err() => String::new(),
+            Err(error) => {
+                let message = format!("cannot read the AWS profiles in {shown}: {error}");
+                return Err(StoreError::new(StoreErrorKind::Local, message)
+                    .hint(format!("correct the file, or name another one in {variable_name}")));
+            }
+        };
+        Ok(File { path: shown, section: parse_section(&text, is_selected) })
+    }
+
+    fn get(&self, key: &str) -> Option<&String> {
+        self.section.as_ref()?.get(key)
+    }
+
+    /// Returns the keys in the section. One without the other is a mistake, or a file that is being written.
+    fn keys(&self, profile: &str) -> Result<Option<Keys>, StoreError> {
+        match (self.get("aws_access_key_id"), self.get("aws_secret_access_key")) {
+            (Some(key), Some(secret)) => {
+                let token = self.get("aws_session_token").cloned();
+                let (access_key_id, secret_access_key) = (key.clone(), secret.clone());
+                Ok(Some(Keys { access_key_id, secret_access_key, token, expiration: None }))
+            }
+            (None, None) => Ok(None),
+            _ => {
+                let message =
+                    format!("the AWS profile `{profile}` in {} has only half of its keys", self.path);
+                Err(StoreError::new(StoreErrorKind::Local, message)
+                    .hint("it needs `aws_access_key_id` and `aws_secret_access_key`"))
+            }
+        }
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Returns the profile that a header in the file of configuration means: `default`, `profile NAME` or `profile "NAME"`.
+fn profile_name(header: &str) -> &str {
+    let Some(name) = header.strip_prefix("profile").filter(|rest| rest.starts_with([' ', '\t'])) else {
+        return header;
+    };
+    let name = name.trim();
+    let unquote = |quote| name.strip_prefix(quote)?.strip_suffix(quote);
+    unquote('"').or_else(|| unquote('\'')).unwrap_or(name)
+}
+
+/// Parses the pairs of the section whose header is selected.
+fn parse_section(text: &str, is_selected: impl Fn(&str) -> bool) -> Option<HashMap<String, String>> {
+    let mut pairs = None;
     let mut is_inside = false;
-    let mut pairs = HashMap::new();
-    for line in text.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            is_inside = names.iter().any(|wanted| wanted == name.trim());
-        } else if let Some((key, value)) =
-            line.split_once('=').filter(|_| is_inside && !line.starts_with('#'))
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
+        if let Some((header, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            is_inside = is_selected(header.trim());
+            if is_inside {
+                pairs.get_or_insert_with(HashMap::new);
+            }
+        } else if let (Some(pairs), Some((key, value))) =
+            (pairs.as_mut().filter(|_| is_inside), line.split_once('='))
         {
-            pairs.insert(key.trim().to_owned(), value.trim().to_owned());
+            pairs.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
         }
     }
     pairs
@@ -340,6 +474,20 @@ mod tests {
         for text in ["", "2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00+02:00", "soon"] {
             assert_eq!(parse_expiration(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn sections_of_profiles_are_found() {
+        let text = "; [a]\n[default]\nkey=1\n[profile a] # a comment\nKEY = 2\n[profile \"a b\"]\nkey = 3\n\
+                    [profile\t'c d']\nkey = 4=4\n# key = 5\n[profiles]\nkey = 6\n[profile empty]";
+        let value = |name: &str| {
+            Some(parse_section(text, |header| profile_name(header) == name)?.get("key").cloned())
+        };
+        for (name, number) in [("default", "1"), ("a", "2"), ("a b", "3"), ("c d", "4=4"), ("profiles", "6")]
+        {
+            assert_eq!(value(name), Some(Some(number.to_owned())), "{name}");
+        }
+        assert_eq!((value("empty"), value("b"), value("\"a b\"")), (Some(None), None, None));
     }
 
     #[test]
