@@ -32,7 +32,7 @@ use quinn_proto::{
 
 use self::addresses::Addresses;
 use self::budget::{Budget, TokenBucket, Work};
-use self::buffers::BUFFERED_BYTES_MIN;
+use self::buffers::buffer_bytes;
 use self::datagram::Transmit;
 use self::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome, error_code};
 use self::unread::{Unread, table_bytes};
@@ -42,7 +42,7 @@ use crate::HandshakeKind;
 use crate::limits::{
     QUIC_AMPLIFICATION_MAX, QUIC_BIDIRECTIONAL_STREAMS_AT_FIRST, QUIC_BIDIRECTIONAL_STREAMS_MAX,
     QUIC_CONNECTION_WINDOW_BYTES, QUIC_FOREIGN_DATAGRAMS_MAX, QUIC_FOREIGN_DATAGRAMS_PER_SECOND,
-    QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_HANDSHAKE_GAP_BYTES_MAX, QUIC_RECEIVED_DATAGRAM_BYTES_MAX,
+    QUIC_HANDSHAKE_DATAGRAM_BYTES, QUIC_HANDSHAKE_GAP_BYTES_MAX,
 };
 
 /// A connection accepted by an endpoint.
@@ -115,11 +115,6 @@ const ACKNOWLEDGED_RANGE_BYTES: u64 = 40;
 /// Maximum number of packets that an idle connection may have sent since the last one that was
 /// acknowledged.
 const SENT_PACKETS_WHEN_IDLE: u64 = 16;
-
-/// Returns the memory that a received datagram takes, in bytes.
-fn datagram_memory(bytes: usize) -> usize {
-    if bytes < BUFFERED_BYTES_MIN { bytes } else { usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) }
-}
 
 /// Identifies a connection for as long as it is registered with an endpoint, which will reuse the key after
 /// that.
@@ -285,7 +280,7 @@ impl Connection {
         if self.budget.is_exceeded() {
             return;
         }
-        let ConnectionEvent { quinn, source, now, bytes } = event;
+        let ConnectionEvent { source, now, bytes, .. } = event;
         self.note_validation();
         let address = self.remote_address();
         if source != address {
@@ -310,8 +305,8 @@ impl Connection {
             self.addresses.receive(now, source, bytes, address);
         }
 
-        self.records.begin_datagram(datagram_memory(bytes));
-        self.quinn.handle_event(quinn);
+        self.records.begin_datagram(buffer_bytes(bytes));
+        self.quinn.handle_event(event.quinn);
         self.look_at_packets();
 
         if self.remote_address() != address {
