@@ -147,12 +147,13 @@ impl Contents {
         let mut stream_bytes = 0;
         let mut issues_ids = false;
         let mut frames = Frames::new(payload);
-        // If we acknowledge anything, this comes first.
-        frames.skip_simple_ack();
         loop {
+            // An acknowledgment comes first, or last if it was not due.
+            frames.skip_ack();
             while let Some(stream) = frames.next_stream() {
                 stream_bytes += stream.bytes.max(1);
             }
+            frames.skip_ack();
             match frames.next() {
                 Some((_, Frame::Stream(stream))) => stream_bytes += stream.bytes.max(1),
                 Some((_, Frame::NewConnectionId { .. })) => issues_ids = true,

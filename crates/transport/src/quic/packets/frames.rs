@@ -92,15 +92,14 @@ impl<'a> Frames<'a> {
         Some(ack)
     }
 
-    /// Removes the first frame if it is an ACK frame with a single range, as most are, without reading its numbers.
+    /// Removes the first frame if it is an ACK frame, without decoding its ranges.
     #[inline]
-    pub(super) fn skip_simple_ack(&mut self) {
+    pub(super) fn skip_ack(&mut self) {
         let mut rest = self.rest;
-        if rest.split_off_first() == Some(&0x02)
-            && skip_integer(&mut rest).is_some()
-            && skip_integer(&mut rest).is_some()
-            && rest.split_off_first() == Some(&0)
-            && skip_integer(&mut rest).is_some()
+        if let Some(frame_type @ (0x02 | 0x03)) = rest.split_off_first()
+            && skip_integers(&mut rest, 2).is_some()
+            && let Some(count) = read_integer(&mut rest)
+            && skip_integers(&mut rest, 2 * count + if *frame_type == 0x03 { 4 } else { 1 }).is_some()
         {
             self.rest = rest;
         }
@@ -236,23 +235,19 @@ fn read_data<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     rest.split_off(..length)
 }
 
+#[inline]
 fn skip_integers(rest: &mut &[u8], count: u64) -> Option<()> {
     take_integers(rest, count).map(drop)
 }
 
-fn take_integers<'a>(rest: &mut &'a [u8], count: u64) -> Option<&'a [u8]> {
-    let all = *rest;
-    for _ in 0..count {
-        read_integer(rest)?;
-    }
-    Some(&all[..all.len() - rest.len()])
-}
-
-/// Removes a variable-length integer without decoding it.
+/// Removes variable-length integers without decoding them.
 #[inline]
-fn skip_integer(rest: &mut &[u8]) -> Option<()> {
-    let bytes = 1 << (rest.first()? >> 6);
-    rest.split_off(..bytes).map(drop)
+fn take_integers<'a>(rest: &mut &'a [u8], count: u64) -> Option<&'a [u8]> {
+    let mut end = 0;
+    for _ in 0..count {
+        end += 1 << (rest.get(end)? >> 6);
+    }
+    rest.split_off(..end)
 }
 
 /// Removes a variable-length integer (RFC 9000 §16).
