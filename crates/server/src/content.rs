@@ -184,7 +184,12 @@ impl Content {
         let length_before = observer.records_requests().then(|| output.length());
 
         let response = match self {
-            Content::Sites(sites) => answer_from_sites(sites, &mut incoming, scratch, output),
+            Content::Sites(sites) => {
+                let is_recorded = length_before.is_some();
+                let recorded = answer_from_sites(sites, &mut incoming, scratch, output, is_recorded);
+                let Some(response) = recorded else { return };
+                response
+            }
             Content::Admin(admin) => {
                 exchange.respond_with_page(&admin.page(head), fields, output);
                 return;
@@ -338,21 +343,22 @@ impl Content {
 }
 
 /// Responds with a page of the site that the request is for, or with a built-in page if the site has none at
-/// this path.
+/// this path. Returns the response if it `is_recorded`.
 #[inline]
 fn answer_from_sites<'a>(
     sites: &'a Sites,
     incoming: &mut IncomingRequest<'_, impl Exchange<'a>>,
     scratch: &'a mut Scratch,
     output: &mut Output,
-) -> LoggedResponse<'a> {
+    is_recorded: bool,
+) -> Option<LoggedResponse<'a>> {
     let IncomingRequest { exchange, https_port, fields, tls, peer, .. } = incoming;
     let is_secured = tls.is_some();
     let head = exchange.head();
     let request = &head.request;
 
     if let Some(host) = sites.untrusted_host(request) {
-        return answer_page(exchange, &untrusted_host_page(host), fields, output);
+        return Some(answer_page(exchange, &untrusted_host_page(host), fields, output));
     }
 
     let (number, entry) = match sites.of(request) {
@@ -363,10 +369,10 @@ fn answer_from_sites<'a>(
         }
         Selection::Unavailable(why) => {
             let page = sites.page_of_any_host(request).unwrap_or_else(|| unavailable_page(why));
-            return answer_page(exchange, &page, fields, output);
+            return Some(answer_page(exchange, &page, fields, output));
         }
         Selection::Site(..) | Selection::Unknown => {
-            return answer_unknown_host(sites, exchange, fields, output);
+            return Some(answer_unknown_host(sites, exchange, fields, output));
         }
     };
 
@@ -379,30 +385,32 @@ fn answer_from_sites<'a>(
         && let Some(answer) = https_redirect(request, port, scratch)
     {
         exchange.respond(&Response { answer: &answer, archive: ArchiveRef::NONE, fields }, output);
-        return LoggedResponse::Site(answer);
+        return Some(LoggedResponse::Site(answer));
     }
 
     if let Some(preview) = &entry.preview
         && let Some(page) = preview.refusal(head, is_secured, **peer, fields.seconds())
     {
         let page = sites.page_of_any_host(request).unwrap_or(page);
-        return answer_page(exchange, &page, fields, output);
+        return Some(answer_page(exchange, &page, fields, output));
     }
 
     if let Some(path) = sites.document_script() {
         let scheme = if is_secured { "https" } else { "http" };
         let script = document::Script { path, host: request.host, scheme };
-        return answer_with_script(sites, (number, entry), &script, exchange, fields, scratch, output);
+        let source = (number, entry);
+        return Some(answer_with_script(sites, source, &script, exchange, fields, scratch, output));
     }
 
     let mut source = (number, entry.site.as_ref());
     let answer = find_answer(sites, entry, request, scratch, &mut source);
     if let Some(page) = page_instead(sites, &answer, head) {
-        return answer_page(exchange, &page, fields, output);
+        return Some(answer_page(exchange, &page, fields, output));
     }
     let archive = archive_ref(source.0, source.1);
     exchange.respond(&Response { answer: &answer, archive, fields }, output);
-    LoggedResponse::Site(answer)
+    // Answers are large, so we only copy those that are counted or logged.
+    if is_recorded { Some(LoggedResponse::Site(answer)) } else { None }
 }
 
 /// Responds to a request for a host that has no site.
