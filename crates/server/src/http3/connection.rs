@@ -27,7 +27,7 @@ use cannery_transport::quic::{
     self, ConnectionEvent, ConnectionKey, Direction, Event, ReadOutcome, Stats, StreamId, WriteOutcome,
 };
 use cannery_wire::h3::{self, ErrorCode, Reading, RequestEnd, Step};
-use cannery_wire::{Priority, Refusal, Segment};
+use cannery_wire::{Priority, Refusal, RequestHead, Segment};
 
 pub(super) use self::deadlines::Late;
 use self::handled::Handled;
@@ -911,7 +911,8 @@ fn respond(
 ) {
     let RequestContext { heads, scratch, response } = cx.http3();
     let ResponseContext { content, fields, output, observer, .. } = response;
-    let head = heads.head();
+    let mut head = RequestHead::EMPTY;
+    heads.put_head(&mut head);
     let incoming = IncomingRequest {
         exchange: OnStream { http, stream, head: &head },
         peer: client,

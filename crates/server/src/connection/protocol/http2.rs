@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cannery_routes::BodyProgress;
-use cannery_wire::{Multiplexed, Output, h2};
+use cannery_wire::{Multiplexed, Output, RequestHead, h2};
 
 use super::{Progress, StreamBytes};
 use crate::config::Timeouts;
@@ -122,7 +122,8 @@ impl Http2 {
             };
 
             // Requests that we redirect to `https` must not reach a handler.
-            let head = heads.head();
+            let mut head = RequestHead::EMPTY;
+            heads.put_head(&mut head);
             if https_port.is_none()
                 && refusal.is_none()
                 && let Some(mut dispatch) = response.dispatch(connection, client, content)
