@@ -431,7 +431,8 @@ impl Connection {
         let mut is_answered = false;
         let mut sending = SendTime::Now;
         let outcome = self.quic.read(stream, |mut bytes| {
-            while progress == Ok(RequestProgress::Continues) {
+            // Once the input is used up, there is nothing more to find out.
+            while progress == Ok(RequestProgress::Continues) && !bytes.is_empty() {
                 match http.next_request(id, &mut bytes, cx.http3().heads) {
                     Ok(Step::More) => return,
 

@@ -2,7 +2,7 @@
 //!
 //! For each search, there is a test that compares it to a simple implementation.
 
-use cannery_base::swar::{self, eq_mask, lt_mask, repeat};
+use cannery_base::swar::{self, eq_mask, first_eq_mask, first_lt_mask, lt_mask, repeat};
 
 /// Returns the position of the first byte that is not allowed in field values (RFC 9110 §5.5).
 #[inline]
@@ -28,7 +28,7 @@ pub(crate) fn is_value(bytes: &[u8]) -> bool {
 /// Returns `true` if all bytes are allowed in targets.
 #[inline]
 pub(crate) fn is_target(bytes: &[u8]) -> bool {
-    !swar::any(bytes, |word| lt_mask(word, b'!') | eq_mask(word, DEL))
+    !swar::any(bytes, |word| first_lt_mask(word, b'!') | first_eq_mask(word, DEL))
 }
 
 /// Returns the position of the first byte that is not allowed in targets. Users do type non-ASCII bytes, and since these are not

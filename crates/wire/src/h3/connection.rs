@@ -235,16 +235,15 @@ impl Connection {
     /// priorities, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
-        let sections = self.requests.iter().map(|request| request.frames.memory()).sum::<usize>();
-        let kept = self.requests.iter().filter_map(|request| request.content.kept.as_ref());
-        let kept = kept.map(|kept| size_of::<KeptRequest>() + kept.request.memory()).sum::<usize>();
+        let mut requests = self.requests.capacity() * size_of::<Request>();
+        for Request { frames, content, .. } in &self.requests {
+            requests += frames.memory();
+            if let Some(kept) = &content.kept {
+                requests += size_of::<KeptRequest>() + kept.request.memory();
+            }
+        }
         let streams = self.sections.memory() + self.encoder.memory() + self.peer_streams.memory();
-        sections
-            + streams
-            + kept
-            + self.streamed.memory()
-            + self.requests.capacity() * size_of::<Request>()
-            + self.lists.as_ref().map_or(0, |lists| lists.memory())
+        requests + streams + self.streamed.memory() + self.lists.as_ref().map_or(0, |lists| lists.memory())
     }
 
     /// Frees memory that is only needed while requests arrive.

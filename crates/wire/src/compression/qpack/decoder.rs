@@ -294,6 +294,7 @@ fn static_field(index: u64) -> Result<&'static Field<'static>, Fault> {
 }
 
 /// Decodes the value of a field whose name is from an entry. Also returns the rest.
+#[inline]
 fn decode_value<'a, 'b: 'a>(
     named: Field<'a>,
     bytes: &'b [u8],
