@@ -110,7 +110,7 @@ fn black_box_tests(steps: &mut Steps, programs: &TestPrograms, extent: Extent) -
     const ON_ONE_LOOP: &str = "--skip http2_clients:: --skip testssl --skip live_reload:: --skip documents:: --skip lint:: \
         --skip clients::chromium --skip complete_sites:: --skip edit_runs:: --skip readers:: --skip import:: \
         --skip static_memory:: --skip certificates:: --skip stores:: --skip store_credentials:: --skip push:: --skip push_faults:: --skip push_ssh:: \
-        --skip switch_faults:: --skip receive_sandbox:: --skip clocks:: --skip follow:: --skip signatures::";
+        --skip switch_faults:: --skip receive_sandbox:: --skip clocks:: --skip follow::";
     if has_io_uring() {
         let mut on_io_uring = programs.black_box(if extent == Extent::Slow { "" } else { ON_ONE_LOOP });
         on_io_uring.env("CANNERY_TEST_IO", "io_uring");
