@@ -107,7 +107,7 @@ impl Hook {
                         if count <= LINES_MAX && !self.is_quiet {
                             output::note(format_args!("on-activate: {}", one_line(line)));
                         }
-                    })
+                    });
                 });
             }
             match &ended {

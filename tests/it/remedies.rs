@@ -249,7 +249,7 @@ fn versions_of_both_sides_are_named_if_they_differ() {
         place.run(&["status", "--ssh", &ssh, "web@host.example:/srv/site"])
     };
     let hello = br#"{"cannery": "9.8.7", "protocol": 12, "protocol_oldest": 11}"#;
-    let frame = [&[b'C'], &u32::try_from(hello.len()).unwrap().to_le_bytes()[..], hello].concat();
+    let frame = [b"C", &u32::try_from(hello.len()).unwrap().to_le_bytes()[..], hello].concat();
     let own = run("cannery", &["--version"]);
     let own = String::from_utf8(own.stdout).unwrap();
     let own = own.split_whitespace().nth(1).unwrap();
@@ -283,7 +283,7 @@ fn receiver_is_silent_after_its_client_has_left() {
     let mut receiver = receiver.spawn().unwrap();
     drop(receiver.stdout.take());
     let hello = br#"{"cannery": "9.8.7", "protocol": 12, "protocol_oldest": 11}"#;
-    let frame = [&[b'C'], &u32::try_from(hello.len()).unwrap().to_le_bytes()[..], hello].concat();
+    let frame = [b"C", &u32::try_from(hello.len()).unwrap().to_le_bytes()[..], hello].concat();
     receiver.stdin.take().unwrap().write_all(&frame).unwrap();
     let output = receiver.wait_with_output().unwrap();
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
