@@ -176,6 +176,25 @@ fn staged_release_answers_only_if_it_is_signed() {
 }
 
 #[test]
+fn current_release_that_is_signed_again_makes_others_older() {
+    let releases = Releases::new();
+    for number in 1..=2 {
+        releases.build(number);
+    }
+    releases.sign(1, "site", "example.com", 1);
+    releases.switch(1);
+    let server = releases.start(&[]);
+    releases.sign(2, "site", "example.com", 2);
+    let asset = format!("/{}", asset_path(2));
+    wait_until("the staged release answers", || server.get(&asset).status == 200);
+
+    releases.sign(1, "site", "example.com", 3);
+    releases.switch(2);
+    server.await_line("older than what was accepted before");
+    assert!(serves(&server, 1));
+}
+
+#[test]
 fn server_starts_only_with_a_signed_release() {
     let releases = Releases::new();
     releases.build(1);

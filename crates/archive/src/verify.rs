@@ -39,12 +39,13 @@ impl Archive {
     /// Verifies the whole archive.
     ///
     /// This checks the digest of the file and of each body. It also ensures that each record is well-formed, refers only to
-    /// existing bodies and heads, and can be found by its key. After each record, we call `progress` with the number of bytes done.
+    /// existing bodies and heads, and can be found by its key. We call `progress` after each record, and every few megabytes in between,
+    /// with the number of bytes whose records have been checked.
     ///
     /// # Errors
     /// Returns the first contradiction that was found.
     pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<VerifyReport, VerifyError> {
-        self.verify_digest()?;
+        self.check_digest(&mut || progress(0))?;
 
         let mut slots = index::occupied_slots(self.bytes(), self.format())?.into_iter();
         let mut check = Check::new(self);
@@ -52,7 +53,7 @@ impl Archive {
             let entry = entry?;
             // Since both are in file order, the next slot should belong to this record. Otherwise, the record does not have a slot.
             check.slot(&entry, slots.next())?;
-            check.record(&entry)?;
+            check.record(&entry, &mut || progress(entry.position))?;
             progress(entry.end());
         }
         if let Some(slot) = slots.next() {
@@ -69,20 +70,25 @@ impl Archive {
     /// Returns [`VerifyError::Digest`] if a byte has changed since the archive was written, or [`VerifyError::Io`] if one can't be
     /// read.
     pub fn verify_digest(&self) -> Result<(), VerifyError> {
-        let got = self.compute_digest()?;
+        self.check_digest(&mut || {})
+    }
+
+    fn check_digest(&self, between: &mut dyn FnMut()) -> Result<(), VerifyError> {
+        let got = self.compute_digest(between)?;
         let expected = self.facts().digest;
         if got == expected { Ok(()) } else { Err(VerifyError::Digest { expected, got }) }
     }
 
     /// Computes the digest like the writer does: first over the bytes after the facts, then over the bytes up to the end of the
-    /// facts, with zeros in place of the digest.
-    fn compute_digest(&self) -> Result<Digest, VerifyError> {
+    /// facts, with zeros in place of the digest. Calls `between` after each block.
+    fn compute_digest(&self, between: &mut dyn FnMut()) -> Result<Digest, VerifyError> {
         let facts_end = self.facts_position() + FACTS_BYTES;
         let mut hasher = blake3::Hasher::new();
         for start in (facts_end..self.bytes().len()).step_by(READ_AHEAD_BYTES) {
             let end = self.bytes().len().min(start + READ_AHEAD_BYTES);
             self.read_ahead(start..end)?;
             hasher.update(&self.bytes()[start..end]);
+            between();
         }
 
         let mut head = self.bytes()[..facts_end].to_vec();
@@ -129,10 +135,10 @@ impl<'a> Check<'a> {
             .into())
     }
 
-    fn record(&mut self, entry: &Entry<'a>) -> Result<(), VerifyError> {
+    fn record(&mut self, entry: &Entry<'a>, between: &mut dyn FnMut()) -> Result<(), VerifyError> {
         self.seen.records += 1;
         match entry.kind() {
-            RecordKind::Body(digest) => self.body(entry, digest)?,
+            RecordKind::Body(digest) => self.body(entry, digest, between)?,
             RecordKind::Head(_) => self.head(entry)?,
             RecordKind::PlainHead(_) => {
                 self.archive.head(self.archive.decode_plain_head(entry)?)?;
@@ -185,8 +191,18 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    fn body(&mut self, entry: &Entry<'_>, expected: Digest) -> Result<(), VerifyError> {
-        if Digest::of(entry.data) != expected {
+    fn body(
+        &mut self,
+        entry: &Entry<'_>,
+        expected: Digest,
+        between: &mut dyn FnMut(),
+    ) -> Result<(), VerifyError> {
+        let mut hasher = blake3::Hasher::new();
+        for block in entry.data.chunks(READ_AHEAD_BYTES) {
+            hasher.update(block);
+            between();
+        }
+        if Digest(*hasher.finalize().as_bytes()) != expected {
             return Err(VerifyError::Body { offset: entry.data_position, expected });
         }
         self.bodies.insert(entry.data_position);

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cannery_archive::{Archive, OpenError, VerifyError};
+use cannery_archive::{Archive, Loading, OpenError, VerifyError};
 use cannery_base::{FileStamp, FileVersion};
 use cannery_trust::{Policy, Seen, Signed, Untrusted};
 
@@ -24,8 +24,17 @@ use crate::statement_files::{SIGNATURE_SUFFIX, STATEMENT_SUFFIX, beside, read_si
 #[derive(Debug)]
 pub(crate) struct Admission {
     policy: Arc<Policy>,
-    /// The statement about the current release.
+    /// Site and sequence of the newest accepted statement.
     seen: Option<Seen>,
+    /// The files of the statement about the current release.
+    accepted: Option<StatementStamp>,
+}
+
+/// A statement by which a release may become current.
+#[derive(Debug)]
+pub(crate) struct Acceptable {
+    seen: Seen,
+    statement: StatementStamp,
 }
 
 /// Why the current release can't be served.
@@ -41,8 +50,12 @@ pub(crate) enum CurrentError {
 pub(crate) enum AdmissionError {
     /// It won't be until its file or its statement changes.
     Untrusted { why: String, statement: StatementStamp },
-    /// The statement can't be read, or the archive isn't protected from changes. The next attempt may succeed.
-    Unready(String),
+    /// The system can't read the statement. The next attempt may succeed, also in the cases below.
+    Unreadable(io::Error),
+    /// Other processes could change the archive after it was verified.
+    Changeable,
+    /// Another process has the archive open for writing, or has opened it for writing while it was verified.
+    Written,
 }
 
 impl CurrentError {
@@ -50,32 +63,37 @@ impl CurrentError {
         let path = path.to_owned();
         match self {
             CurrentError::Open(source) => StartError::Archive { path, source },
-            CurrentError::Signature(error) => StartError::Untrusted { path, why: error.why() },
+            CurrentError::Signature(error) => {
+                let why = error.why();
+                match error {
+                    AdmissionError::Untrusted { .. } => StartError::Untrusted { path, why },
+                    AdmissionError::Unreadable(source) => {
+                        StartError::Unready { path, why, source: Some(source) }
+                    }
+                    AdmissionError::Changeable | AdmissionError::Written => {
+                        StartError::Unready { path, why, source: None }
+                    }
+                }
+            }
             CurrentError::Verify(source) => StartError::Damaged { path, source },
         }
     }
 }
 
 impl AdmissionError {
-    /// The error for an archive that other processes could change after it was verified, or one that has it open for writing.
-    pub(crate) fn changeable() -> AdmissionError {
-        let why = "other processes could change it after it was verified: let the server own the file or have CAP_LEASE, or read the \
-                   archive into memory (`--archive-inmem`)";
-        AdmissionError::Unready(why.to_owned())
-    }
-
-    /// The error for an archive that another process has opened for writing while it was verified.
-    pub(crate) fn written() -> AdmissionError {
-        AdmissionError::Unready("another process is about to write to it".to_owned())
-    }
-
-    fn unreadable(error: &io::Error) -> AdmissionError {
-        AdmissionError::Unready(format!("cannot read the signature: {error}"))
-    }
-
     pub(crate) fn why(&self) -> String {
         match self {
-            AdmissionError::Untrusted { why, .. } | AdmissionError::Unready(why) => why.clone(),
+            AdmissionError::Untrusted { why, .. } => why.clone(),
+            AdmissionError::Unreadable(error) => format!("cannot read the signature: {error}"),
+            AdmissionError::Changeable => {
+                "other processes could change it after it was verified: let the server own the file or have CAP_LEASE, or read the \
+                 archive into memory (`--archive-inmem`)"
+                    .to_owned()
+            }
+            AdmissionError::Written => {
+                "another process has it open for writing: write archives under another name, and rename them once they are complete"
+                    .to_owned()
+            }
         }
     }
 }
@@ -104,51 +122,62 @@ impl StatementStamp {
 
 impl Admission {
     pub(crate) fn new(policy: Arc<Policy>) -> Admission {
-        Admission { policy, seen: None }
+        Admission { policy, seen: None, accepted: None }
     }
 
-    /// Opens the release that `current` points at, and admits it if its signature and all of its bytes are right. `open` opens it by the
-    /// name that its statement has.
-    pub(crate) fn open_current<T>(
-        &mut self,
-        current: &Path,
-        open: impl Fn(&Path) -> Result<T, CurrentError>,
-        archive_of: impl Fn(&T) -> &Archive,
-    ) -> Result<T, CurrentError> {
-        let path = match current_file(current) {
-            Ok(path) => path,
-            Err(error) => {
-                // If it can't be opened either, that says more.
-                open(current)?;
-                return Err(CurrentError::Signature(error));
-            }
-        };
-        let opened = open(&path)?;
-        let archive = archive_of(&opened);
-        let seen = self.read(&path, |signed| self.check_current(signed, archive));
-        let seen = seen.map_err(CurrentError::Signature)?;
+    /// Decides whether an archive with this name may become current. The caller should verify the archive, and then
+    /// [accept](Self::accept) it.
+    pub(crate) fn check_next(&self, path: &Path, archive: &Archive) -> Result<Acceptable, AdmissionError> {
+        let (seen, statement) = self.read(path, |signed| self.check_current(signed, archive))?;
+        Ok(Acceptable { seen, statement })
+    }
 
-        archive.verify(|_| {}).map_err(CurrentError::Verify)?;
-        self.seen = Some(seen);
-        Ok(opened)
+    /// Takes a verified archive as the current release.
+    pub(crate) fn accept(&mut self, Acceptable { seen, statement }: Acceptable) {
+        (self.seen, self.accepted) = (Some(seen), Some(statement));
+    }
+
+    /// Reads the statement about the current release again if it has changed. It may have been signed once more, so that no older release
+    /// becomes current. The release stays current even if the statement isn't acceptable any more.
+    pub(crate) fn check_again(&mut self, current: &Archive) {
+        let Some(accepted) = self.accepted.as_ref().filter(|accepted| accepted.has_changed()) else { return };
+        match self.check_next(&accepted.archive, current) {
+            Ok(acceptable) => self.accept(acceptable),
+            Err(AdmissionError::Untrusted { statement, .. }) => self.accepted = Some(statement),
+            Err(AdmissionError::Unreadable(_) | AdmissionError::Changeable | AdmissionError::Written) => {}
+        }
     }
 
     /// Decides whether another release may be served for its immutable paths. The caller should verify the archive then.
     pub(crate) fn check_other(&self, path: &Path, archive: &Archive) -> Result<(), AdmissionError> {
-        self.read(path, |signed| self.check_signed(signed, archive))
+        self.read(path, |signed| self.check_signed(signed, archive)).map(drop)
     }
 
-    /// Reads the statement beside an archive, and passes it to `check`.
+    /// Reads the statement beside an archive, and passes it to `check`. Also returns the version of the statement.
     fn read<T>(
         &self,
         path: &Path,
         check: impl FnOnce(Option<&Signed>) -> Result<T, Untrusted>,
-    ) -> Result<T, AdmissionError> {
+    ) -> Result<(T, StatementStamp), AdmissionError> {
         // First, in order to notice any later change.
         let statement = StatementStamp::of(path);
-        let signed = read_signed(path).map_err(|error| AdmissionError::unreadable(&error))?;
-        check(signed.as_ref())
-            .map_err(|error| AdmissionError::Untrusted { why: error.to_string(), statement })
+        let checked = match read_signed(path) {
+            Ok(signed) => check(signed.as_ref()).map_err(|error| error.to_string()),
+            // No later attempt would find anything else in these files.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge
+                ) =>
+            {
+                Err(AdmissionError::Unreadable(error).why())
+            }
+            Err(error) => return Err(AdmissionError::Unreadable(error)),
+        };
+        match checked {
+            Ok(checked) => Ok((checked, statement)),
+            Err(why) => Err(AdmissionError::Untrusted { why, statement }),
+        }
     }
 
     /// Decides whether a release may become current.
@@ -166,11 +195,20 @@ impl Admission {
     }
 }
 
+/// Returns the file in a release directory that `current` points at, by the name that its statement has.
+pub(crate) fn named_file(current: &Path) -> Result<PathBuf, CurrentError> {
+    current_file(current).map_err(|error| match Archive::open(current, Loading::Mapped) {
+        // This says more.
+        Err(cause) => CurrentError::Open(cause),
+        Ok(_) => CurrentError::Signature(error),
+    })
+}
+
 /// Returns the file in a release directory that `current` points at.
 ///
 /// We compare inodes, because threads in the sandbox may not read links. If the file has several names, one with a signature is returned.
 fn current_file(current: &Path) -> Result<PathBuf, AdmissionError> {
-    let unreadable = |error: io::Error| AdmissionError::unreadable(&error);
+    let unreadable = AdmissionError::Unreadable;
     let target = FileVersion::at(current).map_err(unreadable)?;
     let directory = current.parent().unwrap_or(Path::new("."));
 
@@ -274,6 +312,59 @@ mod tests {
         assert!(activate(&mut admission, &sign(&new, &first, "a", 3), &second).is_err(), "another archive");
         assert_eq!(admission.check_current(None, &second).unwrap_err(), Untrusted::Unsigned);
         assert_eq!(admission.check_signed(None, &second).unwrap_err(), Untrusted::Unsigned);
+    }
+
+    #[test]
+    fn only_untrusted_releases_need_a_signature() {
+        let start_error = |error| CurrentError::Signature(error).into_start_error(Path::new("current"));
+        let no_descriptor = io::Error::from_raw_os_error(libc::EMFILE);
+        for error in
+            [AdmissionError::Unreadable(no_descriptor), AdmissionError::Changeable, AdmissionError::Written]
+        {
+            let error = start_error(error);
+            assert!(matches!(error, StartError::Unready { .. }), "{error}");
+        }
+        let statement = StatementStamp::of(Path::new("current"));
+        let error = start_error(AdmissionError::Untrusted { why: "unsigned".to_owned(), statement });
+        assert!(matches!(error, StartError::Untrusted { .. }), "{error}");
+    }
+
+    #[test]
+    fn statement_that_is_written_again_counts() {
+        let key = key();
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, signed: &Signed| {
+            let path = folder.path().join(format!("{name}.cdb"));
+            // Another inode each time, as from `cannery sign`.
+            for (suffix, text) in
+                [(STATEMENT_SUFFIX, &signed.statement), (SIGNATURE_SUFFIX, &signed.signature)]
+            {
+                let next = folder.path().join("next");
+                fs::write(&next, text).unwrap();
+                fs::rename(&next, beside(&path, suffix)).unwrap();
+            }
+            path
+        };
+        let mut admission = admission(&[&key], None);
+        let [first, second] = ["first", "second"].map(archive);
+        let path = write("1", &sign(&key, &first, "a", 1));
+        let acceptable = admission.check_next(&path, &first).unwrap();
+        admission.accept(acceptable);
+        let staged = write("2", &sign(&key, &second, "a", 2));
+        admission.check_next(&staged, &second).unwrap();
+
+        // A rollback that chooses the first one again.
+        write("1", &sign(&key, &first, "a", 3));
+        admission.check_again(&first);
+        assert!(admission.check_next(&staged, &second).unwrap_err().why().contains("older"));
+        // A statement that isn't acceptable changes nothing.
+        write("1", &sign(&key, &first, "b", 4));
+        admission.check_again(&first);
+        assert_eq!(admission.seen.as_ref().map(|seen| seen.sequence), Some(3));
+
+        fs::write(beside(&staged, STATEMENT_SUFFIX), b"\xff").unwrap();
+        let error = admission.check_next(&staged, &second).unwrap_err();
+        assert!(matches!(error, AdmissionError::Untrusted { .. }), "{}", error.why());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod dummy;
 mod entry;
 mod exchange;
 mod hosted;
+mod leases;
 pub(crate) mod limits;
 pub(crate) mod open;
 mod preview;
@@ -16,15 +17,16 @@ pub(crate) use current::{Current, Mark};
 pub(crate) use entry::Entry;
 pub(crate) use exchange::{OnH1, OnStream};
 pub(crate) use hosted::{HostNames, HostedSites, NewSlot, OpenerRequest, Waits};
+pub(crate) use leases::{Leases, Withdrawn};
 pub(crate) use preview::{Attempts, Preview};
-pub(crate) use releases::{OpenRelease, RETRY_AFTER, Releases, Trigger};
+pub(crate) use releases::{RETRY_AFTER, Releases, Trigger};
 pub(crate) use sites::Sites;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use cannery_archive::{Extent, Lease};
+use cannery_archive::Extent;
 use cannery_site::{
     Answer, Conditions, Method, PLAIN_HTTP, Reason, Request, Scratch, Single, Site, Target, Values,
     https_redirect,
@@ -79,10 +81,16 @@ pub(crate) struct IncomingRequest<'p, E> {
     pub(crate) fields: &'p ServerFields,
 }
 
-/// Resources of an archive that only the housekeeping thread needs.
+/// Resources of the content that only the housekeeping thread needs.
+#[derive(Debug)]
+pub(crate) struct Resources {
+    pub(crate) archives: Vec<ArchiveResources>,
+    pub(crate) leases: Leases,
+}
+
+/// Resources of an archive.
 #[derive(Debug, Default)]
 pub(crate) struct ArchiveResources {
-    pub(crate) lease: Option<Lease>,
     /// Other releases in the same directory.
     pub(crate) releases: Option<Releases>,
     pub(crate) verification: Verification,
@@ -94,11 +102,12 @@ thread_local! {
 }
 
 impl Content {
-    /// Opens the configured content. For the housekeeping thread, also returns the resources of each archive.
+    /// Opens the configured content. Also returns its resources for the housekeeping thread.
     pub(crate) fn open(
         config: &Config,
         challenges: Option<Challenges>,
-    ) -> Result<(Content, Vec<ArchiveResources>), StartError> {
+    ) -> Result<(Content, Resources), StartError> {
+        let mut leases = Leases::new();
         match &config.content {
             config::Content::Archives { archives, loading, .. } => {
                 let mut entries = Vec::new();
@@ -107,8 +116,14 @@ impl Content {
                 for named in archives {
                     let policy = named.releases().and(config.release_trust.clone());
                     let mut admission = policy.map(Admission::new);
-                    let opened =
-                        open::open_at_startup(named, config, *loading, &mut budget, admission.as_mut())?;
+                    let opened = open::open_at_startup(
+                        named,
+                        config,
+                        *loading,
+                        &mut budget,
+                        admission.as_mut(),
+                        &mut leases,
+                    )?;
                     if opened.is_unguarded {
                         let path = named.path();
                         let notice = if named.is_opened_by_path() {
@@ -120,22 +135,26 @@ impl Content {
                     }
 
                     let site = opened.site;
-                    let mut releases = named
-                        .releases()
-                        .cloned()
-                        .map(|directory| Releases::new(directory, config.virtual_hosts).with(admission));
+                    let mut releases = named.releases().cloned().map(|directory| {
+                        Releases::new(directory, config.virtual_hosts).with_loading(*loading).with(admission)
+                    });
                     if let Some(releases) = &mut releases {
                         let mut notices = Vec::new();
-                        releases.scan(site.archive(), Trigger::Startup, &mut notices);
+                        releases.scan(site.archive(), Trigger::Startup, &mut leases, &mut notices);
                         for notice in &notices {
                             (config.on_notice.0)(notice);
                         }
                     }
 
                     let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
-                    entries.push(Entry { host: named.host.clone(), site, earlier, preview: None });
-                    let (lease, verification) = (opened.lease, opened.verification);
-                    resources.push(ArchiveResources { lease, releases, verification });
+                    entries.push(Entry {
+                        host: named.host.clone(),
+                        site,
+                        earlier,
+                        preview: None,
+                        is_withdrawn: false,
+                    });
+                    resources.push(ArchiveResources { releases, verification: opened.verification });
                 }
 
                 let special = config.special_pages.clone().map(Arc::new);
@@ -148,10 +167,14 @@ impl Content {
                     certificate_health: Arc::default(),
                 };
                 let trusted = config.trusted_hosts.as_deref().map(TrustedHosts::new);
-                Ok((Content::Sites(Sites::new(entries, builtin_pages).trusting(trusted)), resources))
+                Ok((
+                    Content::Sites(Sites::new(entries, builtin_pages).trusting(trusted)),
+                    Resources { archives: resources, leases },
+                ))
             }
             config::Content::Dummy { body, delay } => {
-                Ok((Content::Dummy(Dummy::new(body, *delay)), Vec::new()))
+                let resources = Resources { archives: Vec::new(), leases };
+                Ok((Content::Dummy(Dummy::new(body, *delay)), resources))
             }
         }
     }

@@ -40,6 +40,17 @@ pub enum StartError {
         /// The reason.
         why: String,
     },
+    /// The current release has to be signed, but it can't be checked at the moment, or not be protected from changes.
+    #[error("{}: {why}", path.display())]
+    #[non_exhaustive]
+    Unready {
+        /// The archive.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+        /// The cause, if the system has refused something.
+        source: Option<io::Error>,
+    },
     /// The site directory cannot be listed.
     #[error("{}: {source}", path.display())]
     #[non_exhaustive]

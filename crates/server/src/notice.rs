@@ -103,6 +103,14 @@ pub enum Notice {
         /// The error.
         why: String,
     },
+    /// The bytes of a signed archive may have been changed while it was served, so it isn't served any more.
+    #[non_exhaustive]
+    Withdrawn {
+        /// The archive.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
     /// A folder is no longer being followed, but its last version is still being served.
     #[non_exhaustive]
     NotFollowed {
@@ -399,6 +407,11 @@ impl fmt::Display for Notice {
             Notice::Damaged { path, why } => write!(
                 f,
                 "{}: {why}; it is served nevertheless, because there is no other: replace it, or go back to an earlier release",
+                path.display()
+            ),
+            Notice::Withdrawn { path, why } => write!(
+                f,
+                "{}: {why}; it isn't served any more until its file has the signed bytes, or another release is current",
                 path.display()
             ),
             Notice::NotFollowed { path, why } => write!(

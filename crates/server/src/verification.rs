@@ -1,9 +1,11 @@
 //! Verifies archives before they are served, or decides that this has to wait.
 
+use std::path::Path;
+
 use cannery_archive::{Archive, Loading, VerifyError};
 use cannery_base::FileVersion;
 
-use crate::admission::{Admission, CurrentError};
+use crate::admission::{Admission, CurrentError, named_file};
 use crate::config::{Config, NamedArchive};
 use crate::error::StartError;
 
@@ -35,12 +37,7 @@ pub(crate) fn verify_for_processes(config: &Config) -> Result<Vec<FileVersion>, 
     for named in config.content.archives().iter().filter(|named| named.is_opened_by_path()) {
         if let Some(policy) = named.releases().and(config.release_trust.clone()) {
             // Each process does this again, see `open_at_startup`.
-            Admission::new(policy)
-                .open_current(
-                    named.path(),
-                    |path| Archive::open(path, Loading::Mapped).map_err(CurrentError::Open),
-                    |archive| archive,
-                )
+            verify_signed(named.path(), &mut Admission::new(policy))
                 .map_err(|error| error.into_start_error(named.path()))?;
             continue;
         }
@@ -50,10 +47,20 @@ pub(crate) fn verify_for_processes(config: &Config) -> Result<Vec<FileVersion>, 
         let archive = Archive::open(named.path(), Loading::Mapped)
             .map_err(|source| StartError::Archive { path: path(), source })?;
         let verification =
-            budget.verify(&archive).map_err(|source| StartError::Damaged { path: path(), source })?;
+            budget.verify(&archive, |_| {}).map_err(|source| StartError::Damaged { path: path(), source })?;
         verified.extend(version.filter(|_| verification == Verification::Done));
     }
     Ok(verified)
+}
+
+/// Verifies the current release of a directory whose signatures are demanded. Other processes may still change it.
+fn verify_signed(current: &Path, admission: &mut Admission) -> Result<(), CurrentError> {
+    let path = named_file(current)?;
+    let archive = Archive::open(&path, Loading::Mapped).map_err(CurrentError::Open)?;
+    let acceptable = admission.check_next(&path, &archive)?;
+    archive.verify(|_| {}).map_err(CurrentError::Verify)?;
+    admission.accept(acceptable);
+    Ok(())
 }
 
 pub(crate) fn file_version(named: &NamedArchive) -> Option<FileVersion> {
@@ -73,11 +80,15 @@ impl Default for Budget {
 
 impl Budget {
     /// Verifies an archive if it is small enough, and so are all archives together.
-    pub(crate) fn verify(&mut self, archive: &Archive) -> Result<Verification, VerifyError> {
+    pub(crate) fn verify(
+        &mut self,
+        archive: &Archive,
+        progress: impl FnMut(u64),
+    ) -> Result<Verification, VerifyError> {
         let Some(rest) = self.bytes.checked_sub(archive.facts().file_bytes) else {
             return Ok(Verification::Pending);
         };
-        let verification = verify_if_small(archive)?;
+        let verification = verify_if_small(archive, progress)?;
         if verification == Verification::Done {
             self.bytes = rest;
         }
@@ -91,10 +102,13 @@ impl Budget {
 }
 
 /// Verifies an archive, unless it is so large that its clients would have to wait.
-pub(crate) fn verify_if_small(archive: &Archive) -> Result<Verification, VerifyError> {
+pub(crate) fn verify_if_small(
+    archive: &Archive,
+    progress: impl FnMut(u64),
+) -> Result<Verification, VerifyError> {
     if archive.facts().file_bytes > ARCHIVE_VERIFIED_BYTES_MAX {
         return Ok(Verification::Pending);
     }
-    archive.verify(|_| {})?;
+    archive.verify(progress)?;
     Ok(Verification::Done)
 }

@@ -17,4 +17,6 @@ pub(crate) struct Entry {
     pub(crate) earlier: Vec<Arc<Site>>,
     /// Set if the site is a preview.
     pub(crate) preview: Option<Arc<Preview>>,
+    /// Set if another process has changed the archive, so that its bytes aren't the signed ones any more.
+    pub(crate) is_withdrawn: bool,
 }

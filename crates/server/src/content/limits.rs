@@ -15,6 +15,9 @@ pub(crate) const SITES_COPIED_BYTES_MAX: u64 = 1 << 30;
 /// close all others.
 pub(crate) const SITE_COPIED_BYTES_MAX: u64 = SITES_COPIED_BYTES_MAX / 4;
 
+/// The same for a directory of `--releases`, whose current release doesn't count.
+pub(crate) const RELEASES_COPIED_BYTES_MAX: u64 = 1 << 30;
+
 /// Maximum number of archives of all open sites. A table has twice as many numbers, because those of closed sites are only used again by
 /// the next table.
 pub(crate) const SITES_ARCHIVES_MAX: usize = 16 * 1024;

@@ -1,27 +1,37 @@
 //! Opens archives, and protects them from being modified by other processes.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use cannery_archive::{Archive, Lease, Loading, OpenError, VerifyError};
+use cannery_archive::{Archive, Loading, OpenError, VerifyError, Writers};
 use cannery_site::{Site, VirtualHosts};
 
-use crate::admission::{Admission, AdmissionError, CurrentError, StatementStamp};
+use super::leases::{Leases, TakenLease};
+use crate::admission::{Admission, AdmissionError, CurrentError, StatementStamp, named_file};
 use crate::config::{ArchiveSource, Config, HostPattern, NamedArchive};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::verification::{Budget, Verification, file_version};
 
 /// Maximum size of an archive that we read into memory if it cannot be leased.
-const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
+pub(super) const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
+
+/// An archive that a process has open for writing can't be leased. It is looked at again so many times before it is copied or refused,
+/// because most writers are done soon.
+pub(crate) const WRITTEN_LOOKS_MAX: u32 = 12;
+
+/// Interval between these looks at the start.
+const WRITTEN_LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// An open archive. Other processes cannot change it while it is served, unless `is_unguarded` is set.
 pub(crate) struct OpenedArchive {
     pub(crate) archive: Archive,
-    /// Must stay with the thread that checks it because other threads might have separate descriptor tables.
-    pub(crate) lease: Option<Lease>,
+    pub(crate) lease: Option<TakenLease>,
     /// Whether other processes can change the archive because it can neither be leased nor copied.
     pub(crate) is_unguarded: bool,
 }
@@ -74,7 +84,9 @@ impl From<AdmissionError> for OpenFailure {
         let why = error.why();
         match error {
             AdmissionError::Untrusted { statement, .. } => OpenFailure::Untrusted { why, statement },
-            AdmissionError::Unready(_) => OpenFailure::Unreadable(why),
+            AdmissionError::Unreadable(_) | AdmissionError::Changeable | AdmissionError::Written => {
+                OpenFailure::Unreadable(why)
+            }
         }
     }
 }
@@ -98,7 +110,7 @@ impl From<CurrentError> for OpenFailure {
 /// The site of a configured archive.
 pub(super) struct OpenedSite {
     pub(super) site: Arc<Site>,
-    pub(super) lease: Option<Lease>,
+    lease: Option<TakenLease>,
     /// As for [`OpenedArchive`].
     pub(super) is_unguarded: bool,
     pub(super) verification: Verification,
@@ -112,15 +124,43 @@ pub(super) fn open_at_startup(
     loading: Loading,
     budget: &mut Budget,
     admission: Option<&mut Admission>,
+    leases: &mut Leases,
 ) -> Result<OpenedSite, StartError> {
     if let Some(admission) = admission {
-        let opened = open_current(named.path(), loading, admission)
-            .map_err(|error| error.into_start_error(named.path()))?;
+        let mut looks = 0;
+        let opened = loop {
+            let opened = match looks < WRITTEN_LOOKS_MAX && is_being_written(named.path()) {
+                true => Err(AdmissionError::Written.into()),
+                false => open_current(named.path(), loading, admission, leases),
+            };
+            match opened {
+                Err(CurrentError::Signature(AdmissionError::Written)) if looks < WRITTEN_LOOKS_MAX => {
+                    looks += 1;
+                    thread::sleep(WRITTEN_LOOK_INTERVAL);
+                    leases.look_after();
+                }
+                opened => break opened.map_err(|error| error.into_start_error(named.path()))?,
+            }
+        };
         let OpenedArchive { archive, lease, is_unguarded } = opened;
         let site = Arc::new(Site::new(archive, config.virtual_hosts));
-        return Ok(OpenedSite { site, lease, is_unguarded, verification: Verification::Done });
+        leases.add(named.path(), &site, lease, true);
+        return Ok(OpenedSite { site, lease: None, is_unguarded, verification: Verification::Done });
     }
 
+    let mut opened = open_unsigned_at_startup(named, config, loading, budget, leases)?;
+    leases.add(named.path(), &opened.site, opened.lease.take(), false);
+    Ok(opened)
+}
+
+/// Opens a configured archive whose signature isn't demanded.
+fn open_unsigned_at_startup(
+    named: &NamedArchive,
+    config: &Config,
+    loading: Loading,
+    budget: &mut Budget,
+    leases: &mut Leases,
+) -> Result<OpenedSite, StartError> {
     let version = file_version(named);
     let path = || named.path().to_owned();
     let opened = open_named(named, loading, config.virtual_hosts)
@@ -137,7 +177,7 @@ pub(super) fn open_at_startup(
         return Ok(opened);
     }
     let is_further_member = inheritance.member.is_some_and(|number| number > 0);
-    let verification = match budget.verify(opened.site.archive()) {
+    let verification = match budget.verify(opened.site.archive(), |_| leases.look_after()) {
         // One of several processes is enough to find that a large archive is damaged.
         Ok(_) if is_further_member => Verification::Done,
         Ok(verification) => verification,
@@ -175,42 +215,74 @@ fn open_named(
 
 /// Opens the current release of a directory whose signatures are demanded, and verifies all of it.
 pub(crate) fn open_current(
-    path: &Path,
+    current: &Path,
     loading: Loading,
     admission: &mut Admission,
+    leases: &mut Leases,
 ) -> Result<OpenedArchive, CurrentError> {
-    let opened = admission.open_current(path, |path| open_signed(path, loading), |opened| &opened.archive)?;
-    opened.check_unchanged()?;
+    let path = named_file(current)?;
+    let check = |archive: &Archive| admission.check_next(&path, archive);
+    let (opened, acceptable) = open_signed(&path, loading, check, leases)?;
+    admission.accept(acceptable);
     Ok(opened)
 }
 
-/// Opens an archive whose signature is demanded. No other process can change its bytes, also if one still has it open after its name
-/// was removed.
-pub(crate) fn open_signed(path: &Path, loading: Loading) -> Result<OpenedArchive, CurrentError> {
-    let (archive, lease) = Archive::open_leased(path, loading).map_err(CurrentError::Open)?;
-    if lease.is_some() || archive.is_in_memory() {
-        return Ok(OpenedArchive { archive, lease, is_unguarded: false });
+/// Opens an archive whose signature is demanded, and verifies all of it. `check` decides whether its statement is acceptable.
+///
+/// No other process can change its bytes, also if one still has it open after its name was removed.
+pub(crate) fn open_signed<T>(
+    path: &Path,
+    loading: Loading,
+    check: impl Fn(&Archive) -> Result<T, AdmissionError>,
+    leases: &mut Leases,
+) -> Result<(OpenedArchive, T), CurrentError> {
+    // Before the archive is copied or read, which takes time and memory.
+    check(&Archive::open(path, Loading::Mapped).map_err(CurrentError::Open)?)?;
+
+    let mut opened = open_leased(path, loading).map_err(CurrentError::Open)?;
+    if opened.lease.is_none() && !opened.archive.is_in_memory() {
+        if opened.archive.facts().file_bytes > UNLEASED_COPIED_BYTES_MAX {
+            let is_written = is_being_written(path);
+            return Err(if is_written { AdmissionError::Written } else { AdmissionError::Changeable }.into());
+        }
+        opened.archive = Archive::open(path, Loading::InMemory).map_err(CurrentError::Open)?;
     }
-    if archive.facts().file_bytes > UNLEASED_COPIED_BYTES_MAX {
-        return Err(AdmissionError::changeable().into());
+    leases.look_after();
+
+    // Again, because the file may have changed before it was leased or copied.
+    let checked = check(&opened.archive)?;
+    opened.archive.verify(|_| leases.look_after()).map_err(CurrentError::Verify)?;
+    // A lease only holds writers up for a while.
+    if opened.lease.as_ref().is_some_and(|lease| !lease.is_intact()) {
+        return Err(AdmissionError::Written.into());
     }
-    let archive = Archive::open(path, Loading::InMemory).map_err(CurrentError::Open)?;
-    Ok(OpenedArchive { archive, lease: None, is_unguarded: false })
+    Ok((opened, checked))
 }
 
-impl OpenedArchive {
-    /// Checks after the verification that nothing could have written to the archive during it. A lease only holds writers up for a while.
-    pub(crate) fn check_unchanged(&self) -> Result<(), AdmissionError> {
-        match &self.lease {
-            Some(lease) if lease.is_being_broken() => Err(AdmissionError::written()),
-            _ => Ok(()),
-        }
+/// Opens an archive, and takes a lease on its file.
+fn open_leased(path: &Path, loading: Loading) -> Result<OpenedArchive, OpenError> {
+    let since = Instant::now();
+    let (archive, lease) = Archive::open_leased(path, loading)?;
+    let lease = lease.map(|lease| TakenLease { lease, since });
+    Ok(OpenedArchive { archive, lease, is_unguarded: false })
+}
+
+/// Returns whether another process has a file open for writing, so that it can't be leased.
+pub(crate) fn writers(path: &Path) -> Writers {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => cannery_archive::writers(&file),
+        Err(_) => Writers::Unknown,
     }
+}
+
+pub(crate) fn is_being_written(path: &Path) -> bool {
+    writers(path) == Writers::Present
 }
 
 /// Opens an archive. It is mapped if it can be leased, and otherwise read into memory if it is small enough.
 pub(crate) fn open(path: &Path, loading: Loading) -> Result<OpenedArchive, OpenError> {
-    let (archive, lease) = Archive::open_leased(path, loading)?;
+    let OpenedArchive { archive, lease, .. } = open_leased(path, loading)?;
     guard(archive, lease, || Archive::open(path, Loading::InMemory))
 }
 
@@ -227,7 +299,7 @@ pub(crate) fn opened_unguarded(name: &Path, host: Option<&HostPattern>) -> Notic
 /// Copies an archive that other processes could change, unless it is too large.
 fn guard(
     archive: Archive,
-    lease: Option<Lease>,
+    lease: Option<TakenLease>,
     copy: impl FnOnce() -> Result<Archive, OpenError>,
 ) -> Result<OpenedArchive, OpenError> {
     if lease.is_some() || !archive.may_change() {
@@ -241,8 +313,8 @@ fn guard(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::os::unix::fs::FileExt;
-    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::worker::simulation;
@@ -254,32 +326,58 @@ mod tests {
         let bytes = simulation::archive("a");
         std::fs::write(&path, &bytes).unwrap();
         let writer = File::options().write(true).open(&path).unwrap();
-
-        let opened = open_signed(&path, Loading::Mapped).unwrap();
+        let (opened, ()) = open_signed(&path, Loading::Mapped, |_| Ok(()), &mut Leases::new()).unwrap();
         assert!(opened.lease.is_none() && opened.archive.is_in_memory());
         writer.write_all_at(&vec![0; bytes.len()], 0).unwrap();
-        opened.archive.verify(|_| {}).unwrap();
+        assert_eq!(opened.archive.bytes(), bytes);
     }
 
-    /// It may be closed again without a change, so the file must not count as refused until it changes.
     #[test]
     fn file_opened_for_writing_during_the_verification_is_tried_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("1.cdb");
         std::fs::write(&path, simulation::archive("a")).unwrap();
-        let opened = open_signed(&path, Loading::Mapped).unwrap();
-        let Some(lease) = &opened.lease else { return };
-        opened.check_unchanged().unwrap();
-
-        let writer = std::thread::spawn(move || File::options().write(true).open(path).map(drop));
-        let end = Instant::now() + Duration::from_secs(20);
-        while !lease.is_being_broken() {
-            assert!(Instant::now() < end, "the lease is not broken");
-            std::thread::sleep(Duration::from_millis(2));
+        if writers(&path) == Writers::Unknown {
+            return;
         }
-        let failure = OpenFailure::from(opened.check_unchanged().unwrap_err());
-        assert!(matches!(failure, OpenFailure::Unreadable(_)), "{failure}");
-        drop(opened);
-        writer.join().unwrap().unwrap();
+        let (checks, writer) = (Cell::new(0), Cell::new(None));
+        let check = |_: &Archive| {
+            checks.set(checks.get() + 1);
+            // The second check is right before the verification.
+            if checks.get() == 2 {
+                let written = path.clone();
+                let (begun, has_begun) = std::sync::mpsc::channel();
+                let opening = thread::spawn(move || {
+                    begun.send(()).unwrap();
+                    File::options().write(true).open(written).map(drop).unwrap();
+                });
+                has_begun.recv().unwrap();
+                // Another lease can't be taken once the first one is being broken.
+                let end = Instant::now() + Duration::from_secs(20);
+                while writers(&path) == Writers::Absent {
+                    assert!(Instant::now() < end, "the lease is not broken");
+                    thread::sleep(Duration::from_millis(2));
+                }
+                writer.set(Some(opening));
+            }
+            Ok(())
+        };
+        let failed = open_signed(&path, Loading::Mapped, check, &mut Leases::new()).map(drop);
+        assert!(matches!(failed, Err(CurrentError::Signature(AdmissionError::Written))), "{failed:?}");
+        writer.take().unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn statement_is_checked_before_an_archive_is_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1.cdb");
+        std::fs::write(&path, simulation::archive("a")).unwrap();
+        let copied = Cell::new(None);
+        let check = |archive: &Archive| {
+            copied.set(Some(archive.is_in_memory()));
+            Err::<(), _>(AdmissionError::Changeable)
+        };
+        open_signed(&path, Loading::InMemory, check, &mut Leases::new()).map(drop).unwrap_err();
+        assert_eq!(copied.get(), Some(false));
     }
 }

@@ -15,14 +15,16 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cannery_archive::{Archive, Digest, Lease, Loading, OpenError};
+use cannery_archive::{Archive, Digest, Loading, OpenError, Writers};
 use cannery_base::{FileStamp, FileVersion};
 use cannery_site::{Site, VirtualHosts};
 
+use super::leases::{Leases, Withdrawn};
+use super::limits::RELEASES_COPIED_BYTES_MAX;
 use super::open::{self, OpenFailure};
 use crate::admission::{Admission, StatementStamp};
 use crate::config::ReleaseDirectory;
@@ -39,8 +41,11 @@ pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Releases {
     directory: ReleaseDirectory,
-    /// How many bytes may be copied instead of mapped, with those of the current release.
+    loading: Loading,
+    /// How many bytes may be copied instead of mapped.
     copied_bytes_max: u64,
+    /// Whether those of the current release count, too.
+    counts_current: bool,
     /// Whether there are archives that should be served but have not been verified.
     is_incomplete: bool,
     virtual_hosts: VirtualHosts,
@@ -67,6 +72,8 @@ struct File {
     state: State,
     /// Set if the system could not read the file at the last attempt.
     unreadable: Option<Unreadable>,
+    /// How many looks in a row have found the file open for writing.
+    written_looks: u32,
 }
 
 /// A failed attempt to read a file, which we have reported if the file seems to be an archive.
@@ -102,7 +109,7 @@ enum State {
     /// An archive that is not being served.
     Known(Label),
     /// An archive that is being served.
-    Open(Label, OpenRelease),
+    Open(Label, Arc<Site>),
 }
 
 /// Identifies an archive by its metadata.
@@ -111,14 +118,6 @@ struct Label {
     serial: u64,
     digest: Digest,
     bytes: u64,
-}
-
-/// A release that is served in addition to the current one.
-#[derive(Debug)]
-pub(crate) struct OpenRelease {
-    pub(crate) path: PathBuf,
-    pub(crate) site: Arc<Site>,
-    pub(crate) lease: Option<Lease>,
 }
 
 /// Why files are checked. This decides which files we consider complete.
@@ -140,7 +139,7 @@ pub(crate) enum Trigger {
 /// Result of a scan.
 pub(crate) struct ScanOutcome {
     /// Releases that are not served any more.
-    pub(crate) retired: Vec<OpenRelease>,
+    pub(crate) retired: Vec<Arc<Site>>,
     /// Whether the list of served releases has changed.
     pub(crate) is_changed: bool,
 }
@@ -149,7 +148,9 @@ impl Releases {
     pub(crate) fn new(directory: ReleaseDirectory, virtual_hosts: VirtualHosts) -> Releases {
         Releases {
             directory,
-            copied_bytes_max: u64::MAX,
+            loading: Loading::Mapped,
+            copied_bytes_max: RELEASES_COPIED_BYTES_MAX,
+            counts_current: false,
             is_incomplete: false,
             virtual_hosts,
             admission: None,
@@ -160,6 +161,12 @@ impl Releases {
             served: Vec::new(),
             unreadable: None,
         }
+    }
+
+    /// Reads releases into memory if that is asked for. Otherwise, they are mapped: there will only be a few requests for them, and the page
+    /// cache keeps the parts that are in use.
+    pub(crate) fn with_loading(self, loading: Loading) -> Releases {
+        Releases { loading, ..self }
     }
 
     /// Opens only releases that are admitted.
@@ -174,7 +181,7 @@ impl Releases {
 
     /// Opens no more releases while those of the site, with the current one, would have more copied bytes.
     pub(crate) fn with_copied_bytes_max(self, copied_bytes_max: u64) -> Releases {
-        Releases { copied_bytes_max, ..self }
+        Releases { copied_bytes_max, counts_current: true, ..self }
     }
 
     /// Returns `true` if a scan with [`Trigger::Continuation`] would open more releases.
@@ -191,25 +198,34 @@ impl Releases {
 
     /// Returns `true` if the next scan will use files that this one has only seen.
     pub(crate) fn has_new(&self) -> bool {
-        self.files.values().any(|file| matches!(file.state, State::New) && file.unreadable.is_none())
+        self.files.values().any(|file| {
+            matches!(file.state, State::New) && file.unreadable.is_none() || file.written_looks > 0
+        })
     }
 
     /// Returns the sites of the other releases, newest first.
     pub(crate) fn sites(&self) -> Vec<Arc<Site>> {
         let open = |name| self.files.get(name).and_then(File::open);
-        self.served.iter().filter_map(open).map(|release| Arc::clone(&release.site)).collect()
+        self.served.iter().filter_map(open).map(Arc::clone).collect()
     }
 
     /// Closes all releases.
-    pub(crate) fn into_open(self) -> impl Iterator<Item = OpenRelease> {
+    pub(crate) fn into_open(self) -> impl Iterator<Item = Arc<Site>> {
         self.files.into_values().filter_map(|mut file| file.close())
     }
 
-    pub(crate) fn open_mut(&mut self) -> impl Iterator<Item = &mut OpenRelease> {
-        self.files.values_mut().filter_map(|file| match &mut file.state {
-            State::Open(_, release) => Some(release),
-            _ => None,
-        })
+    /// Closes releases whose bytes have changed. The next scan will read their files again.
+    pub(crate) fn withdraw(&mut self, withdrawn: &[Withdrawn]) -> Vec<Arc<Site>> {
+        let mut closed = Vec::new();
+        for (name, file) in &mut self.files {
+            let is_withdrawn =
+                |site: &Arc<Site>| withdrawn.iter().any(|withdrawn| Arc::ptr_eq(site, &withdrawn.site));
+            if file.open().is_some_and(is_withdrawn) {
+                closed.extend(file.close());
+                self.served.retain(|served| served != name);
+            }
+        }
+        closed
     }
 
     /// Scans the directory and opens the newest releases that are not `current`.
@@ -217,6 +233,7 @@ impl Releases {
         &mut self,
         current: &Archive,
         trigger: Trigger,
+        leases: &mut Leases,
         notices: &mut Vec<Notice>,
     ) -> ScanOutcome {
         let mut retired = Vec::new();
@@ -237,7 +254,7 @@ impl Releases {
             Some(Err(error)) => self.report_unreadable(&error, notices),
         }
 
-        let served = self.choose(current, trigger, notices);
+        let served = self.choose(current, trigger, leases, notices);
         for (name, file) in &mut self.files {
             if !served.contains(name) {
                 retired.extend(file.close());
@@ -300,7 +317,7 @@ impl Releases {
         &mut self,
         found: BTreeMap<OsString, Found>,
         trigger: Trigger,
-        retired: &mut Vec<OpenRelease>,
+        retired: &mut Vec<Arc<Site>>,
         notices: &mut Vec<Notice>,
     ) {
         self.listing += 1;
@@ -326,7 +343,8 @@ impl Releases {
                 known => {
                     retired.extend(known.and_then(File::close));
                     let listing = self.listing;
-                    let mut file = File { version, listing, state: State::New, unreadable: None };
+                    let mut file =
+                        File { version, listing, state: State::New, unreadable: None, written_looks: 0 };
                     if is_complete {
                         notices.extend(file.learn(&path, Label::of(&path)));
                     }
@@ -358,11 +376,17 @@ impl Releases {
     }
 
     /// Selects the releases to serve and opens those that are not open yet. Returns their file names, newest first.
-    fn choose(&mut self, current: &Archive, trigger: Trigger, notices: &mut Vec<Notice>) -> Vec<OsString> {
+    fn choose(
+        &mut self,
+        current: &Archive,
+        trigger: Trigger,
+        leases: &mut Leases,
+        notices: &mut Vec<Notice>,
+    ) -> Vec<OsString> {
         let ranked = self.ranked();
         let mut served = Vec::new();
         let mut digests = vec![current.facts().digest];
-        let mut copied_bytes = copied_bytes_of(current);
+        let mut copied_bytes = if self.counts_current { copied_bytes_of(current) } else { 0 };
         let mut verified_bytes = 0u64;
         self.is_incomplete = false;
         for (label, name) in ranked {
@@ -376,11 +400,22 @@ impl Releases {
 
             let path = self.directory.path.join(&name);
             let Some(file) = self.files.get_mut(&name) else { continue };
-            // If one archive of the directory was copied, the next one probably will be, too.
+            let mut loading = Loading::Mapped;
             let added_bytes = match file.open() {
-                Some(release) => copied_bytes_of(release.site.archive()),
-                None if copied_bytes > 0 => label.bytes,
-                None => 0,
+                Some(site) => copied_bytes_of(site.archive()),
+                None => {
+                    let writers = open::writers(&path);
+                    if file.is_held_back(writers, trigger) {
+                        continue;
+                    }
+                    let has_room = copied_bytes.saturating_add(label.bytes) <= self.copied_bytes_max;
+                    if self.loading == Loading::InMemory && has_room {
+                        loading = Loading::InMemory;
+                    }
+                    let is_mapped =
+                        writers == Writers::Absent || label.bytes > open::UNLEASED_COPIED_BYTES_MAX;
+                    if loading == Loading::Mapped && is_mapped { 0 } else { label.bytes }
+                }
             };
             if copied_bytes.saturating_add(added_bytes) > self.copied_bytes_max {
                 break;
@@ -401,10 +436,10 @@ impl Releases {
                     self.is_incomplete = true;
                     break;
                 }
-                match open(&path, self.virtual_hosts, self.admission.as_ref()) {
-                    Ok((release, notice)) => {
+                match open(&path, loading, self.virtual_hosts, self.admission.as_ref(), leases) {
+                    Ok((site, notice)) => {
                         notices.extend(notice);
-                        file.state = State::Open(label, release);
+                        file.state = State::Open(label, site);
                         file.unreadable = None;
                     }
                     Err(failure) => {
@@ -422,8 +457,8 @@ impl Releases {
                 // Not for a file that could not be read: it must not postpone the others again and again.
                 verified_bytes = verified_bytes.saturating_add(label.bytes);
             }
-            if let Some(release) = file.open() {
-                copied_bytes = copied_bytes.saturating_add(copied_bytes_of(release.site.archive()));
+            if let Some(site) = file.open() {
+                copied_bytes = copied_bytes.saturating_add(copied_bytes_of(site.archive()));
                 served.push(name);
                 digests.push(label.digest);
             }
@@ -495,6 +530,16 @@ impl File {
             || self.unreadable.as_ref().is_none_or(|unreadable| unreadable.since.elapsed() >= RETRY_AFTER)
     }
 
+    /// Returns `true` if the file can't be leased at the moment because another process has it open for writing. Most are done soon, so
+    /// the next look may be able to.
+    fn is_held_back(&mut self, writers: Writers, trigger: Trigger) -> bool {
+        let is_look = matches!(trigger, Trigger::Interval | Trigger::Continuation);
+        let is_held_back =
+            is_look && writers == Writers::Present && self.written_looks < open::WRITTEN_LOOKS_MAX;
+        self.written_looks = if is_held_back { self.written_looks + 1 } else { 0 };
+        is_held_back
+    }
+
     fn label(&self) -> Option<Label> {
         match self.state {
             State::Known(label) | State::Open(label, _) => Some(label),
@@ -502,18 +547,18 @@ impl File {
         }
     }
 
-    fn open(&self) -> Option<&OpenRelease> {
+    fn open(&self) -> Option<&Arc<Site>> {
         match &self.state {
-            State::Open(_, release) => Some(release),
+            State::Open(_, site) => Some(site),
             _ => None,
         }
     }
 
-    /// Stops serving the file. Returns the release if it was open.
-    fn close(&mut self) -> Option<OpenRelease> {
+    /// Stops serving the file. Returns the site if it was open.
+    fn close(&mut self) -> Option<Arc<Site>> {
         let label = self.label()?;
         match std::mem::replace(&mut self.state, State::Known(label)) {
-            State::Open(_, release) => Some(release),
+            State::Open(_, site) => Some(site),
             _ => None,
         }
     }
@@ -550,28 +595,28 @@ fn is_meant_as_archive(path: &Path, error: &OpenError) -> bool {
 /// Opens a release, and verifies its signature if that is demanded, and all of it.
 fn open(
     path: &Path,
+    loading: Loading,
     virtual_hosts: VirtualHosts,
     admission: Option<&Admission>,
-) -> Result<(OpenRelease, Option<Notice>), OpenFailure> {
-    // We should map it: there will only be a few requests for it, and the page cache keeps the
-    // parts that are in use.
+    leases: &mut Leases,
+) -> Result<(Arc<Site>, Option<Notice>), OpenFailure> {
     let opened = match admission {
         Some(admission) => {
-            let opened = open::open_signed(path, Loading::Mapped)?;
-            admission.check_other(path, &opened.archive)?;
+            let check = |archive: &Archive| admission.check_other(path, archive);
+            open::open_signed(path, loading, check, leases)?.0
+        }
+        None => {
+            let opened = open::open(path, loading)?;
+            opened.archive.verify(|_| leases.look_after())?;
             opened
         }
-        None => open::open(path, Loading::Mapped)?,
     };
-    opened.archive.verify(|_| {})?;
-    if admission.is_some() {
-        opened.check_unchanged()?;
-    }
 
     let open::OpenedArchive { archive, lease, is_unguarded } = opened;
     let notice = is_unguarded.then(|| Notice::Unguarded { path: path.to_owned() });
     let site = Arc::new(Site::new(archive, virtual_hosts));
-    Ok((OpenRelease { path: path.to_owned(), site, lease }, notice))
+    leases.add(path, &site, lease, admission.is_some());
+    Ok((site, notice))
 }
 
 #[cfg(test)]
@@ -586,7 +631,8 @@ mod tests {
             let path = folder.path().join(name);
             fs::write(&path, "").unwrap();
             let version = FileVersion::at(&path).unwrap();
-            let mut file = File { version, listing: 1, state: State::New, unreadable: None };
+            let mut file =
+                File { version, listing: 1, state: State::New, unreadable: None, written_looks: 0 };
             let fails = || Err(OpenError::Io(io::Error::from_raw_os_error(libc::EMFILE)));
             assert_eq!(file.learn(&path, fails()).is_some(), is_reported, "{name}");
             assert!(matches!(file.state, State::New), "{name}");
@@ -605,7 +651,7 @@ mod tests {
         let directory = ReleaseDirectory::new(folder.path().to_owned(), 10);
         let mut releases = Releases::new(directory, VirtualHosts::Enabled);
         let scan = |releases: &mut Releases| {
-            releases.scan(&current, Trigger::Interval, &mut Vec::new());
+            releases.scan(&current, Trigger::Interval, &mut Leases::new(), &mut Vec::new());
             (releases.has_new(), releases.sites().len())
         };
         assert_eq!(scan(&mut releases), (false, 0));
@@ -637,7 +683,7 @@ mod tests {
         let directory = ReleaseDirectory::new(folder.path().to_owned(), 3);
         let mut releases = Releases::new(directory, VirtualHosts::Enabled);
         let scan = |releases: &mut Releases, current: &Archive| {
-            releases.scan(current, Trigger::Request, &mut Vec::new());
+            releases.scan(current, Trigger::Request, &mut Leases::new(), &mut Vec::new());
             let names: Vec<_> = releases.served.iter().map(|name| name.to_string_lossy()).collect();
             names.join(" ")
         };
@@ -655,23 +701,65 @@ mod tests {
     }
 
     #[test]
-    fn earlier_releases_are_opened_up_to_the_copied_bytes() {
+    fn earlier_releases_are_copied_up_to_a_bound() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["2", "3", "4"] {
-            fs::write(folder.path().join(format!("{name}.cdb")), simulation::archive(name)).unwrap();
+        let paths = ["2", "3", "4"].map(|name| folder.path().join(format!("{name}.cdb")));
+        for (path, name) in paths.iter().zip(["2", "3", "4"]) {
+            fs::write(path, simulation::archive(name)).unwrap();
         }
-        let bytes = folder.path().join("2.cdb").metadata().unwrap().len();
+        let bytes = paths[0].metadata().unwrap().len();
         let current = Archive::from_bytes(simulation::archive("1")).unwrap();
-        let served = |copied_bytes_max: u64| {
-            let directory = ReleaseDirectory::new(folder.path().to_owned(), 10);
-            let releases = Releases::new(directory, VirtualHosts::Enabled);
-            let mut releases = releases.with_copied_bytes_max(copied_bytes_max);
-            releases.scan(&current, Trigger::Startup, &mut Vec::new());
-            releases.sites().len()
-        };
         assert!(current.is_in_memory());
-        assert_eq!(served(u64::MAX), 3);
-        // Archives that are mapped cost nothing, but that is known only afterwards.
-        assert_eq!(served(bytes * 2 - 1), 0);
+        let releases = || {
+            let directory = ReleaseDirectory::new(folder.path().to_owned(), 10);
+            Releases::new(directory, VirtualHosts::Enabled)
+        };
+        // The number of open releases, and of those that are copied.
+        let served = |mut releases: Releases| {
+            releases.scan(&current, Trigger::Startup, &mut Leases::new(), &mut Vec::new());
+            let sites = releases.sites();
+            (sites.len(), sites.iter().filter(|site| site.archive().is_in_memory()).count())
+        };
+        assert_eq!(served(releases().with_loading(Loading::InMemory)), (3, 3));
+
+        let has_leases = open::writers(&paths[0]) == Writers::Absent;
+        let few = Releases { copied_bytes_max: 2 * bytes, ..releases().with_loading(Loading::InMemory) };
+        assert_eq!(served(few), if has_leases { (3, 2) } else { (2, 2) });
+        let with_current = releases().with_loading(Loading::InMemory).with_copied_bytes_max(2 * bytes);
+        assert_eq!(served(with_current), if has_leases { (3, 1) } else { (1, 1) });
+
+        // They can't be leased.
+        let _writers = paths.each_ref().map(|path| fs::File::options().write(true).open(path).unwrap());
+        let few = Releases { copied_bytes_max: 2 * bytes, ..releases() };
+        assert_eq!(served(few), (2, 2));
+        assert_eq!(served(releases().with_copied_bytes_max(2 * bytes)), (1, 1));
+        assert_eq!(served(releases()), (3, 3));
+    }
+
+    #[test]
+    fn release_that_is_open_for_writing_is_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("2.cdb");
+        fs::write(&path, simulation::archive("2")).unwrap();
+        if open::writers(&path) == Writers::Unknown {
+            return;
+        }
+        let current = Archive::from_bytes(simulation::archive("1")).unwrap();
+        for written_looks in [1, 3, open::WRITTEN_LOOKS_MAX + 1] {
+            let directory = ReleaseDirectory::new(folder.path().to_owned(), 10);
+            let mut releases = Releases::new(directory, VirtualHosts::Enabled);
+            let mut scan = || {
+                releases.scan(&current, Trigger::Interval, &mut Leases::new(), &mut Vec::new());
+                releases.sites().first().map(|site| site.archive().is_in_memory())
+            };
+            let writer = fs::File::options().write(true).open(&path).unwrap();
+            // The first scan has only seen the file.
+            let first = scan();
+            let open: Vec<_> = (0..written_looks).map(|_| scan()).collect();
+            drop(writer);
+            let held_back = first.into_iter().chain(open.iter().flatten().copied()).count();
+            let is_copied = written_looks > open::WRITTEN_LOOKS_MAX;
+            assert_eq!((held_back > 0, scan()), (is_copied, Some(is_copied)), "{open:?}");
+        }
     }
 }

@@ -147,7 +147,11 @@ impl Sites {
     #[inline]
     fn selection(&self, index: Option<usize>) -> Selection<'_> {
         let found = index.and_then(|index| Some((u16::try_from(index).ok()?, self.all.get(index)?)));
-        found.map_or(Selection::Unknown, |(number, entry)| Selection::Site(number, entry))
+        match found {
+            Some((_, entry)) if entry.is_withdrawn => Selection::Unavailable(Unavailable::Refused),
+            Some((number, entry)) => Selection::Site(number, entry),
+            None => Selection::Unknown,
+        }
     }
 
     /// Returns the number and the site of an earlier release. It has this index in entry `number`.
@@ -164,10 +168,11 @@ impl Sites {
         Some((number, self.get(number)?))
     }
 
-    /// Returns the site for all other hosts, and the number.
+    /// Returns the site for all other hosts, and the number. `None` if it can't be served.
     pub(super) fn default(&self) -> Option<(u16, &Site)> {
         let index = self.default?;
-        Some((u16::try_from(index).ok()?, self.all.get(index)?.site.as_ref()))
+        let entry = self.all.get(index).filter(|entry| !entry.is_withdrawn)?;
+        Some((u16::try_from(index).ok()?, entry.site.as_ref()))
     }
 
     // Most servers only have one site, so do not inline this.

@@ -4,13 +4,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use cannery_archive::Lease;
 use cannery_base::FileVersion;
 
 use super::QUIET;
 use crate::admission::StatementStamp;
 use crate::config::NamedArchive;
-use crate::content::open::OpenFailure;
+use crate::content::open::{self, OpenFailure};
 use crate::content::{ArchiveResources, RETRY_AFTER, Releases, Trigger};
 use crate::verification::Verification;
 
@@ -33,10 +32,10 @@ pub(super) struct ArchiveFile {
     refused: Option<FileVersion>,
     /// The file that the last check found, and when it was found first.
     seen: Option<(FileVersion, Instant)>,
+    /// How many looks in a row have found that the new file is open for writing.
+    written_looks: u32,
     /// Whether we have already reported that the file is missing.
     is_missing_reported: bool,
-    /// Lease on the file that we serve.
-    pub(super) lease: Option<Lease>,
     /// Other releases in the same directory.
     pub(super) releases: Option<Releases>,
     /// Of the archive that we serve.
@@ -84,8 +83,8 @@ impl ArchiveFile {
             untrusted: None,
             refused: None,
             seen: version.map(|version| (version, Instant::now())),
+            written_looks: 0,
             is_missing_reported: false,
-            lease: None,
             releases: None,
             verification: Verification::Done,
         }
@@ -93,8 +92,8 @@ impl ArchiveFile {
 
     /// Takes the resources of the opened archive.
     pub(super) fn with_resources(self, resources: ArchiveResources) -> ArchiveFile {
-        let ArchiveResources { lease, releases, verification } = resources;
-        ArchiveFile { lease, releases, verification, ..self }
+        let ArchiveResources { releases, verification } = resources;
+        ArchiveFile { releases, verification, ..self }
     }
 
     /// Checks the file. A missing file is reported once, and then again for each request.
@@ -140,12 +139,28 @@ impl ArchiveFile {
         // A file that was renamed into place is complete. If it is being written in place, however, we
         // cannot know, so wait until it has stayed the same for a while.
         let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&version));
-        if is_requested || renamed || since.elapsed() >= QUIET {
+        let is_complete = is_requested || renamed || since.elapsed() >= QUIET;
+        if is_complete && !self.is_held_back(trigger) {
             self.settled_before = self.settled.replace(version);
             FileState::Ready
         } else {
             FileState::Settled
         }
+    }
+
+    /// Returns `true` if the file can't be leased at the moment because another process has it open for writing. Most are done soon, so
+    /// the next look may be able to.
+    fn is_held_back(&mut self, trigger: Trigger) -> bool {
+        let is_held_back = trigger == Trigger::Interval
+            && self.written_looks < open::WRITTEN_LOOKS_MAX
+            && open::is_being_written(&self.path);
+        self.written_looks = if is_held_back { self.written_looks + 1 } else { 0 };
+        is_held_back
+    }
+
+    /// Notes that the file that is served isn't what was opened any more. The next check will find it ready.
+    pub(super) fn withdraw(&mut self) {
+        (self.settled, self.settled_before) = (None, None);
     }
 
     /// Notes that the file that the last check found ready is served.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cannery_archive::{Archive, Lease, Loading, OpenError};
+use cannery_archive::{Loading, OpenError};
 use cannery_eventloop::Waker;
 use cannery_site::{Site, VirtualHosts};
 
@@ -16,8 +16,10 @@ use super::archive_file::{ArchiveFile, FileState};
 use super::followers::Followers;
 use super::{NextArchive, Outcome, Reporter};
 use crate::config::{self, Config};
-use crate::content::open::OpenFailure;
-use crate::content::{Content, Current, Entry, Mark, OpenRelease, Releases, Sites, Trigger, open};
+use crate::content::open::{OpenFailure, OpenedArchive};
+use crate::content::{
+    Content, Current, Entry, Leases, Mark, Releases, Resources, Sites, Trigger, Withdrawn, open,
+};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::Status;
@@ -34,7 +36,9 @@ const ADOPTION_INTERVAL: Duration = Duration::from_millis(1);
 pub(crate) struct Archives {
     pub(super) files: Vec<ArchiveFile>,
     /// Sites that we have replaced, but that a worker might still refer to.
-    retired: Vec<RetiredSite>,
+    retired: Vec<Arc<Site>>,
+    /// Of all sites above.
+    pub(super) leases: Leases,
     loading: Loading,
     virtual_hosts: VirtualHosts,
     /// Whether to check the files at each interval.
@@ -46,19 +50,6 @@ pub(crate) struct Archives {
     /// anything meanwhile.
     is_awaited: bool,
     followers: Followers,
-}
-
-/// A site that we do not serve any more.
-pub(super) struct RetiredSite {
-    pub(super) path: PathBuf,
-    pub(super) lease: Option<Lease>,
-    pub(super) site: Arc<Site>,
-}
-
-impl From<OpenRelease> for RetiredSite {
-    fn from(OpenRelease { path, site, lease }: OpenRelease) -> RetiredSite {
-        RetiredSite { path, lease, site }
-    }
 }
 
 /// A site that is served before it has been verified.
@@ -90,8 +81,8 @@ impl Archives {
         wakers: Vec<Waker>,
     ) -> Result<Archives, StartError> {
         let files: Vec<_> = config.content.archives().iter().map(ArchiveFile::new).collect();
-        let (content, resources) = Content::open(config, challenges)?;
-        let files = files.into_iter().zip(resources);
+        let (content, Resources { archives, leases }) = Content::open(config, challenges)?;
+        let files = files.into_iter().zip(archives);
         let (loading, watch) = match config.content {
             config::Content::Archives { loading, watch, .. } => (loading, watch),
             config::Content::Dummy { .. } => (Loading::Mapped, false),
@@ -100,6 +91,7 @@ impl Archives {
         Ok(Archives {
             files: files.map(|(file, resources)| file.with_resources(resources)).collect(),
             retired: Vec::new(),
+            leases,
             loading,
             virtual_hosts: config.virtual_hosts,
             watch,
@@ -219,7 +211,7 @@ impl Archives {
         }
         let facts = *site.archive().facts();
         let is_release = facts.digest != entry.site.archive().facts().digest;
-        self.exchange(index, entry, Arc::clone(&site), None);
+        self.exchange(entry, Arc::clone(&site));
         self.switch(sites, entries, &[(index, site)]);
         if is_release {
             reporter.status.released(index, &facts);
@@ -250,7 +242,9 @@ impl Archives {
             self.scan_releases(index, entry, trigger, &mut findings);
         }
 
-        if findings.is_replaced {
+        if self.withdraw(&mut entries, reporter) {
+            self.replace(entries);
+        } else if findings.is_replaced {
             self.switch(sites, entries, &findings.released);
         }
         // Do not report a release until it is being served.
@@ -261,6 +255,10 @@ impl Archives {
     fn check_file(&mut self, index: usize, entry: &mut Entry, trigger: Trigger, findings: &mut Findings) {
         let file = &mut self.files[index];
         let path = file.path.clone();
+        // Before anything else may become current.
+        if let Some(admission) = file.releases.as_mut().and_then(Releases::admission_mut) {
+            admission.check_again(entry.site.archive());
+        }
         match file.check(trigger) {
             FileState::Settled => {
                 if file.forget_refused() {
@@ -268,12 +266,14 @@ impl Archives {
                 }
             }
             FileState::Missing(error) => findings.refuse(path, error.to_string()),
-            FileState::Ready => match open_next(file, self.loading) {
-                Ok((archive, lease, notices)) => {
+            FileState::Ready => match open_next(file, self.loading, &mut self.leases) {
+                Ok((opened, notices)) => {
                     file.accept();
                     findings.refusals.push((index, None));
-                    let site = Arc::new(Site::new(archive, self.virtual_hosts));
-                    self.exchange(index, entry, Arc::clone(&site), lease);
+                    let is_admitted = file.releases.as_mut().and_then(Releases::admission_mut).is_some();
+                    let site = Arc::new(Site::new(opened.archive, self.virtual_hosts));
+                    self.leases.add(&path, &site, opened.lease, is_admitted);
+                    self.exchange(entry, Arc::clone(&site));
                     findings.released.push((index, site));
                     findings.notices.extend(notices);
                     findings.is_replaced = true;
@@ -292,23 +292,22 @@ impl Archives {
     /// Opens and closes other releases in the directory of an archive.
     fn scan_releases(&mut self, index: usize, entry: &mut Entry, trigger: Trigger, findings: &mut Findings) {
         let Some(releases) = &mut self.files[index].releases else { return };
-        let scan = releases.scan(entry.site.archive(), trigger, &mut findings.notices);
+        let scan = releases.scan(entry.site.archive(), trigger, &mut self.leases, &mut findings.notices);
         if scan.is_changed {
             entry.earlier = releases.sites();
             findings.is_replaced = true;
             findings.outcome = Outcome::Changed;
         }
-        self.retired.extend(scan.retired.into_iter().map(RetiredSite::from));
+        self.retired.extend(scan.retired);
     }
 
     /// Puts a new site into an entry, and retires the previous one.
-    fn exchange(&mut self, index: usize, entry: &mut Entry, site: Arc<Site>, lease: Option<Lease>) {
-        let file = &mut self.files[index];
-        let lease = std::mem::replace(&mut file.lease, lease);
+    fn exchange(&mut self, entry: &mut Entry, site: Arc<Site>) {
+        entry.is_withdrawn = false;
         let site = std::mem::replace(&mut entry.site, site);
         // A site that the program keeps may come back and be replaced again, any number of times.
-        if !self.retired.iter().any(|retired| Arc::ptr_eq(&retired.site, &site)) {
-            self.retired.push(RetiredSite { path: file.path.clone(), lease, site });
+        if !self.retired.iter().any(|retired| Arc::ptr_eq(retired, &site)) {
+            self.retired.push(site);
         }
     }
 
@@ -324,24 +323,43 @@ impl Archives {
     /// Copies every archive that another process is waiting to write to, and drops retired sites that no worker uses
     /// any more.
     pub(super) fn protect(&mut self, reporter: &Reporter) {
-        let content = self.current.get();
-        let Content::Sites(sites) = &*content else { return };
-
-        for (file, entry) in self.files.iter_mut().zip(sites.entries()) {
-            detach_if_written(&file.path, &entry.site, &mut file.lease, reporter);
-        }
-
         // If the count is 1, then this is the last reference and nothing else can create another
         // one.
-        self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
+        self.retired.retain(|site| Arc::strong_count(site) > 1);
 
-        let releases = self.files.iter_mut().filter_map(|file| file.releases.as_mut());
-        for open in releases.flat_map(Releases::open_mut) {
-            detach_if_written(&open.path, &open.site, &mut open.lease, reporter);
+        self.leases.look();
+        let content = self.current.get();
+        let Content::Sites(sites) = &*content else { return };
+        let mut entries = sites.entries().to_vec();
+        if self.withdraw(&mut entries, reporter) {
+            self.replace(entries);
         }
-        for retired in &mut self.retired {
-            detach_if_written(&retired.path, &retired.site, &mut retired.lease, reporter);
+    }
+
+    /// Takes sites out of `entries` whose bytes other processes have changed, and reports what the leases have found. Returns `true` if
+    /// `entries` have changed.
+    fn withdraw(&mut self, entries: &mut [Entry], reporter: &Reporter) -> bool {
+        self.leases.report(reporter);
+        let withdrawn = self.leases.take_withdrawn();
+        for Withdrawn { path, why, .. } in &withdrawn {
+            reporter.status.refused();
+            reporter.notify(&Notice::Withdrawn { path: path.clone(), why: why.clone() });
         }
+
+        for (index, (entry, file)) in entries.iter_mut().zip(&mut self.files).enumerate() {
+            if let Some(Withdrawn { why, .. }) =
+                withdrawn.iter().find(|withdrawn| Arc::ptr_eq(&withdrawn.site, &entry.site))
+            {
+                entry.is_withdrawn = true;
+                file.withdraw();
+                reporter.status.set_refused(index, Some(why.clone()));
+            }
+            if let Some(releases) = &mut file.releases {
+                self.retired.extend(releases.withdraw(&withdrawn));
+                entry.earlier = releases.sites();
+            }
+        }
+        !withdrawn.is_empty()
     }
 }
 
@@ -369,37 +387,39 @@ impl Findings {
     }
 }
 
-/// Copies an archive if another process is waiting to write to it. The lease is released afterwards, which allows that
-/// process to continue.
-pub(super) fn detach_if_written(path: &Path, site: &Site, lease: &mut Option<Lease>, reporter: &Reporter) {
-    let Some(lease) = lease.take_if(|lease| lease.is_being_broken()) else { return };
-    let path = path.to_owned();
-    let notice = match site.archive().detach() {
-        Ok(()) => Notice::WrittenInPlace { path },
-        Err(error) => Notice::CopyFailed { path, why: error.to_string() },
-    };
-    drop(lease);
-    reporter.notify(&notice);
+impl Leases {
+    /// Passes on what was found.
+    pub(super) fn report(&mut self, reporter: &Reporter) {
+        for notice in self.take_notices() {
+            if matches!(notice, Notice::Damaged { .. }) {
+                reporter.status.refused();
+            }
+            reporter.notify(&notice);
+        }
+    }
 }
 
 /// Opens the file that replaces an archive, and verifies it.
 fn open_next(
     file: &mut ArchiveFile,
     loading: Loading,
-) -> Result<(Archive, Option<Lease>, Vec<Notice>), OpenFailure> {
+    leases: &mut Leases,
+) -> Result<(OpenedArchive, Vec<Notice>), OpenFailure> {
     let Some(admission) = file.releases.as_mut().and_then(Releases::admission_mut) else {
-        return open_verified(&file.path, loading);
+        return open_verified(&file.path, loading, leases);
     };
     let began = Instant::now();
-    let opened = open::open_current(&file.path, loading, admission)?;
-    Ok(opened_release(&file.path, opened, began))
+    let opened = open::open_current(&file.path, loading, admission, leases)?;
+    let notices = notices_about(&file.path, &opened, began);
+    Ok((opened, notices))
 }
 
 /// Opens an archive, and verifies all of it before it is served.
 pub(super) fn open_verified(
     path: &Path,
     loading: Loading,
-) -> Result<(Archive, Option<Lease>, Vec<Notice>), OpenFailure> {
+    leases: &mut Leases,
+) -> Result<(OpenedArchive, Vec<Notice>), OpenFailure> {
     let began = Instant::now();
     let opened = open::open(path, loading).map_err(|error| {
         // The sandbox only lets us open files, so the error would be about permissions.
@@ -409,20 +429,16 @@ pub(super) fn open_verified(
             OpenFailure::from(error)
         }
     })?;
-    opened.archive.verify(|_| {})?;
-    Ok(opened_release(path, opened, began))
+    opened.archive.verify(|_| leases.look_after())?;
+    let notices = notices_about(path, &opened, began);
+    Ok((opened, notices))
 }
 
-/// Returns the parts of a release that was opened just now, and the notices about it.
-fn opened_release(
-    path: &Path,
-    opened: open::OpenedArchive,
-    began: Instant,
-) -> (Archive, Option<Lease>, Vec<Notice>) {
-    let open::OpenedArchive { archive, lease, is_unguarded } = opened;
-    let mut notices = vec![Notice::reloaded(path.to_owned(), archive.facts(), began.elapsed())];
-    if is_unguarded {
+/// Returns the notices about a release that was opened just now.
+fn notices_about(path: &Path, opened: &OpenedArchive, began: Instant) -> Vec<Notice> {
+    let mut notices = vec![Notice::reloaded(path.to_owned(), opened.archive.facts(), began.elapsed())];
+    if opened.is_unguarded {
         notices.push(Notice::Unguarded { path: path.to_owned() });
     }
-    (archive, lease, notices)
+    notices
 }

@@ -14,16 +14,15 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cannery_eventloop::Waker;
-use cannery_site::VirtualHosts;
+use cannery_site::{Site, VirtualHosts};
 
 use self::listing::{Listing, ListingOutcome};
 use self::open_site::{Change, Failure, OpenSite, Size};
-use super::archives::{RetiredSite, detach_if_written};
 use super::{LOOK_INTERVAL, QUIET, Reporter};
 use crate::config::{self, Config, SiteDirectory};
 use crate::content::limits::{SITE_IDLE_SECONDS, SITES_ARCHIVES_MAX, SITES_COPIED_BYTES_MAX};
 use crate::content::{
-    Attempts, Content, Current, HostedSites, NewSlot, OpenerRequest, RETRY_AFTER, Trigger, Waits,
+    Attempts, Content, Current, HostedSites, Leases, NewSlot, OpenerRequest, RETRY_AFTER, Trigger, Waits,
 };
 use crate::error::StartError;
 use crate::notice::Notice;
@@ -50,7 +49,9 @@ pub(crate) struct SiteOpener {
     opener: Sender<OpenerRequest>,
     waits: Arc<Waits>,
     /// Sites that we have replaced or closed, but that a worker might still refer to.
-    retired: Vec<RetiredSite>,
+    retired: Vec<Arc<Site>>,
+    /// Of all open and retired sites.
+    leases: Leases,
     /// Wrong passwords of previews.
     attempts: Arc<Attempts>,
     current: Weak<Current>,
@@ -140,6 +141,7 @@ impl SiteOpener {
             requests,
             opener,
             retired: Vec::new(),
+            leases: Leases::new(),
             attempts: Arc::default(),
             current: Arc::downgrade(current),
             wakers,
@@ -227,8 +229,14 @@ impl SiteOpener {
 
         let Some(source) = self.listing.source(host) else { return };
         let mut notices = Vec::new();
-        let opened =
-            OpenSite::open(&self.directory, source, self.virtual_hosts, &self.attempts, &mut notices);
+        let opened = OpenSite::open(
+            &self.directory,
+            source,
+            self.virtual_hosts,
+            &self.attempts,
+            &mut self.leases,
+            &mut notices,
+        );
         for notice in &notices {
             reporter.notify(notice);
         }
@@ -350,7 +358,14 @@ impl SiteOpener {
         let mut is_changed = false;
         let mut refused = Vec::new();
         for (host, site) in &mut self.open {
-            match site.check(trigger, self.virtual_hosts, &self.attempts, &mut self.retired, notices) {
+            match site.check(
+                trigger,
+                self.virtual_hosts,
+                &self.attempts,
+                &mut self.leases,
+                &mut self.retired,
+                notices,
+            ) {
                 Change::None => {}
                 Change::Served => is_changed = true,
                 Change::Failed(failure) => refused.push((host.clone(), failure)),
@@ -431,13 +446,9 @@ impl SiteOpener {
 
     /// As for the other archives, see [`Archives::protect`](super::Archives::protect).
     fn protect(&mut self, reporter: &Reporter) {
-        self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
-        for site in self.open.values_mut() {
-            site.protect(reporter);
-        }
-        for retired in &mut self.retired {
-            detach_if_written(&retired.path, &retired.site, &mut retired.lease, reporter);
-        }
+        self.retired.retain(|site| Arc::strong_count(site) > 1);
+        self.leases.look();
+        self.leases.report(reporter);
     }
 }
 

@@ -175,3 +175,51 @@ fn site_publisher_does_not_keep_the_thread_running() {
     drop(handle);
     assert!(publisher.publish(second).is_none());
 }
+
+#[test]
+fn withdrawn_site_is_not_served_until_its_file_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("site.cdb");
+    std::fs::write(&path, simulation::archive("first")).unwrap();
+    let mut archives = open(vec![NamedArchive::new(None, path)], true);
+    let (current, reporter) = (archives.current(), reporter());
+    let entry = || {
+        let content = current.get();
+        let content::Content::Sites(sites) = &*content else { panic!("sites are served") };
+        sites.entries()[0].clone()
+    };
+    let first = entry().site;
+    archives.leases.withdraw(&first);
+    archives.protect(&reporter);
+    assert!(entry().is_withdrawn);
+    assert_eq!(reporter.status.reloads(), (0, 1));
+
+    archives.check(Trigger::Interval, &reporter);
+    assert!(!entry().is_withdrawn && !Arc::ptr_eq(&entry().site, &first));
+}
+
+#[test]
+fn archive_that_is_open_for_writing_is_looked_at_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, next) = (folder.path().join("site.cdb"), folder.path().join("next"));
+    std::fs::write(&path, simulation::archive("first")).unwrap();
+    if content::open::writers(&path) == cannery_archive::Writers::Unknown {
+        return;
+    }
+    let content = Content::Archives {
+        archives: vec![NamedArchive::new(None, path.clone())],
+        loading: Loading::Mapped,
+        watch: true,
+    };
+    let mut archives = Archives::open(&Config::plain(content), None, Vec::new()).unwrap();
+    std::fs::write(&next, simulation::archive("second")).unwrap();
+    let writer = File::options().write(true).open(&next).unwrap();
+    std::fs::rename(&next, &path).unwrap();
+    let reporter = reporter();
+    for _ in 0..3 {
+        assert_eq!(archives.check(Trigger::Interval, &reporter), Outcome::Unchanged);
+    }
+    drop(writer);
+    assert_eq!(archives.check(Trigger::Interval, &reporter), Outcome::Changed);
+    assert!(archives.leases.has(&path));
+}

@@ -16,10 +16,9 @@ use cannery_site::{Site, VirtualHosts};
 use super::listing::{DirectoryState, Source, SourceKind};
 use crate::config::{NamedArchive, PreviewFile, ReleaseDirectory, SiteDirectory};
 use crate::content::limits::SITE_COPIED_BYTES_MAX;
-use crate::content::{ArchiveResources, Attempts, Entry, Preview, Releases, Trigger, open};
-use crate::housekeeper::Reporter;
+use crate::content::{ArchiveResources, Attempts, Entry, Leases, Preview, Releases, Trigger, open};
 use crate::housekeeper::archive_file::{ArchiveFile, FileState};
-use crate::housekeeper::archives::{RetiredSite, detach_if_written, open_verified};
+use crate::housekeeper::archives::open_verified;
 use crate::notice::Notice;
 use crate::short_file::{self, SETTINGS_BYTES_MAX};
 use crate::verification::{Verification, verify_if_small};
@@ -90,6 +89,7 @@ impl OpenSite {
         source: &Source,
         virtual_hosts: VirtualHosts,
         attempts: &Arc<Attempts>,
+        leases: &mut Leases,
         notices: &mut Vec<Notice>,
     ) -> Result<OpenSite, Failure> {
         let named = match source.kind {
@@ -113,17 +113,18 @@ impl OpenSite {
         let file = ArchiveFile::new(&named);
         let open::OpenedArchive { archive, lease, is_unguarded } =
             open::open(&path, Loading::Mapped).map_err(|error| refused(error.to_string()))?;
-        verify_if_small(&archive).map_err(|error| refused(error.to_string()))?;
+        verify_if_small(&archive, |_| leases.look_after()).map_err(|error| refused(error.to_string()))?;
         if is_unguarded {
             notices.push(Notice::Unguarded { path: path.clone() });
         }
 
         let site = Arc::new(Site::new(archive, virtual_hosts));
+        leases.add(&path, &site, lease, false);
         let mut releases = named.releases().cloned().map(|directory| {
             Releases::new(directory, virtual_hosts).with_copied_bytes_max(SITE_COPIED_BYTES_MAX)
         });
         if let Some(releases) = &mut releases {
-            releases.scan(site.archive(), Trigger::Startup, notices);
+            releases.scan(site.archive(), Trigger::Startup, leases, notices);
         }
 
         // New settings are written before their release becomes current. Both may have changed since they were read, and a release that
@@ -148,8 +149,8 @@ impl OpenSite {
         let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
         Ok(OpenSite {
             source: source.clone(),
-            file: file.with_resources(ArchiveResources { lease, releases, verification: Verification::Done }),
-            entry: Entry { host: None, site, earlier, preview: preview.map(Arc::new) },
+            file: file.with_resources(ArchiveResources { releases, verification: Verification::Done }),
+            entry: Entry { host: None, site, earlier, preview: preview.map(Arc::new), is_withdrawn: false },
             is_used: Arc::new(AtomicBool::new(true)),
             used_last: Instant::now(),
             preview_version,
@@ -192,7 +193,8 @@ impl OpenSite {
         trigger: Trigger,
         virtual_hosts: VirtualHosts,
         attempts: &Arc<Attempts>,
-        retired: &mut Vec<RetiredSite>,
+        leases: &mut Leases,
+        retired: &mut Vec<Arc<Site>>,
         notices: &mut Vec<Notice>,
     ) -> Change {
         let mut change = self.check_preview(attempts);
@@ -204,12 +206,11 @@ impl OpenSite {
         match self.file.check(trigger) {
             FileState::Settled => {}
             FileState::Missing(error) => notices.push(Notice::Refused { path, why: error.to_string() }),
-            FileState::Ready => match open_verified(&path, Loading::Mapped) {
-                Ok((archive, lease, of_archive)) => {
-                    let site = Arc::new(Site::new(archive, virtual_hosts));
-                    let site = std::mem::replace(&mut self.entry.site, site);
-                    let lease = std::mem::replace(&mut self.file.lease, lease);
-                    retired.push(RetiredSite { path, lease, site });
+            FileState::Ready => match open_verified(&path, Loading::Mapped, leases) {
+                Ok((opened, of_archive)) => {
+                    let site = Arc::new(Site::new(opened.archive, virtual_hosts));
+                    leases.add(&path, &site, opened.lease, false);
+                    retired.push(std::mem::replace(&mut self.entry.site, site));
                     notices.extend(of_archive);
                     change = Change::Served;
                 }
@@ -234,7 +235,7 @@ impl OpenSite {
             self.scanned = state.filter(|state| state.is_settled() && !releases.is_incomplete());
             let is_continued = releases.is_incomplete() && trigger == Trigger::Interval;
             let trigger = if is_continued { Trigger::Continuation } else { trigger };
-            let scan = releases.scan(self.entry.site.archive(), trigger, notices);
+            let scan = releases.scan(self.entry.site.archive(), trigger, leases, notices);
             if releases.has_new() {
                 self.scanned = None;
             }
@@ -242,7 +243,7 @@ impl OpenSite {
                 self.entry.earlier = releases.sites();
                 change = Change::Served;
             }
-            retired.extend(scan.retired.into_iter().map(RetiredSite::from));
+            retired.extend(scan.retired);
         }
 
         // The settings may have changed together with the releases that were opened just now, as in `open`.
@@ -294,20 +295,9 @@ impl OpenSite {
     }
 
     /// Closes the site. Workers may still refer to it.
-    pub(super) fn retire(self, retired: &mut Vec<RetiredSite>) {
-        let ArchiveFile { path, lease, releases, .. } = self.file;
-        retired.push(RetiredSite { path, lease, site: self.entry.site });
-        if let Some(releases) = releases {
-            retired.extend(releases.into_open().map(RetiredSite::from));
-        }
-    }
-
-    /// Copies the archives that another process is waiting to write to.
-    pub(super) fn protect(&mut self, reporter: &Reporter) {
-        detach_if_written(&self.file.path, &self.entry.site, &mut self.file.lease, reporter);
-        for open in self.file.releases.iter_mut().flat_map(Releases::open_mut) {
-            detach_if_written(&open.path, &open.site, &mut open.lease, reporter);
-        }
+    pub(super) fn retire(self, retired: &mut Vec<Arc<Site>>) {
+        retired.push(self.entry.site);
+        retired.extend(self.file.releases.into_iter().flat_map(Releases::into_open));
     }
 }
 
@@ -399,10 +389,25 @@ mod tests {
         let directory = SiteDirectory { path: sites.path().to_owned(), open_max: 1, kept: 1 };
         let source = Source { path: path.clone(), kind: SourceKind::ReleaseDirectory };
         let (attempts, mut retired, mut notices) = (Arc::default(), Vec::new(), Vec::new());
-        let mut site =
-            OpenSite::open(&directory, &source, VirtualHosts::Enabled, &attempts, &mut notices).unwrap();
-        let mut check =
-            || site.check(Trigger::Interval, VirtualHosts::Enabled, &attempts, &mut retired, &mut notices);
+        let mut site = OpenSite::open(
+            &directory,
+            &source,
+            VirtualHosts::Enabled,
+            &attempts,
+            &mut Leases::new(),
+            &mut notices,
+        )
+        .unwrap();
+        let mut check = || {
+            site.check(
+                Trigger::Interval,
+                VirtualHosts::Enabled,
+                &attempts,
+                &mut Leases::new(),
+                &mut retired,
+                &mut notices,
+            )
+        };
         assert!(matches!(check(), Change::None));
         // A new password is for the same releases.
         let next = path.join("next");

@@ -23,7 +23,7 @@ impl Releases {
             let archive = Archive::from_bytes(archive(name)).expect("an archive");
             let site = Arc::new(Site::new(archive, VirtualHosts::Enabled));
             Arc::new(Content::Sites(Sites::new(
-                vec![Entry { host: None, site, earlier: Vec::new(), preview: None }],
+                vec![Entry { host: None, site, earlier: Vec::new(), preview: None, is_withdrawn: false }],
                 BuiltinPages::default(),
             )))
         };
