@@ -307,7 +307,7 @@ fn wrong_files_are_refused() {
         3,
         "not the server",
     );
-    assert_fails(&bundle(&[&script, "-o", &app]), 3, "not an archive");
+    assert_fails(&bundle(&[&script, "-o", &app]), 3, "isn't an archive");
     assert_fails(&bundle(&[&archive, "-o", "/nowhere/app"]), 4, "/nowhere/app");
     assert_fails(&bundle(&["--replace", &archive, SERVER]), 3, "no archive to replace");
 

@@ -340,7 +340,8 @@ fn connections_cut_in_either_direction_change_nothing_and_leave_nothing() {
         let bytes = usize::try_from(fs::metadata(stream).unwrap().len()).unwrap();
         assert!(bytes > 100, "{bytes}");
         let inside = (1..8).map(move |part| bytes * part / 8);
-        [0, 1, 5].into_iter().chain(inside).chain([bytes - 1])
+        // The recipe has the date and is compressed, so the next stream may be some bytes shorter.
+        [0, 1, 5].into_iter().chain(inside).chain([bytes - 8])
     };
     let cuts = cuts(&responses).map(Cut::FromHost).chain(cuts(&requests).map(Cut::ToHost));
     for (index, cut) in cuts.enumerate() {
