@@ -375,9 +375,11 @@ impl<S: BuildSink> Updater<S> {
         Ok(true)
     }
 
-    /// Compiles the folder, unless the served build already matches what a scan has found.
+    /// Compiles the folder, unless the last build succeeded and already matches what a scan has found.
     fn update_to(&mut self, found: &ScanResult) -> Result<(), S::Error> {
-        if self.has_built_since(found.since) || self.serves(found) {
+        // After a failure, there must be another build even for the served files, because it tells that the folder compiles again.
+        let is_up_to_date = self.folder == FolderState::Compiles && self.serves(found);
+        if self.has_built_since(found.since) || is_up_to_date {
             return Ok(());
         }
         let before = self.current.files.clone();

@@ -128,6 +128,17 @@ fn scan_of_what_is_served_causes_no_build() {
     assert_eq!(updater.after_scan(Instant::now(), None), ["rebuilt"]);
 }
 
+/// Before the folder is watched, only scans find changes. A page showed a failure forever that was undone then.
+#[test]
+fn scan_of_what_is_served_ends_a_failure() {
+    let (folder, mut updater) = serving();
+    let state = files_state(&updater.current.files);
+    updater.fail(&folder);
+    fs::remove_file(folder.path().join("_headers")).unwrap();
+    assert_eq!(updater.after_scan(Instant::now(), Some(state)), ["rebuilt"]);
+    assert!(updater.after_scan(Instant::now(), Some(state)).is_empty());
+}
+
 /// Another background build would have nothing to do, and tools would be told for a second time that everything is compressed.
 #[test]
 fn unchanged_site_is_compressed_once() {
