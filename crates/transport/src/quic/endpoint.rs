@@ -164,11 +164,12 @@ impl Endpoint {
     /// Processes a datagram. Clears `reply`, and possibly writes a reply to it.
     pub fn receive(&mut self, now: Instant, arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Received {
         reply.clear();
-        if Self::has_wrong_length(arrival.bytes)
-            || self.exceeds_early_datagrams(arrival.bytes)
-            || contains_retry(arrival.bytes)
-            || self.is_of_recently_closed(now, arrival.bytes)
-        {
+        if arrival.bytes.len() > usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX) {
+            return Received::Dropped;
+        }
+        // Most datagrams belong to an established connection.
+        let is_short = PacketType::of(arrival.bytes) == Some(PacketType::Short);
+        if !is_short && self.is_unwanted(now, arrival.bytes) {
             return Received::Dropped;
         }
 
@@ -202,12 +203,18 @@ impl Endpoint {
         }
     }
 
-    /// Whether a datagram is longer than we have announced, or contains an Initial packet and is shorter
-    /// than RFC 9000 §14.1 requires.
-    fn has_wrong_length(datagram: &[u8]) -> bool {
-        datagram.len() > usize::from(QUIC_RECEIVED_DATAGRAM_BYTES_MAX)
-            || datagram.len() < usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
-                && PacketType::of(datagram) == Some(PacketType::Initial)
+    /// Returns `true` if a datagram with a long header must be dropped.
+    fn is_unwanted(&mut self, now: Instant, datagram: &[u8]) -> bool {
+        Self::is_too_short(datagram)
+            || self.exceeds_early_datagrams(datagram)
+            || contains_retry(datagram)
+            || self.is_of_recently_closed(now, datagram)
+    }
+
+    /// Whether a datagram contains an Initial packet and is shorter than RFC 9000 §14.1 requires.
+    fn is_too_short(datagram: &[u8]) -> bool {
+        datagram.len() < usize::from(QUIC_HANDSHAKE_DATAGRAM_BYTES)
+            && PacketType::of(datagram) == Some(PacketType::Initial)
     }
 
     /// Returns `true` if there already are enough datagrams for a connection that is not accepted yet.
