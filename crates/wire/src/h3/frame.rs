@@ -98,6 +98,19 @@ impl FrameReader {
         }
     }
 
+    /// Consumes a frame of this type from the front of `input`, if all of it is there and its payload has at most `bytes_max`
+    /// bytes. Otherwise, nothing changes.
+    #[inline]
+    pub(super) fn next_whole<'b>(&self, kind: u64, bytes_max: u64, input: &mut &'b [u8]) -> Option<&'b [u8]> {
+        let (next_kind, length, head_bytes) = parse_head(input)?;
+        if next_kind != kind || length > bytes_max || !self.is_between_frames() {
+            return None;
+        }
+        let (payload, rest) = input[head_bytes..].split_at_checked(usize::try_from(length).ok()?)?;
+        *input = rest;
+        Some(payload)
+    }
+
     /// Returns `true` if the stream may end here without cutting off a frame.
     pub(super) fn is_between_frames(&self) -> bool {
         matches!(self.state, State::Head { length: 0, .. })
@@ -105,6 +118,7 @@ impl FrameReader {
 }
 
 /// Returns the frame type, the payload length and the head length, or `None` when the head is incomplete.
+#[inline]
 fn parse_head(bytes: &[u8]) -> Option<(u64, u64, usize)> {
     let (kind, rest) = varint::read(bytes)?;
     let (length, rest) = varint::read(rest)?;

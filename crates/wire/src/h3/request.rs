@@ -73,6 +73,13 @@ impl RequestStream {
         &'e mut self,
         input: &mut &'b [u8],
     ) -> Result<Option<Event<'e>>, ErrorCode> {
+        // Most requests are a single frame that arrives in one piece.
+        if self.stage == Stage::Head
+            && let Some(section) = self.frames.next_whole(kind::HEADERS, FIELD_SECTION_BYTES_MAX, input)
+        {
+            return Ok(Some(self.stage.end_section(Section::Whole(section))));
+        }
+
         loop {
             match self.frames.next(input) {
                 Part::Incomplete => return Ok(None),

@@ -21,16 +21,12 @@ pub(super) fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {
 #[inline]
 pub(super) fn put(out: &mut Vec<u8>, number: u64) {
     debug_assert!(number <= MAX, "{number}");
-    let bytes = number.to_be_bytes();
-    let (length, prefix) = match number {
-        0..0x40 => (1, 0x00),
-        0x40..0x4000 => (2, 0x40),
-        0x4000..0x4000_0000 => (4, 0x80),
-        _ => (8, 0xc0),
-    };
-    let start = out.len();
-    out.extend_from_slice(&bytes[bytes.len() - length..]);
-    out[start] |= prefix;
+    match number {
+        0..0x40 => out.push(number.to_be_bytes()[7]),
+        0x40..0x4000 => out.extend_from_slice(&(0x4000 | number).to_be_bytes()[6..]),
+        0x4000..0x4000_0000 => out.extend_from_slice(&(0x8000_0000 | number).to_be_bytes()[4..]),
+        _ => out.extend_from_slice(&(0xc000_0000_0000_0000 | number).to_be_bytes()),
+    }
 }
 
 #[cfg(test)]

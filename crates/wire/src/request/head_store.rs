@@ -318,7 +318,7 @@ impl RequiredFields<'_> {
         };
         // With `http` and `https`, neither may be empty (RFC 9113 §8.3.1).
         let is_named = |value: &[u8]| is_host(value) && !value.is_empty() && !value.starts_with(b":");
-        let are_hosts = [authority, host].into_iter().flatten().all(is_named);
+        let are_hosts = authority.is_none_or(is_named) && host.is_none_or(is_named);
         if has_one_host && are_hosts { Ok(()) } else { Err(HeadError::Refused(Refusal::Host)) }
     }
 }

@@ -132,8 +132,14 @@ impl Decoder {
         let mut list_bytes = 0;
         while !rest.is_empty() {
             strings.clear();
-            let (field, after) = self.decode_line(rest, prefix, strings).map_err(Error::FieldSection)?;
-            rest = after;
+            // `map_err` would copy each field.
+            let field = match self.decode_line(rest, prefix, strings) {
+                Ok((field, after)) => {
+                    rest = after;
+                    field
+                }
+                Err(fault) => return Err(Error::FieldSection(fault)),
+            };
 
             list_bytes += field.size();
             if list_bytes <= FIELD_LIST_BYTES_MAX {
@@ -170,7 +176,16 @@ impl Decoder {
     }
 
     /// Decodes a section's prefix (RFC 9204 §4.5.1).
+    #[inline]
     fn decode_prefix<'b>(&self, section: &'b [u8]) -> Result<(Prefix, &'b [u8]), Fault> {
+        // Without references to the dynamic table, both numbers are zero.
+        match section {
+            [0, 0, rest @ ..] => Ok((Prefix { required_insert_count: 0, base: 0 }, rest)),
+            _ => self.decode_long_prefix(section),
+        }
+    }
+
+    fn decode_long_prefix<'b>(&self, section: &'b [u8]) -> Result<(Prefix, &'b [u8]), Fault> {
         let (encoded, rest) = integer::decode(section, 8)?;
         let is_negative = rest.first().is_some_and(|byte| byte & 0x80 != 0);
         let (delta, rest) = integer::decode(rest, 7)?;

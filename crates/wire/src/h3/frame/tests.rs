@@ -51,3 +51,26 @@ fn an_incomplete_frame_is_noticed() {
     assert_eq!(reader.next(&mut &b"bc"[..]), Part::Payload { bytes: b"b", is_last: true });
     assert!(reader.is_between_frames());
 }
+
+#[test]
+fn a_whole_frame_is_taken_at_once() {
+    let whole = |bytes: &[u8], bytes_max| {
+        let mut input = bytes;
+        let payload = FrameReader::default().next_whole(1, bytes_max, &mut input).map(<[u8]>::to_vec);
+        (payload, input.len())
+    };
+    assert_eq!(whole(b"\x01\x02abc", 2), (Some(b"ab".to_vec()), 1));
+    assert_eq!(whole(b"\x01\x00", 2), (Some(Vec::new()), 0));
+    // A long frame, another type, an incomplete payload or head.
+    for other in [&b"\x01\x03abc"[..], b"\x00\x02ab", b"\x01\x02a", b"\x01", b""] {
+        assert_eq!(whole(other, 2), (None, other.len()), "{other:?}");
+    }
+
+    // These bytes look like a frame, but they belong to the one before.
+    let mut reader = FrameReader::default();
+    assert_eq!(reader.next(&mut &b"\x00\x05"[..]), Part::Head { kind: 0, length: 5 });
+    assert_eq!(reader.next_whole(1, 2, &mut &b"\x01\x02abc"[..]), None);
+    let mut reader = FrameReader::default();
+    assert_eq!(reader.next(&mut &b"\x01"[..]), Part::Incomplete);
+    assert_eq!(reader.next_whole(1, 2, &mut &b"\x01\x02abc"[..]), None);
+}
