@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// The default in milliseconds: servers look for new releases four times a second, and then read them. Without the time of a
-/// rename, they look twice.
-pub(super) const SETTLE_MS: u64 = 1000;
+/// The default in milliseconds: servers look for new releases four times a second, and twice if they don't know the time of a rename.
+/// The last 100 ms are for a small archive, and for a busy machine; [`Settling::time`] adds more for a large archive.
+pub(super) const SETTLE_MS: u64 = 600;
 
 /// Maximum in milliseconds.
 pub(super) const SETTLE_MS_MAX: u64 = 600_000;
