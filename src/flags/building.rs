@@ -212,7 +212,7 @@ pub(super) struct CacheFlags {
     #[arg(long, value_name = "DIR")]
     compress_cache: Option<PathBuf>,
 
-    /// Keep the digests of source files in this file, so that the next build does not read unchanged ones. The digests are
+    /// Keep the digests and links of source files in this file, so that the next build does not read unchanged ones. The digests are
     /// trusted, so the file is not used if other users can write to it.
     #[arg(long, value_name = "FILE")]
     sources_cache: Option<PathBuf>,

@@ -101,11 +101,12 @@ use crate::builds::summary::Results;
 use crate::contents::caches::{Caches, DiskCaches};
 use crate::contents::encode::Encoding;
 use crate::contents::read::{self, Reading};
+use crate::contents::sources_cache::{Extracts, News};
 use crate::contents::store::Store;
 use crate::destination::Destination;
 use crate::destination::publish::Staging;
 use crate::ground::stopwatch::Stopwatch;
-use crate::links::Links;
+use crate::links::{Checked, Kept, Links};
 use crate::records::emit::{self, Emission, Rules};
 use crate::releases::bundles::{self, Evidence, InferableNames};
 use crate::releases::carryover::{Carryover, Selection};
@@ -299,10 +300,14 @@ pub(crate) fn build(
 
     // The link checker looks up paths in the finished archive, exactly like the server will. In quick builds, it is
     // skipped.
+    let mut extracts = Extracts::new();
     if options.check_links != LinkCheck::Off && effort == Effort::Full {
-        let links = Links::open(options, &sources, &routes, destination.open(&file)?);
+        let kept = Kept { caches: &caches, known: &read.known };
+        let links = Links::open(options, &sources, &routes, kept, destination.open(&file)?);
         stopwatch.stage(Stage::Links, Some(links.file_count()));
-        let mut found = links.check(progress)?;
+        let Checked { diagnostics: mut found, pages_known, extracts: new } = links.check(progress)?;
+        report.caches.pages_known = pages_known;
+        extracts = new;
         // Names with several pages have already been reported by `left_out`, so links to them should not be
         // reported as well.
         let known: HashSet<String> = report.files_with(left_out::PAGES_LEFT_OUT);
@@ -322,7 +327,7 @@ pub(crate) fn build(
     // error.
     report.diagnostics.extend(destination.warning());
     let file = destination.publish(file)?;
-    report.cache_warnings = caches.keep(&read.known, tally.verified, &sources);
+    report.cache_warnings = caches.keep(&read.known, News { verified: tally.verified, extracts }, &sources);
     report.times = stopwatch.finish();
     Ok(Built {
         file,

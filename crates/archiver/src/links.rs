@@ -9,15 +9,20 @@
 //! preview script.
 
 mod extract;
+mod page;
 mod url;
 
 use std::collections::{HashMap, HashSet};
 
 use cannery_archive::{Archive, Origin};
+use cannery_base::FileStamp;
 use cannery_site::{Fields, Method, Reason, Request, Scratch, Site, VirtualHosts, is_asset, suffix};
 
-use self::extract::{Document, Link, Policy, Purpose};
+use self::extract::Purpose;
+use self::page::{Page, PageLink, PagePolicy};
 use self::url::Url;
+use crate::contents::caches::Caches;
+use crate::contents::sources_cache::{Extract, Extracts};
 use crate::ground::diagnostic::{Diagnostic, Severity};
 use crate::ground::ordered::{self, Jobs, Limits};
 use crate::ground::progress::Progress;
@@ -31,6 +36,7 @@ use crate::rulefiles::redirects::{Action, TemplatePiece};
 use crate::settings::error::Error;
 use crate::settings::options::{LinkCheck, Options};
 use crate::sources::source::{SourceId, Sources};
+use crate::sources::source_facts::SourceFacts;
 
 /// Browsers give up after 20 redirects.
 const REDIRECTS_MAX: usize = 20;
@@ -64,6 +70,14 @@ struct LinkingFile {
 struct Findings {
     broken: Vec<BrokenLink>,
     policies: Vec<Diagnostic>,
+    origin: PageOrigin,
+}
+
+/// From where a page's links are.
+enum PageOrigin {
+    Cached,
+    /// The text, with what the cache should have for the next build.
+    Parsed(Option<Extract>),
 }
 
 struct BrokenLink {
@@ -88,8 +102,26 @@ pub(crate) struct Links<'a> {
     options: &'a Options,
     sources: &'a Sources,
     routes: &'a Routes,
+    kept: Kept<'a>,
     site: Site,
     files: Vec<LinkingFile>,
+}
+
+/// What builds keep of the sources.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept<'a> {
+    pub(crate) caches: &'a Caches<'a>,
+    /// The properties of each source, unless there is no cache for them.
+    pub(crate) known: &'a [(FileStamp, SourceFacts)],
+}
+
+/// The findings of a check.
+pub(crate) struct Checked {
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Files whose links were cached.
+    pub(crate) pages_known: u64,
+    /// Pages that the next build need not read.
+    pub(crate) extracts: Extracts,
 }
 
 impl<'a> Links<'a> {
@@ -97,6 +129,7 @@ impl<'a> Links<'a> {
         options: &'a Options,
         sources: &'a Sources,
         routes: &'a Routes,
+        kept: Kept<'a>,
         archive: Archive,
     ) -> Links<'a> {
         let mut files = Vec::new();
@@ -109,7 +142,7 @@ impl<'a> Links<'a> {
             let Some(url) = url_of(&file.path) else { continue };
             files.push(LinkingFile { id, is_html, url });
         }
-        Links { options, sources, routes, site: Site::new(archive, VirtualHosts::Enabled), files }
+        Links { options, sources, routes, kept, site: Site::new(archive, VirtualHosts::Enabled), files }
     }
 
     pub(crate) fn file_count(&self) -> u64 {
@@ -121,12 +154,14 @@ impl<'a> Links<'a> {
     /// # Errors
     ///
     /// This will fail if a source cannot be read.
-    pub(crate) fn check(&self, progress: &dyn Progress) -> Result<Vec<Diagnostic>, Error> {
+    pub(crate) fn check(&self, progress: &dyn Progress) -> Result<Checked, Error> {
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
         let held_bytes = |file: &LinkingFile| self.sources.length(file.id);
         let jobs = Jobs { all: &self.files, held_bytes };
         let mut broken = Vec::new();
         let mut policies = Vec::new();
+        let mut pages_known = 0;
+        let mut extracts = Extracts::new();
 
         ordered::run(
             limits,
@@ -136,6 +171,10 @@ impl<'a> Links<'a> {
             |file, found: Findings| {
                 broken.extend(found.broken.into_iter().map(|link| (file.id, link)));
                 policies.extend(found.policies);
+                match found.origin {
+                    PageOrigin::Cached => pages_known += 1,
+                    PageOrigin::Parsed(extract) => extracts.extend(extract),
+                }
                 progress.advance(1);
                 Ok::<(), Error>(())
             },
@@ -162,7 +201,7 @@ impl<'a> Links<'a> {
 
         diagnostics.append(&mut self.linked_left_out(&broken));
         diagnostics.append(&mut policies);
-        Ok(diagnostics)
+        Ok(Checked { diagnostics, pages_known, extracts })
     }
 
     /// Returns redirects whose target is constant and leads to an error.
@@ -202,24 +241,14 @@ impl<'a> Links<'a> {
         scratch: &mut Scratch,
         known: &mut KnownTargets,
     ) -> Result<Findings, Error> {
-        let mut text = Vec::new();
-        self.sources.read(file.id, &mut text)?;
-        let Document { base, links, policies } = match file.is_html {
-            true => extract::html(&text),
-            false => Document { links: extract::css(&text), ..Document::default() },
-        };
-        let base = base.and_then(|reference| file.url.join(&reference)).unwrap_or_else(|| file.url.clone());
+        let (page, origin) = self.page(file)?;
+        let base = page.base.and_then(|reference| file.url.join(&reference));
+        let base = base.unwrap_or_else(|| file.url.clone());
 
-        let mut seen = HashSet::new();
         let mut reported = HashSet::new();
         let mut broken = Vec::new();
-        let mut lines = Lines { text: &text, offset: 0, line: 1 };
-        for Link { reference, offset, purpose } in links {
-            let line = lines.at(offset);
-            if reported.contains(&reference)
-                || is_template(&reference)
-                || !seen.insert((reference.clone(), purpose))
-            {
+        for PageLink { reference, purpose, line } in page.links {
+            if reported.contains(&reference) {
                 continue;
             }
             let Some(url) = base.join(&reference).filter(|url| self.is_checked(url, &file.url)) else {
@@ -231,16 +260,32 @@ impl<'a> Links<'a> {
                 reported.insert(reference);
             }
         }
-        Ok(Findings { broken, policies: self.blocking(file, &policies, &mut lines) })
+        Ok(Findings { broken, policies: self.blocking(file, &page.policies), origin })
+    }
+
+    /// Returns the page from the cache, or else reads it.
+    fn page(&self, file: &LinkingFile) -> Result<(Page, PageOrigin), Error> {
+        let content = self.kept.known.get(file.id as usize).map(|(_, facts)| facts.digest);
+        let cached = content.and_then(|content| self.kept.caches.extract(&content));
+        if let Some(page) = cached.and_then(|encoded| Page::decode(encoded, file.is_html)) {
+            return Ok((page, PageOrigin::Cached));
+        }
+
+        let mut text = Vec::new();
+        self.sources.read(file.id, &mut text)?;
+        let page = Page::read(&text, file.is_html);
+        let content = content.filter(|_| self.kept.caches.stores_extracts());
+        let extract = content.and_then(|content| Some((content, page.encode(file.is_html)?)));
+        Ok((page, PageOrigin::Parsed(extract)))
     }
 
     /// Returns warnings about a file's policies that would block the preview script.
-    fn blocking(&self, file: &LinkingFile, policies: &[Policy], lines: &mut Lines<'_>) -> Vec<Diagnostic> {
+    fn blocking(&self, file: &LinkingFile, policies: &[PagePolicy]) -> Vec<Diagnostic> {
         if !self.sources.gets_script(file.id) {
             return Vec::new();
         }
         let path = self.sources.path(file.id);
-        let warning = |policy: &Policy| script_policy::in_page(path, lines.at(policy.offset), &policy.text);
+        let warning = |policy: &PagePolicy| script_policy::in_page(path, policy.line, &policy.text);
         policies.iter().filter_map(warning).collect()
     }
 
@@ -379,12 +424,6 @@ fn url_of(path: &[u8]) -> Option<Url> {
     Some(Url { host, path: format!("/{path}") })
 }
 
-/// Returns `true` for template placeholders such as `{{ url }}`. A script or a later build step will replace these.
-fn is_template(reference: &[u8]) -> bool {
-    const MARKS: [&[u8]; 5] = [b"{{", b"{%", b"<%", b"${", b"#{"];
-    MARKS.iter().any(|mark| reference.windows(mark.len()).any(|window| window == *mark))
-}
-
 /// Returns a note with the number of broken links, if any.
 fn summary(broken: &[(SourceId, BrokenLink)]) -> Option<Diagnostic> {
     if broken.is_empty() {
@@ -401,29 +440,4 @@ fn summary(broken: &[(SourceId, BrokenLink)]) -> Option<Diagnostic> {
     };
     let message = format!("{links} {verb} to {targets} not found; {LIST_FLAG} lists them");
     Some(Diagnostic::note(b".", "broken-links", message))
-}
-
-/// Converts offsets to line numbers.
-///
-/// This is fast if offsets are mostly ascending.
-struct Lines<'t> {
-    text: &'t [u8],
-    offset: usize,
-    line: u32,
-}
-
-impl Lines<'_> {
-    fn at(&mut self, offset: usize) -> u32 {
-        let offset = offset.min(self.text.len());
-        if offset < self.offset {
-            self.offset = 0;
-            self.line = 1;
-        }
-        let feeds = self.text[self.offset..offset].iter().filter(|byte| **byte == b'\n').count();
-        // Beyond 2^32 lines, the warning will contain a line number that is too small. This should
-        // be good enough.
-        self.line = self.line.saturating_add(u32::try_from(feeds).unwrap_or(u32::MAX));
-        self.offset = offset;
-        self.line
-    }
 }

@@ -44,6 +44,8 @@ impl Report {
             files_read: sources.files.len() as u64 - read.found_in_cache,
             encodings_found: tally.found,
             encodings_made: tally.made,
+            // Links are checked later.
+            pages_known: 0,
         };
     }
 

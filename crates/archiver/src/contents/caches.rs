@@ -4,12 +4,13 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
+use cannery_archive::Digest;
 use cannery_base::FileStamp;
 
 use crate::codings::coders::Coders;
 use crate::contents::compress_cache::{CompressCache, Outcome, ResultKey};
 use crate::contents::memory_cache::MemoryCache;
-use crate::contents::sources_cache::{SourcesCache, Verified};
+use crate::contents::sources_cache::{News, SourcesCache};
 use crate::ground::diagnostic::Diagnostic;
 use crate::settings::error::Error;
 use crate::settings::options::Options;
@@ -82,6 +83,19 @@ impl Caches<'_> {
         }
     }
 
+    /// Returns `true` if extracts are kept for the next build.
+    pub(crate) fn stores_extracts(&self) -> bool {
+        self.stores_verified()
+    }
+
+    /// Returns the extract of a content that an earlier build has kept.
+    pub(crate) fn extract(&self, content: &Digest) -> Option<&[u8]> {
+        match self {
+            Caches::Disk(caches) => caches.sources.as_ref()?.extract(content),
+            Caches::Memory { .. } => None,
+        }
+    }
+
     /// Stores a compression result.
     pub(super) fn keep_result(&self, key: &ResultKey, outcome: &Outcome) {
         match self {
@@ -97,7 +111,7 @@ impl Caches<'_> {
     pub(crate) fn keep(
         self,
         known: &[(FileStamp, SourceFacts)],
-        verified: Verified,
+        news: News,
         sources: &Sources,
     ) -> Vec<Diagnostic> {
         let Caches::Disk(caches) = self else { return Vec::new() };
@@ -107,7 +121,7 @@ impl Caches<'_> {
                 let path = [caches.root.as_slice(), b"/", &file.path].concat();
                 (path.into_boxed_slice(), *stamp, *facts)
             });
-            warnings.append(&mut cache.replace(&caches.root, files, verified));
+            warnings.append(&mut cache.replace(&caches.root, files, news));
         }
         warnings
     }

@@ -6,6 +6,7 @@
 //! cache is damaged or has another version, we start with an empty one.
 //!
 //! The cache also records which compressed results have been verified, so that each of them has to be decoded only once.
+//! It also has extracts of contents, so that parsing need not be repeated either. Their form only concerns those who make them.
 //! This means that we need to trust its content, so the cache is only used if no other user except root can write to it.
 //! A cache copied from another machine is harmless: inodes will differ, so nothing matches. Problems with the cache are
 //! reported as warnings.
@@ -29,7 +30,7 @@ use crate::settings::error::Error;
 use crate::sources::source_facts::{Probe, SourceFacts};
 
 /// Magic bytes. The digit is the format version.
-const MAGIC: &[u8; 8] = b"CANRSRC3";
+const MAGIC: &[u8; 8] = b"CANRSRC4";
 
 /// Minimum age, in nanoseconds, of files to be stored, as some file systems have a resolution of two seconds.
 const RACY_NS: i128 = 2_000_000_000;
@@ -57,11 +58,28 @@ type Entries = BTreeMap<Box<[u8]>, Entry>;
 /// Digests of verified compression results.
 pub(super) type Verified = BTreeMap<ResultKey, Digest>;
 
+/// The digest of a content, and what someone has extracted from it.
+pub(crate) type Extract = (Digest, Box<[u8]>);
+
+/// Extracts, by the digest of the content.
+pub(crate) type Extracts = BTreeMap<Digest, Box<[u8]>>;
+
+/// The limit on all extracts. They are loaded for each build, and a page has some kilobytes. Contents without an extract are parsed.
+const EXTRACTS_BYTES_MAX: usize = 64 << 20;
+
+/// What a build has found out about contents.
+#[derive(Default)]
+pub(crate) struct News {
+    pub(crate) verified: Verified,
+    pub(crate) extracts: Extracts,
+}
+
 /// Decoded contents of the cache file.
 #[derive(Debug, Default)]
 struct Memory {
     entries: Entries,
     verified: Verified,
+    extracts: Extracts,
 }
 
 #[derive(Debug)]
@@ -107,25 +125,37 @@ impl SourcesCache {
         self.memory.verified.get(key)
     }
 
-    /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `verified` and writes
+    /// Returns the extract of a content.
+    pub(super) fn extract(&self, content: &Digest) -> Option<&[u8]> {
+        self.memory.extracts.get(content).map(AsRef::as_ref)
+    }
+
+    /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `news` and writes
     /// the cache to disk, returning any warnings.
     pub(super) fn replace(
         mut self,
         root: &[u8],
         files: impl Iterator<Item = (Box<[u8]>, FileStamp, SourceFacts)>,
-        verified: Verified,
+        news: News,
     ) -> Vec<Diagnostic> {
         // Several sites may share a cache, so we should keep the entries of other folders.
-        let Memory { entries, verified: known } = &mut self.memory;
+        let Memory { entries, verified, extracts } = &mut self.memory;
         entries.retain(|path, _| !path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")));
         let racy_ns = self.began_ns - RACY_NS;
         let settled = files.filter(|(_, stamp, _)| stamp.version.modified_ns.max(stamp.changed_ns) < racy_ns);
         entries.extend(settled.map(|(path, stamp, facts)| (path, (stamp, facts))));
 
-        // Forget results for contents that no file has any more.
-        known.extend(verified);
+        // Forget what is known of contents that no file has any more.
+        verified.extend(news.verified);
+        extracts.extend(news.extracts);
         let contents: HashSet<Digest> = entries.values().map(|(_, facts)| facts.digest).collect();
-        known.retain(|key, _| contents.contains(&key.content));
+        verified.retain(|key, _| contents.contains(&key.content));
+        let mut kept_bytes = 0;
+        extracts.retain(|content, extract| {
+            let is_kept = contents.contains(content) && kept_bytes + extract.len() <= EXTRACTS_BYTES_MAX;
+            kept_bytes += if is_kept { extract.len() } else { 0 };
+            is_kept
+        });
 
         let mut name = self.place.clone().into_os_string();
         name.push(format!(".{}.tmp", std::process::id()));
@@ -205,11 +235,18 @@ fn encode(memory: &Memory) -> Vec<u8> {
         out.extend_from_slice(path);
     }
 
+    out.extend_from_slice(&(memory.verified.len() as u64).to_le_bytes());
     for (key, digest) in &memory.verified {
         out.extend_from_slice(&key.content.0);
         out.push(key.encoder as u8);
         out.extend_from_slice(&key.level.to_le_bytes());
         out.extend_from_slice(&digest.0);
+    }
+
+    for (content, extract) in &memory.extracts {
+        out.extend_from_slice(&content.0);
+        out.extend_from_slice(&(extract.len() as u64).to_le_bytes());
+        out.extend_from_slice(extract);
     }
 
     let digest = Digest::of(&out);
@@ -233,14 +270,23 @@ fn decode(bytes: &[u8]) -> Option<Memory> {
     }
 
     let mut verified = Verified::new();
-    while !rest.is_empty() {
+    for _ in 0..u64::from_le_bytes(take(&mut rest)?) {
         let content = Digest(take(&mut rest)?);
         let [encoder] = take(&mut rest)?;
         let encoder = *Encoder::ALL.get(usize::from(encoder))?;
         let level = i32::from_le_bytes(take(&mut rest)?);
         verified.insert(ResultKey { content, encoder, level }, Digest(take(&mut rest)?));
     }
-    Some(Memory { entries: entries.into_iter().collect(), verified })
+
+    let mut extracts = Extracts::new();
+    while !rest.is_empty() {
+        let content = Digest(take(&mut rest)?);
+        let length = usize::try_from(u64::from_le_bytes(take(&mut rest)?)).ok()?;
+        let (extract, after) = rest.split_at_checked(length)?;
+        rest = after;
+        extracts.insert(content, extract.into());
+    }
+    Some(Memory { entries: entries.into_iter().collect(), verified, extracts })
 }
 
 /// Decodes a path, with its stamp and facts.

@@ -156,6 +156,8 @@ pub struct CacheUse {
     pub encodings_found: u64,
     /// Compressed contents that had to be computed.
     pub encodings_made: u64,
+    /// Pages and style sheets whose links are cached.
+    pub pages_known: u64,
 }
 
 /// Duration of a stage.

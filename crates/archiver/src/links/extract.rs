@@ -32,6 +32,9 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
+    /// All purposes, each at the index of its value.
+    pub(super) const ALL: [Purpose; 3] = [Purpose::Page, Purpose::Part, Purpose::Any];
+
     /// Returns the intent of the browser's request.
     pub(super) fn intent(self) -> Intent {
         let mut intent = Intent::UNKNOWN;

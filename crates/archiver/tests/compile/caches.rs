@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use cannery_archiver::{Encoder, Error, ErrorClass};
+use cannery_archiver::{Encoder, Error, ErrorClass, LinkCheck};
 
 use crate::site::Site;
 
@@ -115,6 +115,21 @@ fn unchanged_files_are_not_read() {
     let warm = site.build();
     assert_eq!((warm.report.caches.files_known, warm.report.caches.files_read), (warm.report.files, 0));
     assert!(site.archive_bytes() == expected);
+}
+
+#[test]
+fn unchanged_pages_are_not_parsed() {
+    // As above. Links to the page that is left out are broken.
+    let mut site = site();
+    site.options.sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/site").into();
+    site.options.ignore = vec!["limits.html".to_owned()];
+    site.options.check_links = LinkCheck::List;
+    let cold = site.build().report;
+    let warm = site.build().report;
+    // With a style sheet.
+    assert_eq!((cold.caches.pages_known, warm.caches.pages_known), (0, 8));
+    assert!(warm.diagnostics.iter().any(|diagnostic| diagnostic.code == "broken-link"));
+    assert_eq!(warm.diagnostics, cold.diagnostics);
 }
 
 #[test]

@@ -17,7 +17,8 @@ fn result(content: &[u8]) -> ResultKey {
 fn replace(place: &Path, root: &[u8], files: &[(&[u8], FileStamp, SourceFacts)]) {
     let files = files.iter().map(|(path, stamp, facts)| (Box::from(*path), *stamp, *facts));
     let verified = Verified::from([(result(b"a"), Digest::of(b"coded a"))]);
-    let warnings = SourcesCache::load(place).unwrap().replace(root, files, verified);
+    let extracts = Extracts::from([(Digest::of(b"a"), b"links of a".as_slice().into())]);
+    let warnings = SourcesCache::load(place).unwrap().replace(root, files, News { verified, extracts });
     assert_eq!(warnings, []);
 }
 
@@ -73,15 +74,17 @@ fn damaged_cache_is_empty() {
 }
 
 #[test]
-fn verified_result_is_known_while_a_file_has_its_content() {
+fn results_and_extracts_are_known_while_a_file_has_their_content() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("cache");
     replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", Probe::Missing))]);
     let cache = SourcesCache::load(&place).unwrap();
     assert_eq!(cache.verified(&result(b"a")), Some(&Digest::of(b"coded a")));
     assert_eq!(cache.verified(&ResultKey { level: 10, ..result(b"a") }), None);
+    assert_eq!(cache.extract(&Digest::of(b"a")), Some(&b"links of a"[..]));
     replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"b", Probe::Missing))]);
-    assert_eq!(SourcesCache::load(&place).unwrap().verified(&result(b"a")), None);
+    let cache = SourcesCache::load(&place).unwrap();
+    assert_eq!((cache.verified(&result(b"a")), cache.extract(&Digest::of(b"a"))), (None, None));
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn file_that_others_can_write_is_not_trusted() {
         let cache = SourcesCache::load(&place).unwrap();
         assert_eq!(cache.find(b"/site/a", &stamp(7)), None, "{mode:o}");
         assert_eq!(cache.verified(&result(b"a")), None, "{mode:o}");
-        let warnings = cache.replace(b"/site", std::iter::empty(), Verified::new());
+        let warnings = cache.replace(b"/site", std::iter::empty(), News::default());
         assert_eq!(warnings[0].code, "cache-unused");
         assert_eq!(fs::metadata(&place).unwrap().mode() & 0o777, 0o600);
     }
@@ -105,7 +108,7 @@ fn file_that_others_can_write_is_not_trusted() {
 fn unwritable_place_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let cache = SourcesCache::load(&folder.path().join("missing/cache")).unwrap();
-    let warnings = cache.replace(b"/site", std::iter::empty(), Verified::new());
+    let warnings = cache.replace(b"/site", std::iter::empty(), News::default());
     assert_eq!(warnings[0].code, "cache-unwritable");
 }
 
