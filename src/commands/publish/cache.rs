@@ -1,4 +1,4 @@
-//! A cache that makes the next push fast: compressed contents, recipes of releases, and the last archives of folders.
+//! A cache that makes the next push fast: digests of files, compressed contents, recipes of releases, and the last archives of folders.
 //!
 //! Everything in it can be made again or fetched from a target, so errors only cost time.
 
@@ -36,6 +36,11 @@ impl Cache {
     /// Returns the folder of compressed contents.
     pub(super) fn compressed(&self) -> PathBuf {
         self.folder.join("compressed")
+    }
+
+    /// Returns the file with the digests of files that were read.
+    pub(super) fn sources(&self) -> PathBuf {
+        self.folder.join("sources")
     }
 
     /// Returns a folder for an archive that is being made. It is on the same file system.
