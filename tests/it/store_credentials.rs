@@ -366,6 +366,8 @@ fn role_of_the_machine_never_stands_in_for_a_profile() {
     push(1);
     write(1);
     let variables = [
+        // Without it, the region would be missing before the keys are.
+        ("AWS_REGION", "eu-central-9".to_owned()),
         ("AWS_EC2_METADATA_DISABLED", "false".to_owned()),
         ("AWS_EC2_METADATA_SERVICE_ENDPOINT", endpoint.clone()),
     ];
