@@ -38,7 +38,9 @@ pub enum Loading {
 
 impl Loading {
     /// Decides [`Loading::Automatic`] for an archive of this length.
-    pub(crate) fn resolve(self, archive_bytes: u64) -> Loading {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn resolve(self, archive_bytes: u64) -> Loading {
         match self {
             Loading::Automatic if archive_bytes <= AUTOMATIC_IN_MEMORY_BYTES_MAX => Loading::InMemory,
             Loading::Automatic => Loading::Mapped,

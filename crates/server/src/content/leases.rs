@@ -90,6 +90,15 @@ impl Leases {
         self.look();
     }
 
+    /// Notes another path of a site's file, for messages.
+    pub(crate) fn rename(&mut self, site: &Arc<Site>, path: &Path) {
+        for guard in &mut self.guards {
+            if std::ptr::eq(guard.site.as_ptr(), Arc::as_ptr(site)) {
+                path.clone_into(&mut guard.path);
+            }
+        }
+    }
+
     /// Looks after all leases unless that was done a moment ago. Threads that read archives should call this several times a second.
     pub(crate) fn look_after(&mut self) {
         if self.looked.elapsed() >= LOOK_INTERVAL {

@@ -55,6 +55,8 @@ pub(crate) struct Releases {
     /// The digest of the current release, and of the one that was current before in this process.
     current: Option<Digest>,
     replaced: Option<Digest>,
+    /// The site that was current before, with the version of its file, until the next scan.
+    replaced_site: Option<(Arc<Site>, FileVersion)>,
     /// Number of the last listing of the directory.
     listing: u64,
     /// Names of the files being served, newest first.
@@ -157,6 +159,7 @@ impl Releases {
             files: BTreeMap::new(),
             current: None,
             replaced: None,
+            replaced_site: None,
             listing: 0,
             served: Vec::new(),
             unreadable: None,
@@ -209,6 +212,17 @@ impl Releases {
         self.served.iter().filter_map(open).map(Arc::clone).collect()
     }
 
+    /// Returns the open release that has this version of a file, if it is loaded like a current one.
+    pub(crate) fn opened(&self, version: &FileVersion) -> Option<Arc<Site>> {
+        let mut sites = self.files.values().filter(|file| file.version == *version).filter_map(File::open);
+        sites.find(|site| is_loaded(site.archive(), self.loading)).cloned()
+    }
+
+    /// Takes the site that was current until now, and the version of its file, so that the next scan needn't read the file again.
+    pub(crate) fn keep_replaced(&mut self, site: Arc<Site>, version: FileVersion) {
+        self.replaced_site = Some((site, version));
+    }
+
     /// Closes all releases.
     pub(crate) fn into_open(self) -> impl Iterator<Item = Arc<Site>> {
         self.files.into_values().filter_map(|mut file| file.close())
@@ -255,6 +269,7 @@ impl Releases {
         }
 
         let served = self.choose(current, trigger, leases, notices);
+        self.replaced_site = None;
         for (name, file) in &mut self.files {
             if !served.contains(name) {
                 retired.extend(file.close());
@@ -400,6 +415,16 @@ impl Releases {
 
             let path = self.directory.path.join(&name);
             let Some(file) = self.files.get_mut(&name) else { continue };
+            if let Some((site, version)) = &self.replaced_site
+                && matches!(file.state, State::Known(_))
+                && file.version == *version
+                && site.archive().facts().digest == label.digest
+                && copied_bytes.saturating_add(copied_bytes_of(site.archive())) <= self.copied_bytes_max
+            {
+                leases.rename(site, &path);
+                file.state = State::Open(label, Arc::clone(site));
+                file.unreadable = None;
+            }
             let mut loading = Loading::Mapped;
             let added_bytes = match file.open() {
                 Some(site) => copied_bytes_of(site.archive()),
@@ -576,6 +601,16 @@ impl Label {
 /// Returns the length of an archive that is copied instead of mapped, in bytes.
 fn copied_bytes_of(archive: &Archive) -> u64 {
     if archive.is_in_memory() { archive.facts().file_bytes } else { 0 }
+}
+
+/// Returns `true` if an archive is in the memory in which this loading would put it.
+fn is_loaded(archive: &Archive, loading: Loading) -> bool {
+    match loading.resolve(archive.facts().file_bytes) {
+        Loading::Mapped => true,
+        Loading::InMemory => archive.is_in_memory(),
+        // A preloaded one has all of its pages in memory.
+        _ => false,
+    }
 }
 
 fn has_suffix(path: &Path) -> bool {

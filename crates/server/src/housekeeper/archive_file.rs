@@ -2,9 +2,11 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use cannery_base::FileVersion;
+use cannery_site::Site;
 
 use super::QUIET;
 use crate::admission::StatementStamp;
@@ -22,6 +24,8 @@ pub(super) struct ArchiveFile {
     pub(super) is_published: bool,
     /// The file that we serve or have refused. We will not open it again until it changes.
     settled: Option<FileVersion>,
+    /// The version that we serve, if all of it was verified.
+    served: Option<FileVersion>,
     /// The value of `settled` before the last [`FileState::Ready`].
     settled_before: Option<FileVersion>,
     /// Set if the system could not read the file at the last attempt, which we have reported.
@@ -78,6 +82,7 @@ impl ArchiveFile {
             path: named.path().to_owned(),
             is_published,
             settled: version,
+            served: None,
             settled_before: None,
             unreadable: None,
             untrusted: None,
@@ -94,6 +99,11 @@ impl ArchiveFile {
     pub(super) fn with_resources(self, resources: ArchiveResources) -> ArchiveFile {
         let ArchiveResources { releases, verification } = resources;
         ArchiveFile { releases, verification, ..self }
+    }
+
+    /// Notes that all of the opened archive was verified, so it may stay open when another one replaces it.
+    pub(super) fn with_verified(self) -> ArchiveFile {
+        ArchiveFile { served: self.settled, ..self }
     }
 
     /// Checks the file. A missing file is reported once, and then again for each request.
@@ -160,11 +170,20 @@ impl ArchiveFile {
 
     /// Notes that the file that is served isn't what was opened any more. The next check will find it ready.
     pub(super) fn withdraw(&mut self) {
-        (self.settled, self.settled_before) = (None, None);
+        (self.settled, self.settled_before, self.served) = (None, None, None);
     }
 
-    /// Notes that the file that the last check found ready is served.
-    pub(super) fn accept(&mut self) {
+    /// Returns the release that the last check found ready if it was in the directory before, so that it is open and verified.
+    pub(super) fn staged(&self) -> Option<Arc<Site>> {
+        self.releases.as_ref()?.opened(&self.settled?)
+    }
+
+    /// Notes that the file that the last check found ready is served, in place of this site.
+    pub(super) fn accept(&mut self, replaced: &Arc<Site>) {
+        let version = std::mem::replace(&mut self.served, self.settled);
+        if let (Some(releases), Some(version)) = (&mut self.releases, version) {
+            releases.keep_replaced(Arc::clone(replaced), version);
+        }
         self.untrusted = None;
         self.refused = None;
     }

@@ -15,10 +15,12 @@ use cannery_site::{Site, VirtualHosts};
 use super::archive_file::{ArchiveFile, FileState};
 use super::followers::Followers;
 use super::{NextArchive, Outcome, Reporter};
+use crate::admission::named_file;
 use crate::config::{self, Config};
 use crate::content::open::{OpenFailure, OpenedArchive};
 use crate::content::{
-    Content, Current, Entry, Leases, Mark, Releases, Resources, Sites, Trigger, Withdrawn, open,
+    ArchiveResources, Content, Current, Entry, Leases, Mark, Releases, Resources, Sites, Trigger, Withdrawn,
+    open,
 };
 use crate::error::StartError;
 use crate::notice::Notice;
@@ -82,6 +84,13 @@ impl Archives {
     ) -> Result<Archives, StartError> {
         let files: Vec<_> = config.content.archives().iter().map(ArchiveFile::new).collect();
         let (content, Resources { archives, leases }) = Content::open(config, challenges)?;
+        // A further process of a server leaves the verification to the first one.
+        let is_further_member = config.inheritance.member.is_some_and(|number| number > 0);
+        let with_resources = |(file, resources): (ArchiveFile, ArchiveResources)| {
+            let is_verified = resources.verification == Verification::Done && !is_further_member;
+            let file = file.with_resources(resources);
+            if is_verified { file.with_verified() } else { file }
+        };
         let files = files.into_iter().zip(archives);
         let (loading, watch) = match config.content {
             config::Content::Archives { loading, watch, .. } => (loading, watch),
@@ -89,7 +98,7 @@ impl Archives {
         };
 
         Ok(Archives {
-            files: files.map(|(file, resources)| file.with_resources(resources)).collect(),
+            files: files.map(with_resources).collect(),
             retired: Vec::new(),
             leases,
             loading,
@@ -266,13 +275,10 @@ impl Archives {
                 }
             }
             FileState::Missing(error) => findings.refuse(path, error.to_string()),
-            FileState::Ready => match open_next(file, self.loading, &mut self.leases) {
-                Ok((opened, notices)) => {
-                    file.accept();
+            FileState::Ready => match open_next(file, self.loading, self.virtual_hosts, &mut self.leases) {
+                Ok((site, notices)) => {
+                    file.accept(&entry.site);
                     findings.refusals.push((index, None));
-                    let is_admitted = file.releases.as_mut().and_then(Releases::admission_mut).is_some();
-                    let site = Arc::new(Site::new(opened.archive, self.virtual_hosts));
-                    self.leases.add(&path, &site, opened.lease, is_admitted);
                     self.exchange(entry, Arc::clone(&site));
                     findings.released.push((index, site));
                     findings.notices.extend(notices);
@@ -298,17 +304,13 @@ impl Archives {
             findings.is_replaced = true;
             findings.outcome = Outcome::Changed;
         }
-        self.retired.extend(scan.retired);
+        retire(&mut self.retired, scan.retired);
     }
 
     /// Puts a new site into an entry, and retires the previous one.
     fn exchange(&mut self, entry: &mut Entry, site: Arc<Site>) {
         entry.is_withdrawn = false;
-        let site = std::mem::replace(&mut entry.site, site);
-        // A site that the program keeps may come back and be replaced again, any number of times.
-        if !self.retired.iter().any(|retired| Arc::ptr_eq(retired, &site)) {
-            self.retired.push(site);
-        }
+        retire(&mut self.retired, [std::mem::replace(&mut entry.site, site)]);
     }
 
     /// Tells operators whether release directories are behind the stores that other processes pull from.
@@ -355,7 +357,7 @@ impl Archives {
                 reporter.status.set_refused(index, Some(why.clone()));
             }
             if let Some(releases) = &mut file.releases {
-                self.retired.extend(releases.withdraw(&withdrawn));
+                retire(&mut self.retired, releases.withdraw(&withdrawn));
                 entry.earlier = releases.sites();
             }
         }
@@ -399,19 +401,47 @@ impl Leases {
     }
 }
 
-/// Opens the file that replaces an archive, and verifies it.
+/// Adds sites to those that a worker might still use. A site may come back and be replaced again, any number of times.
+fn retire(retired: &mut Vec<Arc<Site>>, sites: impl IntoIterator<Item = Arc<Site>>) {
+    for site in sites {
+        if !retired.iter().any(|known| Arc::ptr_eq(known, &site)) {
+            retired.push(site);
+        }
+    }
+}
+
+/// Opens the file that replaces an archive, and verifies it. A release that was staged is open and verified already.
 fn open_next(
     file: &mut ArchiveFile,
     loading: Loading,
+    virtual_hosts: VirtualHosts,
     leases: &mut Leases,
-) -> Result<(OpenedArchive, Vec<Notice>), OpenFailure> {
-    let Some(admission) = file.releases.as_mut().and_then(Releases::admission_mut) else {
-        return open_verified(&file.path, loading, leases);
-    };
+) -> Result<(Arc<Site>, Vec<Notice>), OpenFailure> {
     let began = Instant::now();
-    let opened = open::open_current(&file.path, loading, admission, leases)?;
-    let notices = notices_about(&file.path, &opened, began);
-    Ok((opened, notices))
+    let staged = file.staged();
+    let admission = file.releases.as_mut().and_then(Releases::admission_mut);
+    let is_admitted = admission.is_some();
+    if let Some(site) = staged {
+        if let Some(admission) = admission {
+            let acceptable = admission.check_next(&named_file(&file.path)?, site.archive())?;
+            admission.accept(acceptable);
+        }
+        leases.rename(&site, &file.path);
+        let notice = Notice::reloaded(file.path.clone(), site.archive().facts(), began.elapsed());
+        return Ok((site, vec![notice]));
+    }
+
+    let (opened, notices) = match admission {
+        Some(admission) => {
+            let opened = open::open_current(&file.path, loading, admission, leases)?;
+            let notices = notices_about(&file.path, &opened, began);
+            (opened, notices)
+        }
+        None => open_verified(&file.path, loading, leases)?,
+    };
+    let site = Arc::new(Site::new(opened.archive, virtual_hosts));
+    leases.add(&file.path, &site, opened.lease, is_admitted);
+    Ok((site, notices))
 }
 
 /// Opens an archive, and verifies all of it before it is served.

@@ -6,7 +6,7 @@ use cannery_archive::{Archive, Loading};
 use cannery_site::VirtualHosts;
 
 use super::*;
-use crate::config::NamedArchive;
+use crate::config::{NamedArchive, ReleaseDirectory};
 use crate::content;
 use crate::worker::simulation;
 
@@ -222,4 +222,61 @@ fn archive_that_is_open_for_writing_is_looked_at_again() {
     drop(writer);
     assert_eq!(archives.check(Trigger::Interval, &reporter), Outcome::Changed);
     assert!(archives.leases.has(&path));
+}
+
+#[test]
+fn release_that_is_open_is_not_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let write = |name: &str| {
+        std::fs::write(at("next"), simulation::archive(name)).unwrap();
+        std::fs::rename(at("next"), at(name)).unwrap();
+    };
+    let switch_to = |name: &str| {
+        std::os::unix::fs::symlink(name, at("link")).unwrap();
+        std::fs::rename(at("link"), at("current")).unwrap();
+    };
+    write("1.cdb");
+    switch_to("1.cdb");
+    let directory = ReleaseDirectory::new(folder.path().to_owned(), 10);
+    let content = Content::Archives {
+        archives: vec![NamedArchive::from_directory(None, directory)],
+        loading: Loading::Mapped,
+        watch: true,
+    };
+    let mut archives = Archives::open(&Config::plain(content), None, Vec::new()).unwrap();
+    let (current, reporter) = (archives.current(), reporter());
+    let served = || {
+        let content = current.get();
+        let content::Content::Sites(sites) = &*content else { panic!("sites are served") };
+        let entry = &sites.entries()[0];
+        (Arc::downgrade(&entry.site), entry.earlier.iter().map(Arc::downgrade).collect::<Vec<_>>())
+    };
+    let (first, _) = served();
+
+    write("2.cdb");
+    archives.check(Trigger::Request, &reporter);
+    let second = served().1.pop().unwrap();
+    // A staged release becomes current, then the one before is current again, and so on.
+    for (name, site, other) in [
+        ("2.cdb", &second, &first),
+        ("1.cdb", &first, &second),
+        ("2.cdb", &second, &first),
+        ("1.cdb", &first, &second),
+    ] {
+        switch_to(name);
+        assert_eq!(archives.check(Trigger::Request, &reporter), Outcome::Changed, "{name}");
+        let (current, earlier) = served();
+        assert!(current.ptr_eq(site) && earlier.len() == 1 && earlier[0].ptr_eq(other), "{name}");
+        archives.protect(&reporter);
+    }
+
+    // Another file of that name is opened, and the one before is closed.
+    write("2.cdb");
+    switch_to("2.cdb");
+    archives.check(Trigger::Request, &reporter);
+    assert!(!served().0.ptr_eq(&second));
+    archives.protect(&reporter);
+    assert_eq!(second.strong_count(), 0);
+    assert_ne!(first.strong_count(), 0);
 }
