@@ -163,6 +163,7 @@ fn publish(flags: &Push, preview: Option<Preview>) -> Result<Published, Failure>
     };
 
     let mut staged = stage(flags, members, &archive, &recipe, signed.as_ref(), cache.as_ref());
+    let staged_at = Instant::now();
     if let Some(cache) = &cache {
         cache.add_recipe(&recipe);
         if is_folder {
@@ -176,7 +177,7 @@ fn publish(flags: &Push, preview: Option<Preview>) -> Result<Published, Failure>
         release_name(&archive),
         counted(staged.iter().filter(|member| member.outcome.is_ok()).count() as u64, "target"),
     ));
-    let staged = settle(flags, &connector, staged, quorum, archive.facts().file_bytes)?;
+    let staged = settle(flags, &connector, staged, quorum, (archive.facts().file_bytes, staged_at))?;
     if !flags.stage_only {
         workplace.farewell(
             "interrupted while targets were switching: `cannery status` shows which ones have".to_owned(),
@@ -187,13 +188,14 @@ fn publish(flags: &Push, preview: Option<Preview>) -> Result<Published, Failure>
     Ok(Published { members, quorum, archive, started })
 }
 
-/// Waits until the release may become current: until all servers have noticed it, and then for the moment that the user has chosen.
+/// Waits until the release may become current: until all servers have noticed an archive of this length in bytes that all targets have
+/// had since this moment, and then for the moment that the user has chosen.
 fn settle(
     flags: &Push,
     connector: &Connector,
     mut members: Vec<Member<StagedTarget>>,
     quorum: usize,
-    bytes: u64,
+    (bytes, staged_at): (u64, Instant),
 ) -> Result<Vec<Member<StagedTarget>>, Failure> {
     if flags.stage_only {
         return Ok(members);
@@ -202,7 +204,7 @@ fn settle(
     // Before its first release, a target has no pages that could need files.
     // An earlier push may have transferred the release just now, so it needn't be new.
     if staged.clone().any(|staged| !staged.was_current && staged.connection.releases.current().is_some()) {
-        thread::sleep(flags.settle().time(bytes));
+        thread::sleep(flags.settle().rest(bytes, staged_at.elapsed()));
     }
     let Some(moment) = flags.activate_at else { return Ok(members) };
     if !flags.quiet && !flags.json {
