@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::extent::Extent;
 use crate::minute;
 use crate::outside;
+use crate::packed;
 use crate::project::{self, cargo, yielding};
 use crate::steps::{Steps, Tests};
 use crate::test_programs::{TestPrograms, cargo_tests};
@@ -37,7 +38,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.run("tidy", tidy::check);
         deny(&mut steps, extent);
         semver(&mut steps, extent);
-        pack(&mut steps, extent);
+        packed::check(&mut steps, extent);
         features(&mut steps, extent);
         python_package(&mut steps, extent);
         count(&mut steps, extent);
@@ -320,18 +321,6 @@ fn packages_of(extent: Extent) -> &'static str {
         Extent::Fast | Extent::Usual => "--workspace --exclude cannery-bench",
         Extent::Integration | Extent::Slow => "--workspace",
     }
-}
-
-/// Packs the crates as for crates.io.
-fn pack(steps: &mut Steps, extent: Extent) {
-    const CRATES: &str = "packed crates";
-    if extent == Extent::Usual {
-        return steps.skip(CRATES, "`cargo xtask ci` checks them; it asks crates.io for each dependency");
-    }
-    // Building them shows that no file is missing, and takes as long as a build of everything.
-    let verify = if extent == Extent::Slow { "" } else { "--no-verify" };
-    let publish = format!("publish --quiet --workspace --dry-run --allow-dirty {verify}");
-    steps.run(CRATES, || project::run(&mut cargo(&publish)));
 }
 
 /// Packs the programs that the tests have built, and checks the results: linters, manifests, the release workflow, and the package in

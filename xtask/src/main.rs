@@ -14,6 +14,7 @@ mod links;
 mod machine;
 mod minute;
 mod outside;
+mod packed;
 mod pgo;
 mod project;
 mod steps;
