@@ -107,7 +107,7 @@ pub(crate) struct Links<'a> {
     files: Vec<LinkingFile>,
 }
 
-/// What builds keep of the sources.
+/// Knowledge about the sources that builds keep.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept<'a> {
     pub(crate) caches: &'a Caches<'a>,

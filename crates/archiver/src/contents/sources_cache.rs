@@ -67,7 +67,7 @@ pub(crate) type Extracts = BTreeMap<Digest, Box<[u8]>>;
 /// The limit on all extracts. They are loaded for each build, and a page has some kilobytes. Contents without an extract are parsed.
 const EXTRACTS_BYTES_MAX: usize = 64 << 20;
 
-/// What a build has found out about contents.
+/// Findings of a build about contents.
 #[derive(Default)]
 pub(crate) struct News {
     pub(crate) verified: Verified,

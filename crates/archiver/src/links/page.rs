@@ -1,4 +1,4 @@
-//! What the link checker reads in a page or style sheet, without its text. It only depends on the content, so the next build need not
+//! The links and policies of a page or style sheet, without its text. They only depend on the content, so the next build need not
 //! parse an unchanged page again if it has the sources cache.
 
 use std::collections::HashSet;
