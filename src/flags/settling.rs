@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// The default in milliseconds: servers look for new releases four times a second, and twice if they don't know the time of a rename.
-/// The last 100 ms are for a small archive, and for a busy machine; [`Settling::time`] adds more for a large archive.
+/// The default in milliseconds. A server looks four times a second. If the file system doesn't show when a file was renamed, only its second
+/// look takes a new release, half a second later. The other 100 ms are for reading a small archive, and for a busy machine;
+/// [`Settling::time`] adds more for a large one.
 pub(super) const SETTLE_MS: u64 = 600;
 
 /// Maximum in milliseconds.

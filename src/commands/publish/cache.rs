@@ -4,10 +4,11 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use cannery_archive::{Archive, Loading};
+use cannery_archive::{Archive, Digest, Loading};
 use cannery_publish::Recipe;
 
 /// Number of archives to keep. One is needed for the next push of each site.
@@ -16,8 +17,12 @@ const ARCHIVES_KEPT: usize = 3;
 /// Number of recipes to keep. They are small, and several sites share the cache.
 const RECIPES_KEPT: usize = 50;
 
+/// Number of folders whose files are known. A runner may have another folder for each build.
+const FOLDERS_KEPT: usize = 10;
+
 const ARCHIVE_SUFFIX: &str = "cdb";
 const RECIPE_SUFFIX: &str = "recipe";
+const SOURCES_SUFFIX: &str = "sources";
 
 /// A cache folder.
 pub(super) struct Cache {
@@ -38,9 +43,11 @@ impl Cache {
         self.folder.join("compressed")
     }
 
-    /// Returns the file with the digests of files that were read.
-    pub(super) fn sources(&self) -> PathBuf {
-        self.folder.join("sources")
+    /// Returns the file with the digests of a folder's files.
+    pub(super) fn sources(&self, folder: &Path) -> Option<PathBuf> {
+        let folder = fs::canonicalize(folder).ok()?;
+        self.prune(SOURCES_SUFFIX, FOLDERS_KEPT);
+        self.path(&Digest::of(folder.as_os_str().as_bytes()).to_string(), SOURCES_SUFFIX)
     }
 
     /// Returns a folder for an archive that is being made. It is on the same file system.
@@ -117,4 +124,27 @@ fn default_folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     Some(caches.join("cannery"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_few_folders_are_known() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = Cache::open(Some(&place.path().join("cache"))).unwrap();
+        let mut files = Vec::new();
+        for number in 0..FOLDERS_KEPT + 5 {
+            let folder = place.path().join(number.to_string());
+            fs::create_dir(&folder).unwrap();
+            let file = cache.sources(&folder).unwrap();
+            assert_eq!(cache.sources(&folder.join("../").join(number.to_string())), Some(file.clone()));
+            fs::write(&file, "digests").unwrap();
+            files.push(file);
+        }
+        // The last one is written after the others are counted.
+        assert_eq!(files.iter().filter(|file| file.exists()).count(), FOLDERS_KEPT + 1);
+        assert_eq!(cache.sources(&place.path().join("missing")), None);
+    }
 }

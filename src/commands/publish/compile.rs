@@ -38,7 +38,7 @@ pub(super) fn compile_after(
     // The date is one of the release, not of its contents.
     options.released = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|time| time.as_secs());
     options.compress_cache = cache.map(Cache::compressed);
-    options.sources_cache = cache.map(Cache::sources);
+    options.sources_cache = cache.and_then(|cache| cache.sources(folder));
     let previous = previous.path;
     options.previous.extend(previous.clone());
 
