@@ -54,9 +54,9 @@ fn install() -> Result<(), Error> {
         expected: format!("a directory of {PROGRAMS}"),
         got: "none".into(),
     })?;
-    let lock = programs.directory.join("Cargo.lock");
-    let text = fs::read_to_string(&lock).map_err(|source| Error::file(&lock, source))?;
-    fs::write(&lock, without_sources(&text)).map_err(|source| Error::file(&lock, source))?;
+    rewrite(&programs.directory.join("Cargo.lock"), without_sources)?;
+    // Otherwise, cargo takes it for a member of this workspace.
+    rewrite(&programs.directory.join("Cargo.toml"), |manifest| format!("{manifest}\n[workspace]\n"))?;
 
     let root = project::target().join("installed-crate");
     remove(&root)?;
@@ -112,6 +112,11 @@ fn without_sources(lock: &str) -> String {
         }
     }
     text
+}
+
+fn rewrite(path: &Path, edit: impl FnOnce(&str) -> String) -> Result<(), Error> {
+    let text = fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
+    fs::write(path, edit(&text)).map_err(|source| Error::file(path, source))
 }
 
 fn remove(directory: &Path) -> Result<(), Error> {
