@@ -73,10 +73,10 @@ struct Findings {
     origin: PageOrigin,
 }
 
-/// From where a page's links are.
+/// The origin of a page's links.
 enum PageOrigin {
     Cached,
-    /// The text, with what the cache should have for the next build.
+    /// The text. The next build may find the extract in the cache.
     Parsed(Option<Extract>),
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Links<'a> {
     files: Vec<LinkingFile>,
 }
 
-/// Knowledge about the sources that builds keep.
+/// The caches, and the properties of the sources.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept<'a> {
     pub(crate) caches: &'a Caches<'a>,

@@ -6,8 +6,8 @@
 //! cache is damaged or has another version, we start with an empty one.
 //!
 //! The cache also records which compressed results have been verified, so that each of them has to be decoded only once.
-//! It also has extracts of contents, so that parsing need not be repeated either. Their form only concerns those who make them.
-//! This means that we need to trust its content, so the cache is only used if no other user except root can write to it.
+//! It also has extracts of contents, such as the links of a page, so that nothing is parsed twice; only the maker of an extract
+//! knows its form. We need to trust all of this, so the cache is only used if no other user except root can write to it.
 //! A cache copied from another machine is harmless: inodes will differ, so nothing matches. Problems with the cache are
 //! reported as warnings.
 
