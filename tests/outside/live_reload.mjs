@@ -37,17 +37,19 @@ const notice = (tab, name, text) => until(tab,
 const noNotice = (tab, name) => until(tab, (name) => !document.querySelector(name), name);
 const OVERLAY = "cannery-overlay";
 const WARNINGS = "cannery-warnings";
-// A reload that the page's script begins at the same time may interrupt this.
-const leave = async (tab) => {
-  while (tab.url() !== "about:blank") {
-    await tab.goto("about:blank").catch((error) => check(error.message.includes("interrupted by"), error.message));
+// A reload that the page's script has begun may interrupt this, also if its page was left in the meantime.
+const go = async (tab, url) => {
+  const interruption = () => tab.goto(url, { waitUntil: "commit" }).then(() => null, (error) => error);
+  for (let error = await interruption(); error; error = await interruption()) {
+    check(error.message.includes("interrupted by"), error.message);
   }
 };
-// Changes the folder, and then loads a page, which no reload of the one before interrupts.
+const leave = (tab) => go(tab, "about:blank");
+// Changes the folder, and then loads a page, which must not be a reload of the one before.
 const visit = async (tab, path, change) => {
   await leave(tab);
   change();
-  await tab.goto(at(path), { waitUntil: "commit" });
+  await go(tab, at(path));
 };
 // A reload removes the mark.
 const mark = (tab) => tab.evaluate(() => { window.mark = true; });
