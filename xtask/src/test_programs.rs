@@ -23,6 +23,7 @@ const BLACK_BOX: &str = "it";
 pub(crate) struct TestPrograms {
     black_box: TestProgram,
     others: Vec<TestProgram>,
+    packages: String,
     extent: Extent,
 }
 
@@ -55,7 +56,7 @@ impl TestPrograms {
             expected: format!("a program `{BLACK_BOX}`"),
             got: "none".into(),
         })?;
-        Ok(TestPrograms { black_box, others, extent })
+        Ok(TestPrograms { black_box, others, packages: packages.into(), extent })
     }
 
     /// Returns a command that runs the black box tests, with arguments for libtest.
@@ -67,7 +68,12 @@ impl TestPrograms {
 
     /// Returns commands that run all other tests, except those of documentation.
     pub(crate) fn others(&self) -> impl Iterator<Item = Command> {
-        self.others.iter().map(|program| program.command(self.extent))
+        self.others.iter().map(|program| {
+            let mut command = program.command(self.extent);
+            // Some tests run cargo, which compiles nothing again for the same packages.
+            command.env("CANNERY_TEST_PACKAGES", &self.packages);
+            command
+        })
     }
 }
 

@@ -12,21 +12,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// The directory of a crate, and its package.
-type Library = (&'static str, &'static str);
-
-/// The crates that are documented with all features. Cargo compiles the dependencies of all of them only once.
-const WITH_FEATURES: [Library; 3] =
-    [("build", "cannery-build"), ("cannery", "cannery"), ("routes", "cannery-routes")];
-
-/// The crates whose features are for tests and benchmarks.
-const WITHOUT_FEATURES: [Library; 5] = [
+/// The libraries that other programs use, as the directory of a crate and its package.
+const LIBRARIES: [(&str, &str); 8] = [
     ("archive", "cannery-archive"),
+    ("build", "cannery-build"),
+    ("cannery", "cannery"),
     ("eventloop", "cannery-eventloop"),
+    ("routes", "cannery-routes"),
     ("server", "cannery-server"),
     ("site", "cannery-site"),
     ("transport", "cannery-transport"),
 ];
+
+/// The packages that other tests were built with. For any others, cargo would compile most dependencies again, with other features.
+const PACKAGES: &str = "CANNERY_TEST_PACKAGES";
 
 /// Cargo removes a crate's documentation before it makes another kind of it.
 static DOCUMENTATION: Mutex<()> = Mutex::new(());
@@ -35,10 +34,8 @@ static DOCUMENTATION: Mutex<()> = Mutex::new(());
 fn public_apis_are_those_of_the_committed_texts() {
     let _alone = DOCUMENTATION.lock().unwrap_or_else(PoisonError::into_inner);
     let rustdoc = rustdoc_with_unstable_options();
-    const JSON: &str = "-Zunstable-options --output-format json";
-    document(&WITH_FEATURES, &["--all-features"], &rustdoc, JSON);
-    document(&WITHOUT_FEATURES, &[], &rustdoc, JSON);
-    for (directory, package) in WITH_FEATURES.into_iter().chain(WITHOUT_FEATURES) {
+    document(&rustdoc, "-Zunstable-options --output-format json");
+    for (directory, package) in LIBRARIES {
         let path = root().join(format!("crates/{directory}/public-api.txt"));
         let api = api(package);
         if std::env::var_os("CANNERY_WRITE_API").is_some() {
@@ -56,7 +53,7 @@ fn public_apis_are_those_of_the_committed_texts() {
 fn pages_name_features_and_no_internal_crate() {
     let _alone = DOCUMENTATION.lock().unwrap_or_else(PoisonError::into_inner);
     let rustdoc = rustdoc_with_unstable_options();
-    document(&[("cannery", "cannery")], &["--all-features"], &rustdoc, "--cfg docsrs");
+    document(&rustdoc, "--cfg docsrs");
 
     let folder = documentation().join("cannery");
     let page = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
@@ -112,11 +109,14 @@ fn targets_of_links_are_left_out() {
     assert_eq!(without_links("a<script src=\"b.js\" data-c=\"d\"></script>"), "a</script>");
 }
 
-/// Documents libraries with these flags of cargo and of rustdoc.
-fn document(libraries: &[Library], features: &[&str], rustdoc: &Path, flags: &str) {
+/// Documents all libraries with these flags of rustdoc, and all features of `cannery`, which its examples need.
+fn document(rustdoc: &Path, flags: &str) {
+    let packages = std::env::var(PACKAGES);
+    let packages = packages.as_deref().unwrap_or("--workspace --exclude cannery-bench");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["doc", "--quiet", "--no-deps", "--lib"]).args(features);
-    cargo.args(libraries.iter().flat_map(|(_, package)| ["--package", package]));
+    cargo.args(["doc", "--quiet", "--no-deps", "--lib"]).args(packages.split_whitespace());
+    // Without an example, cargo would leave out the features of development dependencies, and compile those without them.
+    cargo.args(["--example", "rules"]);
     cargo.env("RUSTDOC", rustdoc).env("RUSTDOCFLAGS", format!("{flags} --cap-lints allow"));
     assert!(cargo.current_dir(root()).status().unwrap().success());
 }
