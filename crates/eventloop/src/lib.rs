@@ -58,7 +58,8 @@ pub use event_loop::EventLoop;
 pub use listener::{Claim, IpVersions, ListenOptions, Listener};
 pub use platform::*;
 pub use process::{
-    close_on_exec, inherit_descriptor, message_pair, release_free_memory, unshare_descriptor_table,
+    close_on_exec, inherit_descriptor, message_pair, prefer_short_slices, release_free_memory,
+    unshare_descriptor_table,
 };
 pub use socket::{Accepted, KernelSocket, Received, Socket};
 pub use token::Token;

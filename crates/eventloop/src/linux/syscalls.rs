@@ -12,6 +12,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 
 use rustix::net::RecvFlags;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -410,6 +411,35 @@ pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
     // SAFETY: takes a flag and touches no memory of ours. Descriptors that this thread closes afterwards
     // stay open for the others and the other way round: none is closed under its owner.
     check(unsafe { libc::unshare(libc::CLONE_FILES) })?;
+    Ok(())
+}
+
+/// Asks the scheduler for time slices of this length for the calling thread, and keeps its policy and priority.
+///
+/// A thread with a real-time policy has no time slices, and stays as it is.
+pub(crate) fn set_time_slice(slice: Duration) -> io::Result<()> {
+    const THIS_THREAD: libc::pid_t = 0;
+    const NO_FLAGS: libc::c_uint = 0;
+    const SIZE: libc::c_uint = size_of::<libc::sched_attr>() as libc::c_uint;
+
+    // SAFETY: all numbers are zero, which is valid. The kernel writes at most `SIZE` bytes of them.
+    let mut attributes = unsafe {
+        let mut attributes: libc::sched_attr = std::mem::zeroed();
+        let number = libc::SYS_sched_getattr;
+        check_bytes(libc::syscall(number, THIS_THREAD, &raw mut attributes, SIZE, NO_FLAGS))?;
+        attributes
+    };
+    let policy = attributes.sched_policy.cast_signed();
+    if policy != libc::SCHED_OTHER && policy != libc::SCHED_BATCH {
+        return Ok(());
+    }
+
+    attributes.size = SIZE;
+    attributes.sched_runtime = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
+    // SAFETY: the kernel reads `size` bytes of our value, which is alive.
+    check_bytes(unsafe {
+        libc::syscall(libc::SYS_sched_setattr, THIS_THREAD, &raw const attributes, NO_FLAGS)
+    })?;
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{SockRef, Socket};
@@ -200,6 +201,11 @@ pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
 
 /// Fails because threads share a descriptor table.
 pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Fails because only Linux has time slices of a thread.
+pub(crate) fn set_time_slice(_slice: Duration) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -60,6 +60,8 @@ fn run_thread(
         // This only makes system calls faster. If a sandbox does not allow it, use the shared table.
         let _ = cannery_eventloop::unshare_descriptor_table(kept);
     }
+    // This only makes responses faster on a busy machine. If a sandbox does not allow it, keep the usual slices.
+    let _ = cannery_eventloop::prefer_short_slices();
     io.make(waker, balancer, Task { plan, sandbox, started });
 }
 

@@ -345,6 +345,9 @@ const START: &[Call] = &[
     // The narrower sandbox of a thread.
     only(libc::SYS_prctl, &[Is(0, libc::PR_SET_NO_NEW_PRIVS as u64)]),
     only(libc::SYS_seccomp, &[Is(0, libc::SECCOMP_SET_MODE_FILTER as u64)]),
+    // The worker's own time slice, policy and priority.
+    only(libc::SYS_sched_getattr, &[Is(0, 0)]),
+    only(libc::SYS_sched_setattr, &[Is(0, 0)]),
     // The worker's own descriptor table, and its event loop.
     only(libc::SYS_unshare, &[Is(0, libc::CLONE_FILES as u64)]),
     any(libc::SYS_close_range),

@@ -48,6 +48,7 @@ fn workers_open_and_start_nothing() {
         libc::SYS_clone,
         libc::SYS_clone3,
         libc::SYS_unshare,
+        libc::SYS_sched_setattr,
         libc::SYS_prctl,
         libc::SYS_unlinkat,
         libc::SYS_io_uring_setup,
@@ -172,7 +173,7 @@ const NAMES: &[(c_long, &str)] = names! {
     SYS_poll SYS_ppoll SYS_prctl SYS_pread64 SYS_prlimit64 SYS_pwrite64 SYS_read SYS_readlink SYS_readlinkat
     SYS_readv SYS_recvfrom SYS_recvmmsg SYS_recvmsg SYS_rename SYS_renameat SYS_renameat2
     SYS_restart_syscall SYS_rseq SYS_rt_sigaction SYS_rt_sigprocmask SYS_rt_sigreturn SYS_sched_getaffinity
-    SYS_sched_yield SYS_seccomp SYS_sendmmsg SYS_sendmsg SYS_sendto SYS_set_robust_list SYS_setitimer
+    SYS_sched_getattr SYS_sched_setattr SYS_sched_yield SYS_seccomp SYS_sendmmsg SYS_sendmsg SYS_sendto SYS_set_robust_list SYS_setitimer
     SYS_setpriority SYS_setsockopt SYS_shutdown SYS_sigaltstack SYS_socket SYS_socketpair SYS_splice
     SYS_stat SYS_statfs SYS_statx SYS_symlink SYS_symlinkat SYS_sysinfo SYS_tgkill SYS_uname SYS_unlink
     SYS_unlinkat SYS_unshare SYS_vmsplice SYS_write SYS_writev
