@@ -87,14 +87,16 @@ fn check_workflow() -> Result<(), Error> {
 }
 
 /// Copies the image as a registry would, unpacks it, and starts the server with a read-only root, without capabilities and with
-/// the whole sandbox.
+/// the whole sandbox. The same with an image of a site.
 fn check_image(release: &Release) -> Result<(), Error> {
     let directory = release.work("check-image");
     create(&directory)?;
     write_file(&directory.join("site/index.html"), b"<title>in an image</title>")?;
     let mut sh = Command::new("sh");
     sh.args(["-euc", include_str!("check/image.sh"), "sh"]).arg(release.result("-image")).arg(&directory);
-    project::run(sh.arg(&release.version))
+    let of_this_machine = TARGETS.iter().find(|target| target.runs_here && target.library == Library::Musl);
+    let programs = of_this_machine.map(|target| release.work(target.triple)).filter(|path| path.is_dir());
+    project::run(sh.arg(&release.version).args(programs))
 }
 
 /// Installs the package in a minimal Debian, and boots it.
