@@ -13,7 +13,7 @@ use crate::minute;
 use crate::outside;
 use crate::packed;
 use crate::project::{self, cargo, yielding};
-use crate::steps::{Steps, Tests};
+use crate::steps::{Beside, Steps};
 use crate::test_programs::{TestPrograms, cargo_tests};
 use crate::tidy;
 
@@ -22,27 +22,27 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     let mut steps = Steps::default();
     if extent != Extent::Fast {
         steps.run("outside programs", outside::install_programs);
-        steps.run("npm packages", outside::install_npm_packages);
-        steps.run("PyPI packages", outside::install_pypi_packages);
-        steps.run("h2spec", outside::install_h2spec);
-        steps.run("quic-go", outside::install_quic_go);
-        steps.run("pebble", outside::install_pebble);
-        steps.run("registries", outside::install_stores);
-        if extent == Extent::Slow {
-            steps.run("versitygw", outside::install_slow_stores);
-        }
     }
+
     let packages = packages_of(extent);
-    steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
-    if extent != Extent::Fast {
-        steps.run("tidy", tidy::check);
-        deny(&mut steps, extent);
-        semver(&mut steps, extent);
-        packed::check(&mut steps, extent);
-        features(&mut steps, extent);
-        python_package(&mut steps, extent);
-        count(&mut steps, extent);
-    }
+    let mut programs = None;
+    steps.run_beside(downloads(extent), |steps| {
+        steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
+        if extent != Extent::Fast {
+            steps.run("tidy", tidy::check);
+            deny(steps, extent);
+            semver(steps, extent);
+            packed::check(steps, extent);
+            features(steps, extent);
+            python_package(steps, extent);
+            count(steps, extent);
+        }
+        steps.run("test programs", || {
+            programs = Some(TestPrograms::build(packages, extent)?);
+            Ok(())
+        });
+    });
+
     if extent == Extent::Usual {
         steps.skip("benchmarks", "`cargo xtask ci` checks them, or `cargo test -p cannery-bench`");
     }
@@ -50,20 +50,33 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         println!("not installed in the versions of the tests: {}", outside::missing().join(", "));
         steps.skip("tests with other programs", "some are not installed; `cargo xtask test` installs them");
     }
-    test(&mut steps, packages, extent);
+    test(&mut steps, packages, programs, extent);
     steps.finish()
 }
 
-/// Builds all tests and runs them. Clippy and the portable build compile nearly everything once more, so they do that while the black box
-/// tests wait.
-fn test(steps: &mut Steps, packages: &str, extent: Extent) {
-    let mut built = None;
-    steps.run("test programs", || {
-        built = Some(TestPrograms::build(packages, extent)?);
-        Ok(())
-    });
+/// Returns the steps that install packages for the tests. They mostly wait for registries, so compilers can work meanwhile.
+fn downloads(extent: Extent) -> Vec<Beside> {
+    if extent == Extent::Fast {
+        return Vec::new();
+    }
+    let mut steps = vec![
+        Beside::quiet("npm packages", outside::install_npm_packages),
+        Beside::quiet("PyPI packages", outside::install_pypi_packages),
+        Beside::quiet("h2spec", outside::install_h2spec),
+        Beside::quiet("quic-go", outside::install_quic_go),
+        Beside::quiet("pebble", outside::install_pebble),
+        Beside::quiet("registries", outside::install_stores),
+    ];
+    if extent == Extent::Slow {
+        steps.push(Beside::quiet("versitygw", outside::install_slow_stores));
+    }
+    steps
+}
+
+/// Runs all tests. Clippy and the portable build compile nearly everything once more, so they do that while the black box tests wait.
+fn test(steps: &mut Steps, packages: &str, programs: Option<TestPrograms>, extent: Extent) {
     let clippy = format!("clippy {packages} --all-targets -- -D warnings");
-    let Some(programs) = built else {
+    let Some(programs) = programs else {
         return steps.run("clippy", || project::run(&mut cargo(&clippy)));
     };
 
@@ -77,7 +90,7 @@ fn test(steps: &mut Steps, packages: &str, extent: Extent) {
             // Builds a package of its own: a minute and a half of CPU time at first, and seconds later.
             let embedding = format!("test {packages} --test embedding -- --ignored");
             steps.run("embedding", || run_cargo_tests(&embedding, extent));
-            portable_libraries(steps, packages, extent);
+            portable_libraries(steps, extent);
             other_systems(steps);
         }
     });
@@ -91,18 +104,18 @@ fn test(steps: &mut Steps, packages: &str, extent: Extent) {
 }
 
 /// Returns the runs of the black box tests.
-fn black_box_tests(steps: &mut Steps, programs: &TestPrograms, extent: Extent) -> Vec<Tests> {
-    let mut runs = vec![Tests { name: "black box", command: programs.black_box("") }];
+fn black_box_tests(steps: &mut Steps, programs: &TestPrograms, extent: Extent) -> Vec<Beside> {
+    let mut runs = vec![Beside::tests("black box", programs.black_box(""))];
 
     // A program that contains the server, and has routes, must respond to all other requests in the same way.
     let mut with_library = programs.black_box("conformance:: conditional:: negotiate::");
     with_library.env("CANNERY_TEST_PROGRAM", project::target().join("debug/examples/site_and_routes"));
-    runs.push(Tests { name: "library", command: with_library });
+    runs.push(Beside::tests("library", with_library));
 
     // The same for programs of frameworks, except for what their HTTP library decides. Also the example of a whole service.
     let mut with_frameworks = programs.black_box("frameworks:: notes::");
     with_frameworks.env("CANNERY_TEST_FRAMEWORKS", project::target().join("debug/examples"));
-    runs.push(Tests { name: "frameworks", command: with_frameworks });
+    runs.push(Beside::tests("frameworks", with_frameworks));
 
     // Responses must not depend on the event loop, so the tests run on both.
     const ON_IO_URING: &str = "io_uring";
@@ -115,7 +128,7 @@ fn black_box_tests(steps: &mut Steps, programs: &TestPrograms, extent: Extent) -
     if has_io_uring() {
         let mut on_io_uring = programs.black_box(if extent == Extent::Slow { "" } else { ON_ONE_LOOP });
         on_io_uring.env("CANNERY_TEST_IO", "io_uring");
-        runs.push(Tests { name: ON_IO_URING, command: on_io_uring });
+        runs.push(Beside::tests(ON_IO_URING, on_io_uring));
     } else {
         steps.skip(ON_IO_URING, "the kernel doesn't support it, or forbids it");
     }
@@ -162,10 +175,10 @@ const WITHOUT_LEASES: &str = "--skip compiler::tests::half_written --skip compil
     --skip compiler::tests::compiler_goes_on_from_an_archive --skip file_exchanged_for_a_link_out_of_the_folder";
 
 /// Checks the libraries of the portable build. This leaves the usual programs in their place.
-fn portable_libraries(steps: &mut Steps, packages: &str, extent: Extent) {
+fn portable_libraries(steps: &mut Steps, extent: Extent) {
+    let packages = portable_packages(extent);
     let clippy = format!("clippy {packages} --all-targets {PORTABLE} -- -D warnings");
     steps.run("portable clippy", || project::run(&mut yielding(&cargo(&clippy))));
-    let packages = portable_packages(extent);
     let units = format!("test {packages} --no-fail-fast --lib {PORTABLE} -- {WITHOUT_LEASES}");
     steps.run("portable units", || run_cargo_tests(&units, extent));
 }

@@ -28,10 +28,11 @@ enum Outcome {
     Skipped(Cow<'static, str>),
 }
 
-/// A step of tests that can run beside other steps.
-pub(crate) struct Tests {
-    pub(crate) name: &'static str,
-    pub(crate) command: Command,
+/// A step that can run beside other steps.
+pub(crate) struct Beside {
+    name: &'static str,
+    /// Returns the output, which would be mixed with that of the other steps.
+    run: Box<dyn FnOnce() -> (Vec<u8>, Result<(), Error>) + Send>,
 }
 
 impl Steps {
@@ -53,13 +54,15 @@ impl Steps {
         self.done.push(Step { name, took, outcome });
     }
 
-    /// Runs tests, one step after another, and `others` beside them. The output of the tests is printed when a step is done, because it
-    /// would be mixed with the other one.
-    pub(crate) fn run_beside(&mut self, tests: Vec<Tests>, others: impl FnOnce(&mut Steps)) {
-        let names: Vec<_> = tests.iter().map(|tests| tests.name).collect();
+    /// Runs some steps, one after another, and `others` beside them.
+    pub(crate) fn run_beside(&mut self, steps: Vec<Beside>, others: impl FnOnce(&mut Steps)) {
+        if steps.is_empty() {
+            return others(self);
+        }
+        let names: Vec<_> = steps.iter().map(|step| step.name).collect();
         println!("==> {}, beside the next steps\n", names.join(", "));
         thread::scope(|scope| {
-            let finished = scope.spawn(|| tests.into_iter().map(Tests::run).collect::<Vec<Step>>());
+            let finished = scope.spawn(|| steps.into_iter().map(Beside::run).collect::<Vec<Step>>());
             others(self);
             match finished.join() {
                 Ok(steps) => self.done.extend(steps),
@@ -106,10 +109,20 @@ impl Steps {
     }
 }
 
-impl Tests {
-    fn run(mut self) -> Step {
+impl Beside {
+    /// Tests, whose output is printed once they are done.
+    pub(crate) fn tests(name: &'static str, mut command: Command) -> Beside {
+        Beside { name, run: Box::new(move || project::output_of_tests(&mut command)) }
+    }
+
+    /// A step that prints nothing unless it fails.
+    pub(crate) fn quiet(name: &'static str, step: fn() -> Result<(), Error>) -> Beside {
+        Beside { name, run: Box::new(move || (Vec::new(), step())) }
+    }
+
+    fn run(self) -> Step {
         let started = Instant::now();
-        let (output, result) = project::output_of_tests(&mut self.command);
+        let (output, result) = (self.run)();
         let took = started.elapsed();
         let outcome = Outcome::of(result);
 
@@ -170,7 +183,7 @@ mod tests {
         command.current_dir(&directory);
 
         let mut steps = Steps::default();
-        steps.run_beside(vec![Tests { name: "tests", command }], |steps| {
+        steps.run_beside(vec![Beside::tests("a step that fails in a test", command)], |steps| {
             steps.run("other", || {
                 fs::write(directory.path().join("written"), "").unwrap();
                 Ok(())
