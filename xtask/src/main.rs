@@ -42,6 +42,7 @@ usage: cargo xtask TASK
                                      --slow: also the long tests, cargo deny, semver and counts
   ci                                 the checks of continuous integration: test, cargo deny
   semver                             compare the public functions with those of the last release
+  packed                             pack the crates as for crates.io, build them, and install the programs
   tidy                               only the checks of texts and of the structure
   bench [NAME] [OPTIONS]             benchmarks: all comparisons with other servers, or one scenario;
                                      `cargo xtask bench --help` lists the options
@@ -92,6 +93,7 @@ fn run(mut words: Words) -> Result<(), Error> {
         }
         "ci" => words.finish().and_then(|()| checks::run(Extent::Integration)),
         "semver" => words.finish().and_then(|()| checks::check_public_functions()),
+        "packed" => words.finish().and_then(|()| packed::run()),
         "tidy" => words.finish().and_then(|()| checks::check_texts()),
         "bench" => bench(words),
         "counts" => {

@@ -12,6 +12,13 @@ use crate::steps::Steps;
 /// The crate of the programs.
 const PROGRAMS: &str = "cannery-cli";
 
+/// Runs the task.
+pub(crate) fn run() -> Result<(), Error> {
+    let mut steps = Steps::default();
+    check(&mut steps, Extent::Slow);
+    steps.finish()
+}
+
 /// Packs the crates and, before a release, builds and installs them.
 pub(crate) fn check(steps: &mut Steps, extent: Extent) {
     const CRATES: &str = "packed crates";
