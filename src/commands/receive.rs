@@ -220,7 +220,9 @@ impl DirectoryHost {
 
     fn refusal(&self, what: &str, error: &io::Error) -> Refusal {
         let message = format!("{what} the directory {}: {error}", self.path.display());
-        let refusal = Refusal::new(RefusalKind::Host, message);
+        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let kind = if is_full { RefusalKind::Write } else { RefusalKind::Host };
+        let refusal = Refusal::new(kind, message);
         release_dir::remedy(&self.path, error).into_iter().fold(refusal, Refusal::hint)
     }
 

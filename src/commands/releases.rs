@@ -12,7 +12,7 @@ use cannery_publish::protocol::ReleaseState;
 use cannery_site::is_immutable;
 use serde::Serialize;
 
-use super::release_dir::{CURRENT, Label, Release, ReleaseDir};
+use super::release_dir::{self, CURRENT, Label, Release, ReleaseDir};
 use super::{open, verify};
 use crate::flags::releases::Releases;
 use crate::flags::settling::Settling;
@@ -238,9 +238,10 @@ pub(super) fn switch_failure(directory: &ReleaseDir, error: &io::Error) -> Failu
     let link = directory.release_path(OsStr::new(CURRENT));
     if error.kind() == io::ErrorKind::AlreadyExists {
         return Failure::output(format!("{} is not a symbolic link, so it was not replaced", link.display()))
-            .hint("rename that file; then `--use` creates the link");
+            .hint("rename that file, and run the same command again");
     }
     Failure::output(format!("cannot replace {}: {error}", link.display()))
+        .hint_if(release_dir::remedy(&directory.path, error))
 }
 
 fn display_name(name: &OsStr) -> String {

@@ -82,7 +82,10 @@ pub(super) fn failure(address: &Address, error: &StoreError) -> Failure {
 
 /// Explains what went wrong with a store that is named elsewhere.
 pub(super) fn explain(error: &StoreError) -> Failure {
-    let failure = Failure::failed(error.to_string());
+    let failure = match error.kind {
+        StoreErrorKind::Write => Failure::output(error.to_string()),
+        _ => Failure::failed(error.to_string()),
+    };
     match (&error.hint, error.kind) {
         (Some(hint), _) => failure.hint(hint),
         (None, StoreErrorKind::Unreachable | StoreErrorKind::Cut) => {

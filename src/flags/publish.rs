@@ -36,7 +36,8 @@ use super::signing::{SigningFlags, TrustFlags};
         "A target is a release directory: USER@HOST:DIR through ssh, or DIR on this machine. `cannery-server --releases DIR` serves it. \
          Or it is a store from which nodes pull with `cannery follow`: oci://REGISTRY/REPOSITORY:TAG, s3://BUCKET/PREFIX, https://HOST/PATH/ \
          or file:///DIR.\n\n\
-         Exit codes: 0 done, 1 a target or the command of --on-activate failed, 2 wrong usage, 3 bad site, 5 warnings and --strict.",
+         Exit codes: 0 done, 1 a target or the command of --on-activate failed, 2 wrong usage, 3 bad site, \
+         4 can't write on this machine, 5 warnings and --strict.",
     ),
 )]
 pub struct Push {

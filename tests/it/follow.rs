@@ -700,6 +700,96 @@ fn unsigned_release_after_a_signed_one_is_noted() {
     assert!(warning.contains("the live release is signed"), "{unsigned}");
 }
 
+/// Someone has forgotten the key, and nothing has changed: nodes must not refuse the release that they serve.
+#[test]
+fn release_pushed_again_without_its_key_stays_signed() {
+    let place = Place::new();
+    keygen(&place, "site");
+    let store = format!("file://{}", place.text("store"));
+    let (secret, public) = (place.text("site.key"), place.text("site.pub"));
+    let signing = ["--secret-key", &secret, "--site", "a", "--settle-nodes", "0"];
+    let trust = ["--public-key", &public, "--site", "a"];
+    let unsigned = |flags: &[&str]| {
+        let pushed = push(&place, &store, 1, &[&["--settle-nodes", "0"], flags].concat());
+        assert_eq!(pushed["targets"][0]["warning"], Value::Null, "{pushed}");
+    };
+
+    push(&place, &store, 1, &signing);
+    unsigned(&[]);
+    followed(&place, &store, "node", &trust);
+    unsigned(&["--stage-only"]);
+    followed(&place, &store, "other", &trust);
+    let text = place.run(&["push", &store, &place.text("public"), "--settle-nodes", "0"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("release 1 was current already; nothing has changed"), "{text}");
+
+    // Once an earlier release is current again, its statement is the newer one.
+    push(&place, &store, 2, &signing);
+    place.json(&["rollback", &store, "--secret-key", &secret, "--settle-nodes", "0"]);
+    followed(&place, &store, "node", &trust);
+    let older = push(&place, &store, 2, &["--settle-nodes", "0"]);
+    let warning = older["targets"][0]["warning"].as_str().unwrap_or_default();
+    assert!(warning.contains("has a newer signature"), "{older}");
+    refused(&follow(&place, &store, "node", &trust), "older than what was accepted");
+    push(&place, &store, 2, &signing);
+    followed(&place, &store, "node", &trust);
+    assert_eq!(place.current("node"), "2.cdb");
+}
+
+#[test]
+fn archive_with_the_signature_of_another_one_is_not_pushed() {
+    let place = Place::new();
+    keygen(&place, "site");
+    let archives = ["1.cdb", "2.cdb"].map(|name| place.text(name));
+    for (number, archive) in (1..).zip(&archives) {
+        place.write_site(number);
+        assert!(run("cannery-archiver", &[&place.text("public"), archive]).status.success());
+    }
+    let sign = ["sign", &archives[0], "--secret-key", &place.text("site.key"), "--site", "a"];
+    assert!(place.run(&sign).status.success());
+    for end in [".release", ".release.minisig"] {
+        fs::copy(format!("{}{end}", archives[0]), format!("{}{end}", archives[1])).unwrap();
+    }
+
+    for target in [format!("file://{}", place.text("store")), place.text("releases")] {
+        let output = place.run(&["push", &target, &archives[1]]);
+        assert!(
+            output.status.code() == Some(3) && stderr(&output).contains("about another release"),
+            "{output:?}"
+        );
+        assert!(place.run(&["push", &target, &archives[0]]).status.success());
+    }
+}
+
+#[test]
+fn failures_of_stores_are_in_the_only_json_value() {
+    let place = Place::new();
+    let store = format!("file://{}", place.text("store"));
+    let missing = format!("file://{}", place.text("missing"));
+    push(&place, &store, 1, &[]);
+    let commands: [&[&str]; 4] = [
+        &["rollback", &store, "--to", "77"],
+        &["status", &missing],
+        &["rollback", &store, &missing],
+        &["status", &store, &missing],
+    ];
+    for command in commands {
+        let output = place.run(&[command, &["--json"]].concat());
+        assert!(!output.status.success(), "{command:?}");
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let targets = value.as_array().unwrap();
+        assert!(targets.iter().any(|target| target["error"]["message"].is_string()), "{value}");
+    }
+
+    // Nothing was transferred, so there is only the failure.
+    let file = place.text("file");
+    fs::write(&file, "").unwrap();
+    let output = place.run(&["push", &place.text("releases"), &file, &place.text("public"), "--json"]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let message = value["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains(&format!("failed: {file}: ")), "{value}");
+}
+
 #[test]
 fn failed_looks_are_counted_and_explained() {
     let place = Place::new();

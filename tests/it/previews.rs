@@ -1,6 +1,7 @@
 //! `cannery push --preview`: previews under hosts of their own, served by `cannery-server --sites`.
 
 use std::fs;
+use std::path::Path;
 use std::process::Output;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -115,6 +116,20 @@ fn other_sites_are_left_alone_and_ended_previews_removed() {
     fs::write(settings, r#"{"expires": 1}"#).unwrap();
     assert!(push_as("new.example", &[]).status.success());
     assert_eq!(place.names("sites"), ["new.example", "www.example"]);
+}
+
+#[test]
+fn preview_is_not_published_into_a_site() {
+    let place = Place::new();
+    place.write_site(1);
+    let releases = place.text("releases");
+    assert!(place.run(&["push", &releases, &place.text("public")]).status.success());
+    for site in [releases, place.text("public")] {
+        let output = place.run(&["push", &site, &place.text("public"), "--preview", "a.example.com"]);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && message.contains("is a site of its own"), "{message}");
+        assert!(!Path::new(&site).join("a.example.com").exists());
+    }
 }
 
 /// Between staging and switching, other pushes must not remove it.

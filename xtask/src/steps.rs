@@ -31,9 +31,11 @@ enum Outcome {
 /// A step that can run beside other steps.
 pub(crate) struct Beside {
     name: &'static str,
-    /// Returns the output, which would be mixed with that of the other steps.
-    run: Box<dyn FnOnce() -> (Vec<u8>, Result<(), Error>) + Send>,
+    run: Box<dyn FnOnce() -> Finished + Send>,
 }
+
+/// The output of a step, which would be mixed with that of the others, and its outcome.
+type Finished = (Vec<u8>, Result<(), Error>);
 
 impl Steps {
     pub(crate) fn run(

@@ -36,6 +36,8 @@ pub enum StoreErrorKind {
     Plain,
     /// This machine can't do it.
     Local,
+    /// A file of the store can't be written on this machine.
+    Write,
 }
 
 impl StoreErrorKind {

@@ -120,12 +120,21 @@ pub(super) fn check_quorum<T, K: Display>(
         "staged" if !flags.stage_only => "no target was switched to the release",
         _ => "the targets named above were left as they were",
     };
-    Err(Failure::failed(format!(
-        "{} of {} failed, so {consequence}; {step}: {good}",
-        failed,
-        counted(members.len() as u64, "target"),
+    let mut message = format!(
+        "{failed} of {} failed, so {consequence}; {step}: {good}",
+        counted(members.len() as u64, "target")
+    );
+    // Otherwise, the lines above have told it.
+    if flags.json {
+        let failed =
+            members.iter().filter_map(|member| Some((&member.target, member.outcome.as_ref().err()?)));
+        let failed: Vec<_> =
+            failed.map(|(target, failure)| format!("{target}: {}", reason(failure))).collect();
+        message.push_str(&format!("; failed: {}", failed.join(", ")));
+    }
+    Err(Failure::failed(message).hint(
+        "once the cause is removed, run the same command again: it continues with what the targets have",
     ))
-    .hint("once the cause is removed, run the same command again: it continues with what the targets have"))
 }
 
 /// Names the targets that failed.

@@ -13,7 +13,6 @@ use cannery_publish::protocol::{
     Activate, Activated, Preview, Refusal, RefusalKind, ReleaseInfo, Releases, Selector,
 };
 use cannery_publish::{ClientError, Recipe, StageReport};
-use cannery_server::statement_files;
 use cannery_trust::{Signed, Statement};
 use serde::Serialize;
 
@@ -24,7 +23,7 @@ use super::fleet::{self, Member, check_quorum, quorum};
 use super::hooks::hook_outcome;
 use super::moment::{remaining, wait_until};
 use super::preview;
-use super::signer::{Signer, UNSIGNED};
+use super::signer::{Signer, UNSIGNED, signed_beside};
 use super::stores;
 use super::target::Target;
 use super::transfer::TransferDisplay;
@@ -78,7 +77,7 @@ pub fn run(flags: &Push) -> Result<(), Failure> {
         return Err(Failure::usage(message).hint(hint).as_json(flags.json));
     }
     if let Some(addresses) = stores::parse(words).map_err(|failure| failure.as_json(flags.json))? {
-        return stores::push(flags, addresses, site).map_err(|failure| failure.as_json(flags.json));
+        return stores::push(flags, addresses, site).map_err(|failure| failure.as_json(flags.json))?;
     }
     let url = preview.as_ref().map(preview::url);
     let published = publish(flags, preview).map_err(|failure| failure.as_json(flags.json))?;
@@ -157,9 +156,8 @@ fn publish(flags: &Push, preview: Option<Preview>) -> Result<Published, Failure>
 
     let signed = match &signer {
         Some(signer) => Some(sign(signer, &mut members, &archive)?),
-        None => statement_files::read_signed(Path::new(site)).map_err(|error| {
-            Failure::input(format!("cannot read the signature of {}: {error}", one_line(site)))
-        })?,
+        None if is_folder => None,
+        None => signed_beside(site, &archive)?,
     };
 
     let mut staged = stage(flags, members, &archive, &recipe, signed.as_ref(), cache.as_ref());
@@ -209,7 +207,7 @@ fn settle(
     let Some(moment) = flags.activate_at else { return Ok(members) };
     if !flags.quiet && !flags.json {
         let left = remaining(moment).as_secs_f64();
-        output::note(format_args!("staged on all targets that are left; switching in {}", seconds(left)));
+        output::note(format_args!("staged; switching in {}", seconds(left)));
     }
     if remaining(moment) > RECONNECTED_BEFORE * 2 {
         // An idle connection may be cut on the way.

@@ -32,7 +32,7 @@ struct RolledBack {
 pub fn run(flags: &Rollback) -> Result<(), Failure> {
     let as_json = |failure: Failure| failure.as_json(flags.json);
     if let Some(addresses) = stores::parse(&flags.targets).map_err(as_json)? {
-        return stores::rollback(flags, addresses).map_err(as_json);
+        return stores::rollback(flags, addresses).map_err(as_json)?;
     }
     let connector = Connector::new(&flags.connection).map_err(as_json)?;
     let targets = fleet::parse(&flags.targets).map_err(as_json)?;

@@ -3,8 +3,11 @@
 //! A host or a store may be broken into. What we sign is accepted by all nodes, so a statement that comes from a target counts only
 //! if our own key has signed it.
 
+use std::path::Path;
+
 use cannery_archive::Archive;
 use cannery_publish::signing::SecretKey;
+use cannery_server::statement_files;
 use cannery_trust::{PublicKeys, Signed, Statement};
 
 use crate::commands::keys;
@@ -14,6 +17,28 @@ use crate::output::{Failure, one_line};
 /// The warning if a release without a signature follows a signed one.
 pub(super) const UNSIGNED: &str = "the live release is signed, but the new one isn't: nodes and hosts with `--public-key` will refuse it; \
                                    sign it with `--secret-key FILE`";
+
+/// The warning if the statement of a release is older than the one that is live.
+pub(super) const OLDER: &str = "the live release has a newer signature than this one: nodes and hosts with `--public-key` will refuse it; \
+                                sign it again with `--secret-key FILE`";
+
+/// Reads the statement beside an archive that a command publishes without signing it.
+pub(super) fn signed_beside(site: &str, archive: &Archive) -> Result<Option<Signed>, Failure> {
+    let signed = statement_files::read_signed(Path::new(site)).map_err(|error| {
+        Failure::input(format!("cannot read the signature of {}: {error}", one_line(site)))
+    })?;
+    // The key isn't known here. All else is found before anything is transferred.
+    if let Some(signed) = &signed {
+        let checked = Statement::parse(&signed.statement).map_err(|error| error.to_string());
+        checked.and_then(|statement| statement.check(archive).map_err(|error| error.to_string())).map_err(
+            |why| {
+                Failure::input(format!("the signature beside {} doesn't fit: {why}", one_line(site)))
+                    .hint("sign the archive again with `cannery sign`, or remove the two files beside it")
+            },
+        )?;
+    }
+    Ok(signed)
+}
 
 /// How far a sequence that a target claims may be beyond those that our key has signed. Another key of the same site may have signed
 /// them. Without this bound, a target could have us sign the highest number, after which nodes refuse everything.

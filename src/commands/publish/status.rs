@@ -28,7 +28,7 @@ struct TargetStatus {
 pub fn run(flags: &Status) -> Result<(), Failure> {
     let as_json = |failure: Failure| failure.as_json(flags.json);
     if let Some(addresses) = stores::parse(&flags.targets).map_err(as_json)? {
-        return stores::status(flags, addresses).map_err(as_json);
+        return stores::status(flags, addresses).map_err(as_json)?;
     }
     let connector = Connector::new(&flags.connection).map_err(as_json)?;
     let members = fleet::connect(&connector, fleet::parse(&flags.targets).map_err(as_json)?);

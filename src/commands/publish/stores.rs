@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use cannery_archive::{Archive, Loading};
 use cannery_publish::protocol::ReleaseState;
 use cannery_publish::{RebuildError, Recipe};
-use cannery_server::statement_files;
 use cannery_store::{
     Address, Blob, Look, PullError, Store, StoredRelease, StoredSite, UploadError, UploadReport,
     check_stored, pull, upload,
 };
-use cannery_trust::Statement;
+use cannery_trust::{Signed, Statement};
 use serde::Serialize;
 
 use super::cache::Cache;
@@ -21,7 +20,7 @@ use super::compile::{Previous, compile_after};
 use super::fleet::{self, Member, check_quorum, failures, quorum};
 use super::hooks::hook_outcome;
 use super::moment::wait_until;
-use super::signer::{Signer, UNSIGNED, not_ours};
+use super::signer::{OLDER, Signer, UNSIGNED, not_ours, signed_beside};
 use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::releases::{PREVIOUS, PUSH_INSTEAD};
 use crate::commands::workplace::Workplace;
@@ -110,6 +109,9 @@ fn releases(members: &[Member<Opened, Address>]) -> impl Iterator<Item = &Stored
     opened(members).filter_map(|(_, opened)| opened.site.as_ref()).flat_map(StoredSite::releases)
 }
 
+/// The outcome of a command that has printed its result.
+type Outcome = Result<(), Failure>;
+
 #[derive(Serialize)]
 struct PushedJson {
     serial: u64,
@@ -149,7 +151,11 @@ struct Pushed {
 }
 
 /// Pushes into stores: uploads to all of them, lets nodes pull the release, and then makes it current in all.
-pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<(), Failure> {
+///
+/// # Errors
+///
+/// Returns an error if nothing was printed yet. The inner one comes after the result, which has it in JSON.
+pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<Outcome, Failure> {
     let started = Instant::now();
     let quorum = quorum(flags, addresses.len())?;
     if !Path::new(site).exists() {
@@ -188,15 +194,15 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
             let own = own_statements(signer, &members);
             Some(signer.sign(&archive, &own, claimed_sequence(&members))?)
         }
-        None => statement_files::read_signed(Path::new(site)).map_err(|error| {
-            Failure::input(format!("cannot read the signature of {}: {error}", one_line(site)))
-        })?,
+        None if is_folder => None,
+        None => signed_beside(site, &archive)?,
     };
 
     let stages_first = flags.stage_only || flags.activate_at.is_some() || !flags.settle_nodes().is_zero();
     let mut staged = fleet::then(members, |_, mut opened| {
         let bases = bases(opened.site.as_ref(), cache.as_ref());
-        let uploaded = upload(&mut *opened.store, &archive, &recipe, &bases, signed.clone(), keys::now());
+        let signed = signed.clone().or_else(|| kept_signature(opened.site.as_ref(), &archive));
+        let uploaded = upload(&mut *opened.store, &archive, &recipe, &bases, signed, keys::now());
         let (release, report) = uploaded.map_err(|error| upload_failure(&error))?;
         let is_staged = stages_first && stage(&mut opened, &release)?;
         let current = opened.site.as_ref().map(|site| &site.current);
@@ -227,8 +233,16 @@ pub(super) fn push(flags: &Push, addresses: Vec<Address>, site: &str) -> Result<
     let failed = run_hooks(flags, &mut pushed, archive.facts().serial);
     print(flags, &archive, &pushed, started)?;
     // The JSON value has the failures already.
-    check_quorum(&mut pushed, quorum, if flags.stage_only { "staged" } else { "activated" }, flags)?;
-    hook_outcome(failed)
+    let step = if flags.stage_only { "staged" } else { "activated" };
+    Ok(check_quorum(&mut pushed, quorum, step, flags).and_then(|()| hook_outcome(failed)))
+}
+
+/// Returns the signature that a store has for a release which is pushed again without one. Otherwise, nodes would refuse the release that
+/// they serve.
+fn kept_signature(site: Option<&StoredSite>, archive: &Archive) -> Option<Signed> {
+    let digest = archive.facts().digest;
+    let mut same = site?.releases().filter(|release| release.digest == digest);
+    same.find_map(|release| release.signed.clone())
 }
 
 /// Names a release as the staged one of a store, so that its nodes pull it. Returns `false` if there is nothing to wait for: a store
@@ -266,9 +280,7 @@ fn switch(flags: &Push, address: &Address, uploaded: Uploaded) -> Result<Pushed,
     let Uploaded { mut opened, release, report, was_current, is_staged } = uploaded;
     let live = opened.site.as_ref().map(|site| &site.current);
     let before = live.map(|live| live.serial);
-    let is_signature_lost = live.is_some_and(|live| live.signed.is_some());
-    let is_signature_lost = is_signature_lost && release.signed.is_none() && !was_current;
-    let warning = is_signature_lost.then(|| UNSIGNED.to_owned());
+    let warning = live.filter(|_| !was_current).and_then(|live| signature_warning(live, &release));
     if let Some(warning) = &warning {
         output::note(format_args!("{address}: note: {warning}"));
     }
@@ -277,6 +289,16 @@ fn switch(flags: &Push, address: &Address, uploaded: Uploaded) -> Result<Pushed,
     }
     let is_activated = !flags.stage_only;
     Ok(Pushed { report, was_current, is_staged, is_activated, before, warning, hook_error: None })
+}
+
+/// Returns the warning if nodes that demand signatures would refuse a release after the one that is current.
+fn signature_warning(current: &StoredRelease, next: &StoredRelease) -> Option<String> {
+    let accepted = claimed_statement(current)?;
+    match claimed_statement(next) {
+        None => Some(UNSIGNED.to_owned()),
+        Some(next) if next.sequence <= accepted.sequence => Some(OLDER.to_owned()),
+        Some(_) => None,
+    }
 }
 
 /// Runs the command of `--on-activate` for each store that has switched. Returns how often it failed.
@@ -474,6 +496,7 @@ fn print(
             (false, _) if pushed.was_current => "was current already".to_owned(),
             (false, _) if pushed.is_staged => "is staged".to_owned(),
             (false, _) => "is uploaded".to_owned(),
+            (true, _) if pushed.was_current => "was current already; nothing has changed".to_owned(),
             (true, Some(before)) => format!("is current, instead of release {before}"),
             (true, None) => "is current".to_owned(),
         };
@@ -526,7 +549,11 @@ struct RolledBack {
 }
 
 /// Makes an earlier release of each store current. Nothing is uploaded but the document.
-pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), Failure> {
+///
+/// # Errors
+///
+/// As for [`push`].
+pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<Outcome, Failure> {
     let signer = Signer::read(&flags.signing)?;
     let members = open_all(addresses, &flags.store);
     let own = signer.as_ref().map(|signer| own_statements(signer, &members)).unwrap_or_default();
@@ -549,7 +576,12 @@ pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), 
                 let name = format!("release {} in {address}", release.serial);
                 Some(signer.sign_again(statement.ok_or_else(|| not_ours(&name))?, &own, claimed)?)
             }
-            (None, None) => None,
+            (None, None) => {
+                if let Some(warning) = signature_warning(&site.current, &release) {
+                    output::note(format_args!("{address}: note: {warning}"));
+                }
+                None
+            }
             (None, Some(_)) => {
                 return Err(Failure::failed(
                     "the releases are signed, so nodes would refuse an older statement",
@@ -588,7 +620,7 @@ pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<(), 
             ))?;
         }
     }
-    failures(&members)
+    Ok(failures(&members))
 }
 
 fn find<'a>(site: &'a StoredSite, wanted: &str) -> Option<&'a StoredRelease> {
@@ -622,7 +654,11 @@ struct ReleaseJson {
 }
 
 /// Lists the releases of stores.
-pub(super) fn status(flags: &Status, addresses: Vec<Address>) -> Result<(), Failure> {
+///
+/// # Errors
+///
+/// As for [`push`].
+pub(super) fn status(flags: &Status, addresses: Vec<Address>) -> Result<Outcome, Failure> {
     let members = open_all(addresses, &flags.store);
     if flags.json {
         let json = |member: &Member<Opened, Address>| StoreStatus {
@@ -645,7 +681,7 @@ pub(super) fn status(flags: &Status, addresses: Vec<Address>) -> Result<(), Fail
             output::print(format_args!("{}\n{list}", paint.strong(&address.to_string())))?;
         }
     }
-    failures(&members)
+    Ok(failures(&members))
 }
 
 /// Returns the releases of a store, newest first.

@@ -1,7 +1,7 @@
 //! Targets: release directories on other machines or on this one, as users write them.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::output::{Failure, one_line};
 
@@ -33,9 +33,21 @@ impl Target {
         let (host, directory) = match split_host(text) {
             Some(parts) => parts,
             None if text.is_empty() => return Err(Failure::usage("a target is empty")),
+            None if text.contains('@') && !text.contains('/') && !Path::new(text).exists() => {
+                return Err(Failure::usage(format!("`{}` does not name a directory", one_line(text))).hint(
+                    format!(
+                        "write {0}:DIR, such as `{0}:/srv/site`; `./{0}` is on this machine",
+                        one_line(text)
+                    ),
+                ));
+            }
             None => return Ok(Target::Local(PathBuf::from(text))),
         };
 
+        if ["file", "http", "https", "oci", "s3"].contains(&&*host) && directory.starts_with('/') {
+            return Err(Failure::usage(format!("`{}` has too few slashes", one_line(text)))
+                .hint(format!("write {host}://…; a directory on a host with that name is `{host}:./DIR`")));
+        }
         // `ssh` would take such a host for a flag, which could run another program.
         if host.is_empty() || host.starts_with('-') || host.contains(char::is_whitespace) {
             return Err(Failure::usage(format!("`{}` does not name a host", one_line(text)))
@@ -106,6 +118,15 @@ mod tests {
         {
             assert!(Target::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn targets_with_a_forgotten_part_are_no_directories_or_hosts() {
+        for text in ["web@example.com", "file:/srv/store", "oci:/site", "s3:/bucket", "https:/example.com"] {
+            assert!(Target::parse(text).is_err(), "{text}");
+        }
+        assert_eq!(Target::parse("./web@example.com").unwrap(), Target::Local("./web@example.com".into()));
+        assert_eq!(Target::parse("file:srv").unwrap(), remote("file", "srv"));
     }
 
     #[test]

@@ -27,6 +27,9 @@ const STAGED: &str = ".staged";
 /// A preview that has ended is kept for this long after a release was staged for it.
 const STAGED_MAX: Duration = Duration::from_secs(24 * 3600);
 
+/// Files that a directory of sites doesn't have: those of a release directory, and of a folder of pages.
+const SITE_FILES: [&str; 2] = [CURRENT, "index.html"];
+
 /// Pushes switch within this time after staging, unless they were told to wait longer.
 const SWITCHED_WITHIN: Duration = Duration::from_secs(10 * 60);
 
@@ -57,6 +60,11 @@ impl SelectedPreview {
                 .hint(
                     "choose another host, or let the operator add `--preview-domain` to `cannery receive`",
                 ));
+        }
+        if let Some(name) = SITE_FILES.into_iter().find(|name| sites.join(name).symlink_metadata().is_ok()) {
+            let message = format!("{} is a site of its own: it has `{name}`", sites.display());
+            return Err(request(message)
+                .hint("a preview needs a directory of sites, as `cannery-server --sites` serves it, beside the site's own"));
         }
         check(&sites.join(&preview.host))?;
         remove_ended(sites, &preview.host);

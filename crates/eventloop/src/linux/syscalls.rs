@@ -420,7 +420,9 @@ pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
 pub(crate) fn set_time_slice(slice: Duration) -> io::Result<()> {
     const THIS_THREAD: libc::pid_t = 0;
     const NO_FLAGS: libc::c_uint = 0;
-    const SIZE: libc::c_uint = size_of::<libc::sched_attr>() as libc::c_uint;
+    /// Bytes of the structure in its first version.
+    const SIZE: libc::c_uint = 48;
+    const { assert!(size_of::<libc::sched_attr>() == SIZE as usize) };
 
     // SAFETY: all numbers are zero, which is valid. The kernel writes at most `SIZE` bytes of them.
     let mut attributes = unsafe {

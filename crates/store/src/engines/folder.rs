@@ -37,7 +37,7 @@ impl FolderStore {
             opened => opened,
         };
         let file = opened.map_err(|error| StoreError {
-            kind: StoreErrorKind::Local,
+            kind: StoreErrorKind::Write,
             ..StoreError::file("write", &path, &error)
         })?;
         // Some network file systems have no locks. The comparison of versions is all that we can do there.
@@ -74,7 +74,7 @@ impl FolderStore {
             .and_then(|()| File::open(folder)?.sync_all());
         written.map_err(|error| {
             let failed = StoreError::file("write", path, &error);
-            StoreError { kind: StoreErrorKind::Local, ..failed }
+            StoreError { kind: StoreErrorKind::Write, ..failed }
         })
     }
 }
