@@ -754,7 +754,7 @@ fn archive_with_the_signature_of_another_one_is_not_pushed() {
     for target in [format!("file://{}", place.text("store")), place.text("releases")] {
         let output = place.run(&["push", &target, &archives[1]]);
         assert!(
-            output.status.code() == Some(3) && stderr(&output).contains("about another release"),
+            output.status.code() == Some(3) && stderr(&output).contains("about another archive"),
             "{output:?}"
         );
         assert!(place.run(&["push", &target, &archives[0]]).status.success());
