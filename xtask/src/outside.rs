@@ -64,7 +64,7 @@ const FOR_COUNTS: [Requirement; 1] =
     [Requirement { package: "valgrind", evidence: Evidence::Program("valgrind") }];
 
 /// The requirements of `dist --check`.
-const FOR_PACKAGES: [Requirement; 12] = [
+const FOR_PACKAGES: [Requirement; 13] = [
     Requirement { package: "binutils", evidence: Evidence::Program("objcopy") },
     Requirement { package: "curl", evidence: Evidence::Program("curl") },
     Requirement { package: "debootstrap", evidence: Evidence::Program("debootstrap") },
@@ -73,6 +73,7 @@ const FOR_PACKAGES: [Requirement; 12] = [
     Requirement { package: "lintian", evidence: Evidence::Program("lintian") },
     Requirement { package: "python3", evidence: Evidence::Program("python3") },
     Requirement { package: "qemu-user", evidence: Evidence::Program("qemu-aarch64") },
+    Requirement { package: "rpm", evidence: Evidence::Program("rpm") },
     Requirement { package: "rpmlint", evidence: Evidence::Program("rpmlint") },
     Requirement { package: "skopeo", evidence: Evidence::Program("skopeo") },
     Requirement { package: "systemd-container", evidence: Evidence::Program("systemd-nspawn") },
