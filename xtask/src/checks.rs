@@ -191,6 +191,7 @@ fn portable_programs(steps: &mut Steps, programs: &TestPrograms, extent: Extent)
     const MODULES: &str = "admin:: get:: hostile:: http3:: processes:: range:: reload:: tls:: workers::";
     // Tests that the feature leaves out, because only Linux does what they check.
     const ON_LINUX: &str = "--skip live_reload:: --skip open_admin_page_is_reported --skip few_connections_are_balanced \
+        --skip workers_have_short_time_slices \
         --skip start_messages_of_a_supervisor --skip archive_written_in_place --skip archive_copied_in_place";
     let packages = portable_packages(extent);
     let tests = format!("test {packages} --no-fail-fast {TESTS} {PORTABLE} -- {WITHOUT_LEASES}");
