@@ -345,9 +345,6 @@ const START: &[Call] = &[
     // The narrower sandbox of a thread.
     only(libc::SYS_prctl, &[Is(0, libc::PR_SET_NO_NEW_PRIVS as u64)]),
     only(libc::SYS_seccomp, &[Is(0, libc::SECCOMP_SET_MODE_FILTER as u64)]),
-    // The worker's own time slice, policy and priority.
-    only(libc::SYS_sched_getattr, &[Is(0, 0)]),
-    only(libc::SYS_sched_setattr, &[Is(0, 0)]),
     // The worker's own descriptor table, and its event loop.
     only(libc::SYS_unshare, &[Is(0, libc::CLONE_FILES as u64)]),
     any(libc::SYS_close_range),
@@ -362,6 +359,10 @@ const START: &[Call] = &[
     only(libc::SYS_fcntl, &[Is(1, libc::F_GETFL as u64)]),
     only(libc::SYS_fcntl, &[Is(1, libc::F_SETFL as u64), Without(2, SIGNALS_OWNER)]),
 ];
+
+/// Calls by which a worker sets its own time slice, before it enters its own sandbox.
+const SLICES: &[Call] =
+    &[only(libc::SYS_sched_getattr, &[Is(0, 0)]), only(libc::SYS_sched_setattr, &[Is(0, 0)])];
 
 /// Calls to create a worker's ring, before it enters its own sandbox.
 const RINGS: &[Call] = &[any(libc::SYS_io_uring_setup), any(libc::SYS_io_uring_register)];
@@ -405,7 +406,10 @@ pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
 pub(super) fn process_calls(removes: bool, rings: bool) -> impl Iterator<Item = Call> {
     let end = if removes { END } else { &[] };
     let rings = if rings { RINGS } else { &[] };
-    [EVERY, WORKER, LOADER, LOG, COORDINATOR, RECEIVER, START, rings, end].into_iter().flatten().copied()
+    [EVERY, WORKER, LOADER, LOG, COORDINATOR, RECEIVER, START, SLICES, rings, end]
+        .into_iter()
+        .flatten()
+        .copied()
 }
 
 /// Returns the calls of a profiler, which are allowed in any thread.
