@@ -450,7 +450,7 @@ impl Follower {
         let digest = release.digest.to_string();
         // Faults of this machine may end, but a release that was refused does not change.
         let refused = |refusal: Refusal| match refusal.kind {
-            RefusalKind::Host => local(refusal),
+            RefusalKind::Host | RefusalKind::Write => local(refusal),
             _ => Obstacle::Refused(Failure::failed(refusal.message).hint_if(refusal.hint)),
         };
         let checked = self.host.check_signed(release.signed.as_ref(), &digest).map_err(refused)?;

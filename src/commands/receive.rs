@@ -220,9 +220,7 @@ impl DirectoryHost {
 
     fn refusal(&self, what: &str, error: &io::Error) -> Refusal {
         let message = format!("{what} the directory {}: {error}", self.path.display());
-        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        let kind = if is_full { RefusalKind::Write } else { RefusalKind::Host };
-        let refusal = Refusal::new(kind, message);
+        let refusal = Refusal::new(RefusalKind::Host, message);
         release_dir::remedy(&self.path, error).into_iter().fold(refusal, Refusal::hint)
     }
 
@@ -235,7 +233,7 @@ impl DirectoryHost {
             let is_needed = directory.is_current(release) || staged == Some(&*name);
             if !is_needed && is_pushed_name(&name) {
                 fs::remove_file(directory.release_path(&release.name))
-                    .map_err(|error| self.refusal("cannot remove an old release from", &error))?;
+                    .map_err(|error| self.write_refusal("cannot remove an old release from", &error))?;
                 release_trust::remove_signed(&self.path, &name);
                 removed.push(name.into_owned());
             }
@@ -363,7 +361,7 @@ impl Host for DirectoryHost {
         let archive = Archive::from_file(&file, Loading::Mapped).map_err(|error| damaged(&error))?;
         let (serial, digest) = (archive.facts().serial, archive.facts().digest.to_string());
         drop(archive);
-        file.sync_all().map_err(|error| self.refusal("cannot write into", &error))?;
+        file.sync_all().map_err(|error| self.write_refusal("cannot write into", &error))?;
 
         let _lock = self.lock()?;
         let directory = self.read()?;
@@ -387,7 +385,7 @@ impl Host for DirectoryHost {
         self.verified = Some(digest);
         // Before the archive, so that a release is never without its statement.
         let signed = self.signed.take();
-        let written = |error: io::Error| self.refusal("cannot write into", &error);
+        let written = |error: io::Error| self.write_refusal("cannot write into", &error);
         if let Some(signed) = signed {
             release_trust::write_signed(&self.path, &name, &signed).map_err(written)?;
         }
@@ -464,7 +462,7 @@ impl DirectoryHost {
             releases::settle(&mut *self.clock, &directory, release, Settling::requested(milliseconds));
         }
         let lock = self.lock()?;
-        release_dir::clean(&self.path, &lock).map_err(|error| self.refusal("cannot clean", &error))?;
+        release_dir::clean(&self.path, &lock).map_err(|error| self.write_refusal("cannot clean", &error))?;
         let directory = self.read()?;
         let release = select(&directory, &activate.release)?;
         let is_verified = match &activate.release {
@@ -490,7 +488,7 @@ impl DirectoryHost {
                     Some((_, seen)) => release_trust::write_seen(&self.path, seen),
                     None => Ok(()),
                 })
-                .map_err(|error| self.refusal("cannot write into", &error))?;
+                .map_err(|error| self.write_refusal("cannot write into", &error))?;
         }
         if let Some(preview) = &self.preview {
             // First, so that it is never served without its password.

@@ -285,7 +285,13 @@ fn full_disk_of_a_node_or_host_changes_nothing() {
     assert!(output.status.code() == Some(4) && stderr(&output).contains("make room"), "{}", stderr(&output));
     let output = limited(&["push", &releases, &place.text("2.cdb")]);
     assert!(
-        output.status.code() == Some(1) && stderr(&output).contains("cannot write the release"),
+        output.status.code() == Some(4) && stderr(&output).contains("cannot write the release"),
+        "{}",
+        stderr(&output)
+    );
+    let output = limited(&["push", &format!("file://{}", place.text("empty")), &place.text("2.cdb")]);
+    assert!(
+        output.status.code() == Some(4) && stderr(&output).contains("cannot write"),
         "{}",
         stderr(&output)
     );

@@ -390,7 +390,7 @@ fn damage_refusal(name: &str) -> Refusal {
 fn rebuild_refusal(error: &RebuildError, recipe: &Recipe) -> Refusal {
     match error {
         RebuildError::Write(WriteError::Io(error)) => {
-            let refusal = Refusal::new(RefusalKind::Host, format!("cannot write the release: {error}"));
+            let refusal = Refusal::new(RefusalKind::Write, format!("cannot write the release: {error}"));
             match error.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => refusal
                     .hint(format!("the release takes {} bytes: make room on the host", recipe.file_bytes())),

@@ -420,7 +420,7 @@ fn stage(
             &mut |total| with_display(&|display| display.plan(total)),
             &mut |count| with_display(&|display| display.advance(count)),
         );
-        let report = report.map_err(|error| stage_failure(target, &error))?;
+        let report = report.map_err(|error| failure_of(target, &error))?;
         for name in &report.staged.damaged {
             output::note(format_args!(
                 "{target}: note: {} is damaged, so its contents were transferred again; delete it there",
@@ -434,8 +434,8 @@ fn stage(
     })
 }
 
-/// Explains why a release wasn't staged. If it can't be written on this machine, the exit code says so.
-fn stage_failure(target: &Target, error: &ClientError) -> Failure {
+/// Explains why a target doesn't have or serve a release. If this machine can't write it, the exit code says so.
+fn failure_of(target: &Target, error: &ClientError) -> Failure {
     let is_unwritable = matches!(error, ClientError::Refused(Refusal { kind: RefusalKind::Write, .. }));
     match (client_failure(error), target) {
         (Failure::Message { message, hint, .. }, Target::Local(_)) if is_unwritable => {
@@ -467,13 +467,13 @@ fn activate(
     let release = Selector::Digest(archive.facts().digest.to_string());
     let activate = Activate { release, keep: Some(flags.keep), signed, settle_ms: None };
     let is_signed = activate.signed.is_some();
-    fleet::then(members, |_, StagedTarget { mut connection, report, was_current, .. }| {
+    fleet::then(members, |target, StagedTarget { mut connection, report, was_current, .. }| {
         let live = connection.releases.current().filter(|live| live.signed.is_some());
         let unsigned = live.filter(|_| !is_signed && !was_current).map(|_| UNSIGNED.to_owned());
         let activated = if flags.stage_only {
             None
         } else {
-            Some(connection.client.activate(&activate).map_err(|error| client_failure(&error))?)
+            Some(connection.client.activate(&activate).map_err(|error| failure_of(target, &error))?)
         };
         connection.close();
         let noted = activated.as_ref().and_then(|activated| activated.warning.clone());

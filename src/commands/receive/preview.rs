@@ -134,7 +134,7 @@ impl SelectedPreview {
 /// Removes a preview with its releases. Returns whether there was one.
 pub(super) fn remove(directory: &Path) -> Result<bool, Refusal> {
     let failed = |error: io::Error| {
-        Refusal::new(RefusalKind::Host, format!("cannot remove {}: {error}", directory.display()))
+        Refusal::new(RefusalKind::Write, format!("cannot remove {}: {error}", directory.display()))
     };
     // No other process publishes there meanwhile.
     let lock = match ReleaseDir::lock(directory) {
@@ -198,7 +198,7 @@ fn replace(path: &Path, file: &PreviewFile) -> Result<(), Refusal> {
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> Refusal {
-    Refusal::new(RefusalKind::Host, format!("cannot write {}: {error}", path.display()))
+    Refusal::new(RefusalKind::Write, format!("cannot write {}: {error}", path.display()))
 }
 
 /// Returns whether a preview will still be there when pushes that have staged a release by now will have switched.
