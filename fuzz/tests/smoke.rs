@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 /// Mutations per target.
 const MUTATIONS: u32 = 20_000;
 
-/// Mutations of a target that makes TLS handshakes, or that takes milliseconds for the longest input.
+/// Mutations of a target that makes TLS handshakes, or that takes a millisecond for an input.
 const MUTATIONS_OF_SLOW_TARGETS: u32 = 5_000;
 
-/// Mutations of a target that writes files.
-const MUTATIONS_WITH_FILES: u32 = 2_000;
+/// Mutations of a target that writes files, or that takes many milliseconds for an input.
+const MUTATIONS_OF_SLOWEST_TARGETS: u32 = 2_000;
 
 /// One test per target, and the names of all.
 macro_rules! targets {
@@ -76,8 +76,8 @@ fn replay_and_mutate(name: &str, target: fn(&[u8])) {
 
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mutations = match name {
-        "datagrams" | "hpack_encoder" => MUTATIONS_OF_SLOW_TARGETS,
-        "import" | "receive" | "recipe" => MUTATIONS_WITH_FILES,
+        "datagrams" | "frames" | "interop_client" => MUTATIONS_OF_SLOW_TARGETS,
+        "hpack_encoder" | "import" | "receive" | "recipe" => MUTATIONS_OF_SLOWEST_TARGETS,
         _ => MUTATIONS,
     };
     for _ in 0..mutations {

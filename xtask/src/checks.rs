@@ -174,12 +174,15 @@ fn portable_packages(extent: Extent) -> String {
 const WITHOUT_LEASES: &str = "--skip compiler::tests::half_written --skip compiler::tests::file_that_is_being_replaced \
     --skip compiler::tests::compiler_goes_on_from_an_archive --skip file_exchanged_for_a_link_out_of_the_folder";
 
+/// Its simulations have a kernel of their own, so they are the same in both builds.
+const SIMULATIONS: &str = "--skip worker::simulation::";
+
 /// Checks the libraries of the portable build. This leaves the usual programs in their place.
 fn portable_libraries(steps: &mut Steps, extent: Extent) {
     let packages = portable_packages(extent);
     let clippy = format!("clippy {packages} --all-targets {PORTABLE} -- -D warnings");
     steps.run("portable clippy", || project::run(&mut yielding(&cargo(&clippy))));
-    let units = format!("test {packages} --no-fail-fast --lib {PORTABLE} -- {WITHOUT_LEASES}");
+    let units = format!("test {packages} --no-fail-fast --lib {PORTABLE} -- {WITHOUT_LEASES} {SIMULATIONS}");
     steps.run("portable units", || run_cargo_tests(&units, extent));
 }
 
