@@ -26,7 +26,7 @@ use super::release_trust::{self, ReleaseTrust};
 use super::releases::{self, Asker, Clock, SystemClock};
 use crate::flags::publish::Receive;
 use crate::flags::settling::Settling;
-use crate::output::Failure;
+use crate::output::{Exit, Failure};
 
 /// Runs the command.
 ///
@@ -139,7 +139,13 @@ impl DirectoryHost {
 
     /// Returns what was accepted last.
     pub(super) fn seen(&self) -> Result<Option<Seen>, Refusal> {
-        release_trust::read_seen(&self.path).map_err(|error| self.refusal("cannot read", &error))
+        release_trust::read_seen(&self.path).map_err(|error| {
+            let refusal = self.refusal("cannot read", &error);
+            match error.kind() {
+                io::ErrorKind::InvalidData => refusal.hint(release_trust::SEEN_IS_DAMAGED),
+                _ => refusal,
+            }
+        })
     }
 
     /// Refuses to use the directory of sites itself as a release directory.
@@ -563,6 +569,9 @@ fn damaged(name: &OsString, error: &dyn std::fmt::Display) -> Refusal {
 /// Turns a failure of another command into a refusal.
 fn refused(failure: Failure) -> Refusal {
     match failure {
+        Failure::Message { exit: Exit::Output, message, hint, .. } => {
+            Refusal { kind: RefusalKind::Write, message, hint }
+        }
         Failure::Message { message, hint, .. } => Refusal { kind: RefusalKind::Request, message, hint },
         Failure::Clap(_) | Failure::Reported(_) | Failure::PipeClosed => {
             Refusal::new(RefusalKind::Host, "an internal error")

@@ -20,6 +20,9 @@ use crate::output::{Failure, one_line};
 /// The file in a release directory that has what was accepted last.
 const SEEN: &str = ".seen.json";
 
+/// What to do if that file is damaged.
+pub(super) const SEEN_IS_DAMAGED: &str = "copy that file from a backup; once you delete it there, any signed release is accepted, also an older one";
+
 /// Start of every public key in base64.
 const KEY_START: &str = "RW";
 
@@ -75,7 +78,7 @@ impl ReleaseTrust {
             let refusal = Refusal::new(RefusalKind::Request, error.to_string());
             refusal.hint(match error {
                 Untrusted::Unsigned => {
-                    "publish with `--secret-key FILE --site NAME`; `cannery keygen` generates a key"
+                    "add `--secret-key FILE --site NAME`; `cannery keygen` generates a key"
                 }
                 Untrusted::Signature(SignatureError::Key) => {
                     "sign with the key whose public key is listed here, or list the new one with `--public-key`"

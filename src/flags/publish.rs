@@ -248,7 +248,7 @@ pub struct Receive {
     version,
     after_help = examples(
         &["cannery rollback web@example.com:/srv/site", "cannery rollback web@a:/srv/site web@b:/srv/site --to 41"],
-        "Exit codes: 0 done, 1 a target failed, 2 wrong usage.",
+        "Exit codes: 0 done, 1 a target failed, 2 wrong usage, 3 bad key, 4 can't write on this machine.",
     ),
 )]
 pub struct Rollback {

@@ -310,12 +310,11 @@ fn command_runs_after_a_release_became_current() {
             assert!(output.status.success() && errors.contains("on-activate: purged"), "{errors}");
         }
     }
-    let directory = place.text("store");
     let expected = [
         format!("{target} 1.cdb 1 "),
-        format!("{directory} 1 1 "),
+        format!("{store} 1 1 "),
         format!("{target} 2.cdb 2 1.cdb"),
-        format!("{directory} 2 2 1"),
+        format!("{store} 2 2 1"),
     ];
     assert_eq!(lines(), expected);
     // Nothing has changed, or is only staged.

@@ -688,16 +688,22 @@ fn follower_exits_if_it_can_run_no_command() {
 }
 
 #[test]
-fn unsigned_release_after_a_signed_one_is_noted() {
+fn release_that_nodes_will_refuse_is_noted() {
     let place = Place::new();
     keygen(&place, "site");
     let secret = place.text("site.key");
-    let store = format!("file://{}", place.text("store"));
-    let signed = push(&place, &store, 1, &["--secret-key", &secret, "--site", "a"]);
-    assert_eq!(signed["targets"][0]["warning"], Value::Null);
-    let unsigned = push(&place, &store, 2, &[]);
-    let warning = unsigned["targets"][0]["warning"].as_str().unwrap_or_default();
-    assert!(warning.contains("the live release is signed"), "{unsigned}");
+    for target in [format!("file://{}", place.text("store")), place.text("releases")] {
+        let pushed = |number, signing: &[&str]| {
+            let json = push(&place, &target, number, signing);
+            json["targets"][0]["warning"].as_str().unwrap_or_default().to_owned()
+        };
+        assert_eq!(pushed(1, &["--secret-key", &secret, "--site", "a"]), "");
+        let other_site = pushed(2, &["--secret-key", &secret, "--site", "b"]);
+        assert!(other_site.contains("signed for the site a, but the new one for b"), "{other_site}");
+        assert_eq!(pushed(3, &["--secret-key", &secret, "--site", "b"]), "");
+        let unsigned = pushed(4, &[]);
+        assert!(unsigned.contains("the live release is signed"), "{unsigned}");
+    }
 }
 
 /// Someone has forgotten the key, and nothing has changed: nodes must not refuse the release that they serve.

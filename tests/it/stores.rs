@@ -584,8 +584,7 @@ fn store_that_fails_to_switch_is_named_and_can_catch_up() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains(&format!("{second}: failed: {second}live.json answers 403")), "{text}");
     let summary = format!(
-        "1 of 2 targets failed, so the targets named above were left as they were; activated: {}",
-        place.text("first")
+        "1 of 2 targets failed, so the targets named above were left as they were; activated: {first}"
     );
     assert!(text.contains(&summary), "{text}");
     let results = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -81,6 +81,9 @@ fn target_that_fails_to_roll_back_is_named_and_can_catch_up() {
     assert!(results.contains(&format!("{one}  1.cdb is live, instead of 2.cdb")), "{results}");
     assert_eq!(place.current("one"), "1.cdb");
 
+    let alone = place.run(&["rollback", &two, "--to", "1"]);
+    assert_eq!(alone.status.code(), Some(4), "{}", stderr(&alone));
+
     repair(&place, "two", "2.cdb");
     let json = place.json(&rollback);
     assert_eq!((&json[0]["before"], &json[1]["before"]), (&serde_json::Value::Null, &"2.cdb".into()));

@@ -177,7 +177,7 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Folder(path) => write!(f, "{}", path.display()),
+            Address::Folder(path) => write!(f, "file://{}", path.display()),
             Address::Web(url) => f.write_str(url),
             Address::Oci { registry, repository, tag } => write!(f, "oci://{registry}/{repository}:{tag}"),
             Address::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
@@ -196,6 +196,7 @@ mod tests {
     #[test]
     fn addresses_are_shown_as_written() {
         for text in [
+            "file:///srv/store",
             "https://example.com/store/",
             "oci://registry.example.com/team/site:live",
             "oci://127.0.0.1:5000/site:stable-2",

@@ -85,7 +85,7 @@ impl Connector {
             Ok(greeted) => greeted,
             Err(error) => return Err(self.greeting_failure(target, &error, child.wait().ok())),
         };
-        let activated = client.activated().map_err(|error| client_failure(&error));
+        let activated = client.activated().map_err(|error| client_failure(target, &error));
         drop(client);
         let _ = child.wait();
         activated
@@ -172,9 +172,9 @@ impl Connector {
                     one_line(start)
                 ))
                 .hint("a file such as `.bashrc` prints it: nothing may be printed unless the shell is interactive"),
-                _ => client_failure(error),
+                _ => client_failure(target, error),
             },
-            (Target::Local(_), _) => client_failure(error),
+            (Target::Local(_), _) => client_failure(target, error),
         }
     }
 }
@@ -227,12 +227,13 @@ fn start_failure(program: &str, error: &io::Error) -> Failure {
     }
 }
 
-/// Explains what went wrong after the other side has said hello.
-pub(super) fn client_failure(error: &ClientError) -> Failure {
+/// Explains what went wrong after the other side has said hello. If this machine can't write, the exit code says so.
+pub(super) fn client_failure(target: &Target, error: &ClientError) -> Failure {
     match error {
         ClientError::Refused(refusal) => {
-            let failure = match refusal.kind {
-                RefusalKind::Protocol => Failure::failed(format!("the other side refused: {refusal}")),
+            let failure = match (refusal.kind, target) {
+                (RefusalKind::Protocol, _) => Failure::failed(format!("the other side refused: {refusal}")),
+                (RefusalKind::Write, Target::Local(_)) => Failure::output(refusal.message.clone()),
                 _ => Failure::failed(refusal.message.clone()),
             };
             failure.hint_if(refusal.hint.as_ref())

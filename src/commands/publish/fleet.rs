@@ -143,6 +143,10 @@ pub(super) fn failures<T, K: Display>(members: &[Member<T, K>]) -> Result<(), Fa
     let failed: Vec<_> = failed.collect();
     match failed.as_slice() {
         [] => Ok(()),
+        // The fault is one of this machine.
+        [(target, failure)] if members.len() == 1 && failure.exit() == Exit::Output => {
+            Err(failure.about(target))
+        }
         [(target, failure)] => Err(failure.about(target).with_exit(Exit::Failed)),
         _ => {
             for (target, failure) in &failed {

@@ -129,8 +129,8 @@ pub(super) fn remove(flags: &Push, preview: Preview) -> Result<(), Failure> {
     let host = preview.host.clone();
     let targets = fleet::parse(&flags.words)?;
     let connector = Connector::new(&flags.connection)?.for_preview(Some(preview));
-    let members = fleet::then(fleet::connect(&connector, targets), |_, mut connection: Connection| {
-        let removed = connection.client.remove_preview().map_err(|error| client_failure(&error))?;
+    let members = fleet::then(fleet::connect(&connector, targets), |target, mut connection: Connection| {
+        let removed = connection.client.remove_preview().map_err(|error| client_failure(target, &error))?;
         connection.close();
         Ok(removed.existed)
     });

@@ -9,10 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Loading};
-use cannery_publish::protocol::{
-    Activate, Activated, Preview, Refusal, RefusalKind, ReleaseInfo, Releases, Selector,
-};
-use cannery_publish::{ClientError, Recipe, StageReport};
+use cannery_publish::protocol::{Activate, Activated, Preview, ReleaseInfo, Releases, Selector};
+use cannery_publish::{Recipe, StageReport};
 use cannery_trust::{Signed, Statement};
 use serde::Serialize;
 
@@ -23,7 +21,7 @@ use super::fleet::{self, Member, check_quorum, quorum};
 use super::hooks::hook_outcome;
 use super::moment::{remaining, wait_until};
 use super::preview;
-use super::signer::{Signer, UNSIGNED, signed_beside};
+use super::signer::{Signer, signed_beside, warning};
 use super::stores;
 use super::target::Target;
 use super::transfer::TransferDisplay;
@@ -362,7 +360,7 @@ fn fetch(
     display.plan(listed.bytes);
     let fetched = connection.client.fetch(digest, &mut file, &mut |count| display.advance(count));
     drop(display);
-    fetched.map_err(|error| with_target(client_failure(&error), &connection.target))?;
+    fetched.map_err(|error| with_target(client_failure(&connection.target, &error), &connection.target))?;
 
     let damage = match Archive::open(path, Loading::Mapped) {
         Err(error) => error.to_string(),
@@ -420,7 +418,7 @@ fn stage(
             &mut |total| with_display(&|display| display.plan(total)),
             &mut |count| with_display(&|display| display.advance(count)),
         );
-        let report = report.map_err(|error| failure_of(target, &error))?;
+        let report = report.map_err(|error| client_failure(target, &error))?;
         for name in &report.staged.damaged {
             output::note(format_args!(
                 "{target}: note: {} is damaged, so its contents were transferred again; delete it there",
@@ -432,17 +430,6 @@ fn stage(
         let was_current = current == Some(&digest);
         Ok(StagedTarget { connection, report, was_current })
     })
-}
-
-/// Explains why a target doesn't have or serve a release. If this machine can't write it, the exit code says so.
-fn failure_of(target: &Target, error: &ClientError) -> Failure {
-    let is_unwritable = matches!(error, ClientError::Refused(Refusal { kind: RefusalKind::Write, .. }));
-    match (client_failure(error), target) {
-        (Failure::Message { message, hint, .. }, Target::Local(_)) if is_unwritable => {
-            hint.into_iter().fold(Failure::output(message), Failure::hint)
-        }
-        (failure, _) => failure,
-    }
 }
 
 /// Returns the recipe of the newest release of a target that we still know.
@@ -466,18 +453,17 @@ fn activate(
 ) -> Vec<Member<PushedTarget>> {
     let release = Selector::Digest(archive.facts().digest.to_string());
     let activate = Activate { release, keep: Some(flags.keep), signed, settle_ms: None };
-    let is_signed = activate.signed.is_some();
     fleet::then(members, |target, StagedTarget { mut connection, report, was_current, .. }| {
-        let live = connection.releases.current().filter(|live| live.signed.is_some());
-        let unsigned = live.filter(|_| !is_signed && !was_current).map(|_| UNSIGNED.to_owned());
+        let live = connection.releases.current().filter(|_| !was_current);
+        let foreign = live.and_then(|live| warning(live.signed.as_ref(), activate.signed.as_ref()));
         let activated = if flags.stage_only {
             None
         } else {
-            Some(connection.client.activate(&activate).map_err(|error| failure_of(target, &error))?)
+            Some(connection.client.activate(&activate).map_err(|error| client_failure(target, &error))?)
         };
         connection.close();
         let noted = activated.as_ref().and_then(|activated| activated.warning.clone());
-        let warnings: Vec<_> = noted.into_iter().chain(unsigned).collect();
+        let warnings: Vec<_> = noted.into_iter().chain(foreign).collect();
         let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
         Ok(PushedTarget { report, was_current, activated, warning, hook_error: None })
     })

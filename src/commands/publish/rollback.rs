@@ -46,12 +46,13 @@ pub fn run(flags: &Rollback) -> Result<(), Failure> {
     let members = match &signer {
         // Only a new statement depends on the list of releases.
         None => fleet::start(targets, |target| connector.activate(target, &activate)),
-        Some(signer) => fleet::then(fleet::connect(&connector, targets), |_, mut connection| {
+        Some(signer) => fleet::then(fleet::connect(&connector, targets), |target, mut connection| {
             // Even if the host doesn't demand signatures, and the live release has none, its server may.
             let (digest, signed) = sign_again(signer, &connection.releases, &flags.to)?;
             let release = Selector::Digest(digest);
             let activate = Activate { release, signed: Some(signed), ..activate.clone() };
-            let activated = connection.client.activate(&activate).map_err(|error| client_failure(&error))?;
+            let activated =
+                connection.client.activate(&activate).map_err(|error| client_failure(target, &error))?;
             connection.close();
             Ok(activated)
         }),

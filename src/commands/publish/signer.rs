@@ -15,12 +15,30 @@ use crate::flags::signing::SigningFlags;
 use crate::output::{Failure, one_line};
 
 /// The warning if a release without a signature follows a signed one.
-pub(super) const UNSIGNED: &str = "the live release is signed, but the new one isn't: nodes and hosts with `--public-key` will refuse it; \
+const UNSIGNED: &str = "the live release is signed, but the new one isn't: nodes and hosts with `--public-key` will refuse it; \
                                    sign it with `--secret-key FILE`";
 
 /// The warning if the statement of a release is older than the one that is live.
-pub(super) const OLDER: &str = "the live release has a newer signature than this one: nodes and hosts with `--public-key` will refuse it; \
+const OLDER: &str = "the live release has a newer signature than this one: nodes and hosts with `--public-key` will refuse it; \
                                 sign it again with `--secret-key FILE`";
+
+/// Returns the warning if nodes that demand signatures would refuse a release after the one that is live. Keys aren't compared: one
+/// may follow another.
+pub(super) fn warning(live: Option<&Signed>, next: Option<&Signed>) -> Option<String> {
+    let claimed = |signed: &Signed| Statement::parse(&signed.statement).ok();
+    let live = claimed(live?)?;
+    match next.and_then(claimed) {
+        None => Some(UNSIGNED.to_owned()),
+        Some(next) if next.site != live.site => Some(format!(
+            "the live release is signed for the site {}, but the new one for {}: nodes and hosts with `--public-key` will refuse it; \
+             `--site NAME` names the site",
+            one_line(&live.site),
+            one_line(&next.site)
+        )),
+        Some(next) if next.sequence <= live.sequence => Some(OLDER.to_owned()),
+        Some(_) => None,
+    }
+}
 
 /// Reads the statement beside an archive that a command publishes without signing it.
 pub(super) fn signed_beside(site: &str, archive: &Archive) -> Result<Option<Signed>, Failure> {

@@ -20,7 +20,7 @@ use super::compile::{Previous, compile_after};
 use super::fleet::{self, Member, check_quorum, failures, quorum};
 use super::hooks::hook_outcome;
 use super::moment::wait_until;
-use super::signer::{OLDER, Signer, UNSIGNED, not_ours, signed_beside};
+use super::signer::{self, Signer, not_ours, signed_beside};
 use crate::commands::on_activate::{Activation, Hook};
 use crate::commands::releases::{PREVIOUS, PUSH_INSTEAD};
 use crate::commands::workplace::Workplace;
@@ -280,7 +280,9 @@ fn switch(flags: &Push, address: &Address, uploaded: Uploaded) -> Result<Pushed,
     let Uploaded { mut opened, release, report, was_current, is_staged } = uploaded;
     let live = opened.site.as_ref().map(|site| &site.current);
     let before = live.map(|live| live.serial);
-    let warning = live.filter(|_| !was_current).and_then(|live| signature_warning(live, &release));
+    let warning = live
+        .filter(|_| !was_current)
+        .and_then(|live| signer::warning(live.signed.as_ref(), release.signed.as_ref()));
     if let Some(warning) = &warning {
         output::note(format_args!("{address}: note: {warning}"));
     }
@@ -289,16 +291,6 @@ fn switch(flags: &Push, address: &Address, uploaded: Uploaded) -> Result<Pushed,
     }
     let is_activated = !flags.stage_only;
     Ok(Pushed { report, was_current, is_staged, is_activated, before, warning, hook_error: None })
-}
-
-/// Returns the warning if nodes that demand signatures would refuse a release after the one that is current.
-fn signature_warning(current: &StoredRelease, next: &StoredRelease) -> Option<String> {
-    let accepted = claimed_statement(current)?;
-    match claimed_statement(next) {
-        None => Some(UNSIGNED.to_owned()),
-        Some(next) if next.sequence <= accepted.sequence => Some(OLDER.to_owned()),
-        Some(_) => None,
-    }
 }
 
 /// Runs the command of `--on-activate` for each store that has switched. Returns how often it failed.
@@ -577,7 +569,7 @@ pub(super) fn rollback(flags: &Rollback, addresses: Vec<Address>) -> Result<Outc
                 Some(signer.sign_again(statement.ok_or_else(|| not_ours(&name))?, &own, claimed)?)
             }
             (None, None) => {
-                if let Some(warning) = signature_warning(&site.current, &release) {
+                if let Some(warning) = signer::warning(site.current.signed.as_ref(), None) {
                     output::note(format_args!("{address}: note: {warning}"));
                 }
                 None
