@@ -20,7 +20,7 @@ use crate::output::{Failure, one_line};
 /// The file in a release directory that has what was accepted last.
 const SEEN: &str = ".seen.json";
 
-/// What to do if that file is damaged.
+/// The remedy if that file is damaged.
 pub(super) const SEEN_IS_DAMAGED: &str = "copy that file from a backup; once you delete it there, any signed release is accepted, also an older one";
 
 /// Start of every public key in base64.
