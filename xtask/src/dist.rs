@@ -167,7 +167,8 @@ fn programs_of_tests() -> Result<(Release, &'static Target, Programs), Error> {
     release.clear()?;
     let target = &TARGETS[0];
     let built = project::target().join("debug");
-    let programs = Programs::strip(&built, &release.work(target.triple), &tools::objcopy(target)?)?;
+    let work = release.work(target.triple);
+    let programs = Programs::strip(&target.programs(), &built, &work, &tools::objcopy(target)?)?;
     Ok((release, target, programs))
 }
 
@@ -226,7 +227,8 @@ impl Options {
             Some(directory) => directory.clone(),
             None => build::run(target, &self.profile, release)?,
         };
-        Programs::strip(&directory, &release.work(target.triple), &tools::objcopy(target)?)
+        let work = release.work(target.triple);
+        Programs::strip(&target.programs(), &directory, &work, &tools::objcopy(target)?)
     }
 }
 

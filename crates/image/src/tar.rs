@@ -10,6 +10,7 @@ const PATH_BYTES_MAX: usize = 100;
 
 /// The types of entries.
 const FILE: u8 = b'0';
+const HARD_LINK: u8 = b'1';
 const SYMBOLIC_LINK: u8 = b'2';
 const DIRECTORY: u8 = b'5';
 
@@ -41,6 +42,11 @@ impl<W: Write> Writer<W> {
 
     pub(crate) fn link(&mut self, attributes: Attributes<'_>, target: &str) -> io::Result<()> {
         self.header(SYMBOLIC_LINK, attributes, 0, target)
+    }
+
+    /// Writes another name of a file that was written before.
+    pub(crate) fn hard_link(&mut self, attributes: Attributes<'_>, file: &str) -> io::Result<()> {
+        self.header(HARD_LINK, attributes, 0, file)
     }
 
     pub(crate) fn file(&mut self, attributes: Attributes<'_>, content: &[u8]) -> io::Result<()> {

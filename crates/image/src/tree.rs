@@ -36,6 +36,8 @@ pub enum Content<'a> {
     Directory,
     /// A symbolic link to this path.
     Link(String),
+    /// Another name of the file with this path in the tree, which must sort before.
+    HardLink(String),
     /// A file with these bytes, which may be mapped.
     File(Cow<'a, [u8]>),
 }
@@ -75,6 +77,7 @@ impl<'a> Tree<'a> {
             match &entry.content {
                 Content::Directory => writer.directory(attributes)?,
                 Content::Link(target) => writer.link(attributes, target)?,
+                Content::HardLink(file) => writer.hard_link(attributes, file)?,
                 Content::File(bytes) => writer.file(attributes, bytes)?,
             }
         }
@@ -113,14 +116,20 @@ mod tests {
         tree.add_bytes("usr/bin/b", 0o755, "second");
         tree.add_bytes("etc/a", 0o644, "first");
         tree.add("etc/link", Entry { content: Content::Link("a".into()), mode: 0o777, owner: 7 });
+        tree.add(
+            "usr/bin/c",
+            Entry { content: Content::HardLink("usr/bin/b".into()), mode: 0o755, owner: 0 },
+        );
         let tar = tree.to_tar(0o1234).expect("memory has no errors");
 
         let headers = tar.chunks(512).filter(|block| block[257..262] == *b"ustar");
         let name = |block: &[u8]| String::from_utf8_lossy(&block[..100]).trim_end_matches('\0').to_owned();
         let names: Vec<_> = headers.clone().map(name).collect();
-        assert_eq!(names, ["etc/", "etc/a", "etc/link", "usr/", "usr/bin/", "usr/bin/b"]);
+        assert_eq!(names, ["etc/", "etc/a", "etc/link", "usr/", "usr/bin/", "usr/bin/b", "usr/bin/c"]);
         assert!(headers.clone().all(|block| block[136..148] == *b"00000001234\0"));
-        assert_eq!(tar.len(), (6 + 2 + 2) * 512, "headers, two contents, and the end");
+        let link = headers.clone().next_back().expect("there are entries");
+        assert_eq!((link[156], &link[157..167]), (b'1', &b"usr/bin/b\0"[..]));
+        assert_eq!(tar.len(), (7 + 2 + 2) * 512, "headers, two contents, and the end");
     }
 
     #[test]

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::dist::target::Target;
-use crate::dist::{Profile, Release, tools};
+use crate::dist::{Profile, Release, programs, tools};
 use crate::error::Error;
 use crate::{pgo, project};
 
 /// Programs that are built without a profile. See `pgo.rs` for the reason.
 const TOOLS: [&str; 4] = ["--bin", "cannery", "--bin", "cannery-archiver"];
 const SERVER: [&str; 2] = ["--bin", "cannery-server"];
+/// For images. It contains the server.
+const COMBINED: [&str; 4] = ["--bin", programs::COMBINED, "--features", "combined"];
 
 /// Separates the options in `CARGO_ENCODED_RUSTFLAGS`, which may contain spaces.
 const SEPARATOR: &str = "\x1f";
@@ -36,12 +38,15 @@ pub(super) fn run(target: &Target, profile: &Profile, release: &Release) -> Resu
         project::run(&mut cargo)
     };
 
-    match profile {
-        Some(profile) => {
-            cargo(&TOOLS, &[])?;
-            cargo(&SERVER, &[format!("-Cprofile-use={}", profile.display())])?;
-        }
-        None => cargo(&[&TOOLS[..], &SERVER[..]].concat(), &[])?,
+    let profile: Vec<_> = profile.iter().map(|file| format!("-Cprofile-use={}", file.display())).collect();
+    if profile.is_empty() {
+        cargo(&[&TOOLS[..], &SERVER[..]].concat(), &[])?;
+    } else {
+        cargo(&TOOLS, &[])?;
+        cargo(&SERVER, &profile)?;
+    }
+    if target.programs().contains(&programs::COMBINED) {
+        cargo(&COMBINED, &profile)?;
     }
     Ok(directory.join(target.triple).join("dist"))
 }

@@ -1,18 +1,19 @@
 //! An image of the server, without a system around it: one layer for each processor, written as an image layout.
 //!
-//! It also has the archiver, because the server needs it for folders, and a stage of a build for archives. `cannery` would double the
-//! size, and people run it elsewhere.
+//! It also has the archiver, because the server needs it for folders, and a stage of a build for archives. Both are one file.
+//! `cannery` would double the size, and people run it elsewhere.
 
-use cannery_image::{Executable, Image, Layout, Settings, Tree};
+use cannery_image::{Content, Entry, Executable, Image, Layout, Settings, Tree};
 
 use crate::dist::archive;
-use crate::dist::programs::Programs;
+use crate::dist::programs::{COMBINED, Programs};
 use crate::dist::{Release, files, read};
 use crate::error::Error;
 use crate::project;
 
-/// The programs of the image.
-const NAMES: [&str; 2] = ["cannery-archiver", "cannery-server"];
+/// The names of the program.
+const ARCHIVER: &str = "usr/local/bin/cannery-archiver";
+const SERVER: &str = "usr/local/bin/cannery-server";
 
 /// The user of containers, without a name: the image has no `/etc/passwd`.
 const USER: &str = "65532:65532";
@@ -26,20 +27,20 @@ pub(super) fn write<'a>(
     let failed = |error: cannery_image::Error| Error::file(&directory, std::io::Error::other(error));
     let mut layout = Layout::create(&directory, &release.version).map_err(failed)?;
     for programs in programs {
-        let server = programs.program("cannery-server");
-        let file = std::fs::File::open(&server).map_err(|source| Error::file(&server, source))?;
-        let executable = Executable::read(&file).map_err(|source| Error::file(&server, source))?;
+        let program = programs.program(COMBINED);
+        let file = std::fs::File::open(&program).map_err(|source| Error::file(&program, source))?;
+        let executable = Executable::read(&file).map_err(|source| Error::file(&program, source))?;
         let executable = executable.filter(|executable| !executable.is_dynamic);
         let executable = executable.ok_or_else(|| Error::Unexpected {
-            what: server.display().to_string(),
+            what: program.display().to_string(),
             expected: "a statically linked program".into(),
             got: "a program that needs a dynamic linker, or none at all".into(),
         })?;
 
         let mut files = Tree::new();
-        for name in NAMES {
-            files.add_bytes(format!("usr/local/bin/{name}"), 0o755, read(&programs.program(name))?);
-        }
+        files.add_bytes(ARCHIVER, 0o755, read(&program)?);
+        // By a symbolic link, the program would be started under the name of the other one, once it starts itself again.
+        files.add(SERVER, Entry { content: Content::HardLink(ARCHIVER.into()), mode: 0o755, owner: 0 });
         let layers = vec![layout.add_compressed(&files).map_err(failed)?];
         let image = Image { architecture: executable.architecture, layers, settings: settings(release)? };
         layout.add(&image).map_err(failed)?;

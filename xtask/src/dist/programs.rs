@@ -9,17 +9,20 @@ use crate::project;
 
 pub(super) const NAMES: [&str; 3] = ["cannery", "cannery-archiver", "cannery-server"];
 
+/// The server and the archiver in one program, for images.
+pub(super) const COMBINED: &str = "cannery-combined";
+
 /// Directories with the programs and with `NAME.debug`.
 pub(super) struct Programs {
     directory: PathBuf,
 }
 
 impl Programs {
-    /// Copies the programs of a directory to another one. `objcopy` knows the processor that they are for.
-    pub(super) fn strip(from: &Path, to: &Path, objcopy: &Path) -> Result<Programs, Error> {
+    /// Copies programs of a directory to another one. `objcopy` knows the processor that they are for.
+    pub(super) fn strip(names: &[&str], from: &Path, to: &Path, objcopy: &Path) -> Result<Programs, Error> {
         create(to)?;
         let programs = Programs { directory: to.to_owned() };
-        for name in NAMES {
+        for name in names {
             let (source, program, debug) = (from.join(name), programs.program(name), programs.debug(name));
             // Not compressed, since the archive is. Besides, LLVM 14 would leave random bytes in the headers of compressed sections.
             run(objcopy, &source, &["--only-keep-debug"], &debug)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::dist::tools;
+use crate::dist::{programs, tools};
 use crate::error::Error;
 use crate::project;
 
@@ -62,6 +62,12 @@ impl Target {
         let triples = TARGETS.map(|target| target.triple).join(", ");
         let problem = format!("there is no target `{triple}`; use one of {triples}");
         TARGETS.iter().find(|target| target.triple == triple).ok_or(Error::Usage { problem })
+    }
+
+    /// Returns the programs that are built for the target. Images have static ones.
+    pub(super) fn programs(&self) -> Vec<&'static str> {
+        let combined = (self.library == Library::Musl).then_some(programs::COMBINED);
+        programs::NAMES.into_iter().chain(combined).collect()
     }
 
     /// Whether the target has another processor, for which zig compiles C code and links.

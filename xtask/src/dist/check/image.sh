@@ -26,7 +26,7 @@ unpack() {
 unpack "$work/copy:$tag" "$work/bundle"
 root=$work/bundle/rootfs
 find "$root" -type f | sort > "$work/files"
-[ "$(wc -l < "$work/files")" -eq 2 ] || { echo 'the image has other files than the programs:'; cat "$work/files"; exit 1; }
+[ "$(wc -l < "$work/files")" -eq 2 ] && [ "$(stat --format %h "$(head -1 "$work/files")")" -eq 2 ] || { echo 'the image has other files than one program with two names:'; cat "$work/files"; exit 1; }
 
 # An engine creates and mounts these.
 mkdir -p "$root/proc" "$root/site" "$root/srv"
