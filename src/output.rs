@@ -107,6 +107,15 @@ impl Failure {
         }
     }
 
+    /// Replaces the message.
+    #[must_use]
+    pub fn with_message(self, message: String) -> Failure {
+        match self {
+            Failure::Message { exit, hint, as_json, .. } => Failure::Message { exit, message, hint, as_json },
+            other => other,
+        }
+    }
+
     /// Replaces the exit code.
     #[must_use]
     pub fn with_exit(self, exit: Exit) -> Failure {

@@ -574,6 +574,35 @@ fn receive_refuses_terminals_and_text() {
 }
 
 #[test]
+fn site_with_errors_or_strict_warnings_is_not_published() {
+    let place = Place::new();
+    let (target, store) = (place.text("releases"), format!("file://{}", place.text("store")));
+    for (file, content, flags, code, why) in [
+        ("_headers", "/*\n  Basic-Auth: a:b\n", &[][..], 3, "1 error in the folder: nothing was published"),
+        (
+            "_redirects",
+            "/a b c d\n",
+            &["--strict"],
+            5,
+            "1 warning in the folder, and --strict: nothing was published",
+        ),
+    ] {
+        place.write_site(1);
+        fs::write(place.path("public").join(file), content).unwrap();
+        for target in [&target, &store] {
+            let output = place.run(&[&["push", target, &place.text("public")], flags].concat());
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(code), "{text}");
+            assert!(text.contains(why) && !text.contains(".cdb"), "{text}");
+        }
+        fs::remove_file(place.path("public").join(file)).unwrap();
+    }
+    assert!(!place.path("releases").exists());
+    // The folder shows early that the store can be written.
+    assert_eq!(place.names("store"), Vec::<String>::new());
+}
+
+#[test]
 fn nothing_is_released_into_a_site() {
     let place = Place::new();
     place.write_site(1);

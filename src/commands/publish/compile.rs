@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use cannery_archiver::{Options, compile};
+use cannery_archiver::{Error, Options, compile};
 
 use super::cache::Cache;
 use crate::commands::build_failure::{failure, print_diagnostics};
 use crate::commands::{diff, open};
 use crate::flags::publish::Push;
+use crate::format::counted;
 use crate::output::Failure;
 use crate::progress::ProgressDisplay;
 
@@ -56,15 +57,25 @@ pub(super) fn compile_after(
                 _ => Ok(options.archive),
             }
         }
-        Err(error) => {
-            if let cannery_archiver::Error::Strict { report, .. }
-            | cannery_archiver::Error::Sources { report, .. } = &error
-            {
-                print_diagnostics(&report.diagnostics);
-            }
-            Err(failure(&error))
-        }
+        Err(error) => Err(site_failure(&error)),
     }
+}
+
+/// Explains why the folder can't be published, after all diagnostics. Users don't know the archive that wasn't written.
+fn site_failure(error: &Error) -> Failure {
+    let failure = failure(error);
+    let message = match error {
+        Error::Sources { report, .. } => {
+            print_diagnostics(&report.diagnostics);
+            format!("{} in the folder", counted(report.errors() as u64, "error"))
+        }
+        Error::Strict { report, .. } => {
+            print_diagnostics(&report.diagnostics);
+            format!("{} in the folder, and --strict", counted(report.warnings() as u64, "warning"))
+        }
+        _ => return failure,
+    };
+    failure.with_message(format!("{message}: nothing was published"))
 }
 
 fn is_same_site(previous: &Path, new: &Path) -> Result<bool, Failure> {
