@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 /// Mutations per target.
 const MUTATIONS: u32 = 20_000;
 
-/// Mutations of a target that makes TLS handshakes, or that takes a millisecond for an input.
+/// Mutations of a target that makes TLS handshakes, or that takes about a millisecond for an input.
 const MUTATIONS_OF_SLOW_TARGETS: u32 = 5_000;
 
-/// Mutations of a target that writes files, or that takes many milliseconds for an input.
+/// Mutations of a target that writes files, or that takes several milliseconds for an input.
 const MUTATIONS_OF_SLOWEST_TARGETS: u32 = 2_000;
 
 /// One test per target, and the names of all.

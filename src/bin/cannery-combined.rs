@@ -1,5 +1,5 @@
-//! The server and the archiver in one program, for images: it takes less room than both, which have much in common. The file name that
-//! it is started by decides.
+//! The server and the archiver in one program, which is smaller than both programs together. Our images contain it under both names. If
+//! it is started as `cannery-archiver`, it is the archiver, and otherwise the server.
 
 #![forbid(unsafe_code)]
 

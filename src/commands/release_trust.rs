@@ -21,7 +21,8 @@ use crate::output::{Failure, one_line};
 const SEEN: &str = ".seen.json";
 
 /// The remedy if that file is damaged.
-pub(super) const SEEN_IS_DAMAGED: &str = "copy that file from a backup; once you delete it there, any signed release is accepted, also an older one";
+pub(super) const SEEN_IS_DAMAGED: &str = "restore the file from a backup. If you delete it instead, any signed release is accepted, \
+                                           even one that is older than the last";
 
 /// Start of every public key in base64.
 const KEY_START: &str = "RW";

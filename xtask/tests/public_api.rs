@@ -139,10 +139,11 @@ fn documentation() -> PathBuf {
     root().join(target).join("doc")
 }
 
-/// Returns the path of a rustdoc that has unstable options, as the stable one only does for the compiler's own build, and that only
-/// documents the libraries of these packages. Cargo can't leave out the others without compiling their dependencies again.
+/// Writes a script that cargo runs instead of rustdoc, and returns its path.
 ///
-/// Only rustdoc gets the variable: cargo would compile all dependencies again for it, too.
+/// It gives rustdoc unstable options, by a variable that is meant for the compiler's own build. If cargo had this variable, it would
+/// compile all dependencies again. The script also ignores all libraries except those of the given packages. We can't select only these
+/// packages, because cargo would enable fewer features, and again compile the dependencies.
 fn rustdoc_of(packages: &[&str]) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unstable-rustdoc");
     let crates: Vec<_> =

@@ -39,7 +39,7 @@ pub(super) fn write<'a>(
 
         let mut files = Tree::new();
         files.add_bytes(ARCHIVER, 0o755, read(&program)?);
-        // By a symbolic link, the program would be started under the name of the other one, once it starts itself again.
+        // The archiver restarts its own process by the path that Linux reports. With a symbolic link, this would be the server's.
         files.add(SERVER, Entry { content: Content::HardLink(ARCHIVER.into()), mode: 0o755, owner: 0 });
         let layers = vec![layout.add_compressed(&files).map_err(failed)?];
         let image = Image { architecture: executable.architecture, layers, settings: settings(release)? };

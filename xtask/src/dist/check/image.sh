@@ -26,7 +26,12 @@ unpack() {
 unpack "$work/copy:$tag" "$work/bundle"
 root=$work/bundle/rootfs
 find "$root" -type f | sort > "$work/files"
-[ "$(wc -l < "$work/files")" -eq 2 ] && [ "$(stat --format %h "$(head -1 "$work/files")")" -eq 2 ] || { echo 'the image has other files than one program with two names:'; cat "$work/files"; exit 1; }
+links=$(stat --format %h "$(head -1 "$work/files")")
+if [ "$(wc -l < "$work/files")" -ne 2 ] || [ "$links" -ne 2 ]; then
+    echo 'the image has other files than one program with two names:'
+    cat "$work/files"
+    exit 1
+fi
 
 # An engine creates and mounts these.
 mkdir -p "$root/proc" "$root/site" "$root/srv"
