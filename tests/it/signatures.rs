@@ -194,4 +194,5 @@ fn host_with_keys_accepts_only_signed_releases_in_order() {
     // Without the record of what was accepted, old releases would be accepted again.
     fs::write(place.path("releases").join(".seen.json"), "{").unwrap();
     refused(push(&second, &signing), "damaged");
+    refused(push(&second, &signing), "restore the file from a backup");
 }
